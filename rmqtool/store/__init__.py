@@ -1,12 +1,8 @@
-"""PLACES. Where a store keeps its files, with which settings, and how they are read and written.
+"""Files and settings of a store, and the only code that writes store files.
 
-All that is read comes through `rmqtool.io`, and every entry of a directory is examined before it is opened
-(`Store`, `FileQueue`, `Segment`, `StoreFile`). A setting is given, inferred from the files, or the broker's
-default, and always says which (`Settings`). ``lock`` finds a running broker without disturbing it.
-``staging`` is the only place in the house that writes store files, with ``object_staging`` for those in
-object storage; ``layout`` turns what is wrong with names, sizes and places into findings.
-
-Nothing here needs numpy: a look-up must answer within milliseconds of its start.
+Files are read through `rmqtool.io` and examined before they are opened. Each setting says whether it was
+given, inferred from files, or is the broker's default (`Settings`). `staging` writes files, `object_staging`
+those in object storage. Nothing here imports numpy: look-ups must start within milliseconds.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
 
 
 class ConfigFileError(ValueError):
-    """A config file is there and cannot be decoded; the message names it."""
+    """A config file exists and cannot be decoded; the message names it."""
 
 
 class ConfigDeniedError(ConfigFileError):
@@ -29,8 +29,7 @@ class ConfigDeniedError(ConfigFileError):
 def parse_broker_json(text: str) -> object:
     """Parse JSON whose integer keys may stand without quotes, as fastjson writes them.
 
-    Raises:
-        ValueError: It is no JSON even so, or is nested too deeply.
+    Raises `ValueError` if it is not.
     """
     try:
         return cast(
@@ -55,12 +54,9 @@ def _quote_key(match: re.Match[str]) -> str:
 
 
 class ConfigDocument(NamedTuple):
-    """What a config file says.
+    """A config file's JSON and the file it was read from, which may be its ``.bak``.
 
-    Attributes:
-        document: Its JSON.
-        path: The file that says so: itself, or its ``.bak``.
-        problem: Why it is not the file itself; None if it is, or if that is not there.
+    ``problem`` says why the ``.bak`` was read; None if the file itself was read, or does not exist.
     """
 
     document: object
@@ -69,7 +65,7 @@ class ConfigDocument(NamedTuple):
 
 
 def load_broker_json(path: Location) -> object:
-    """Load a config file as `load_config` does; None without it and its ``.bak``."""
+    """Load a config file as `load_config` does; None if neither it nor its ``.bak`` exists."""
     found = load_config(path)
     return None if found is None else found.document
 
@@ -77,12 +73,12 @@ def load_broker_json(path: Location) -> object:
 def load_config(path: Location) -> ConfigDocument | None:
     """Load a config file, or its ``.bak`` where it is missing, empty or undecodable; None without both.
 
-    Java: ``ConfigManager#load`` (4.9.8, 5.3.3). 4.x wrote in the platform's charset, so bytes that are no
-    UTF-8 are replaced rather than refused.
+    Java: ``ConfigManager#load`` (4.9.8, 5.3.3). 4.x wrote in the platform's charset, so bytes that are not
+    UTF-8 are replaced.
 
     Raises:
         ConfigDeniedError: One may not be read.
-        ConfigFileError: One is there and none can be decoded.
+        ConfigFileError: One exists, and none can be decoded.
     """
     problem = None
     for candidate in (path, path.with_name(path.name + ".bak")):
@@ -100,37 +96,27 @@ def load_config(path: Location) -> ConfigDocument | None:
 
 
 def read_config_text(path: Location) -> str:
-    """Return the text of a config file; bytes that are no UTF-8 are replaced.
-
-    Raises:
-        EnvironmentFailureError: It is not a regular file, or cannot be read.
-    """
+    """Return the text of a config file; bytes that are not UTF-8 are replaced."""
     return path.read_head(LARGEST_CONFIG).decode("utf-8", "replace")
 
 
 def batch_queue_topics(topics_json: object) -> frozenset[str]:
-    """Return the topics that ``topics.json`` gives the queue type BatchCQ.
-
-    Java: ``QueueTypeUtils#isBatchCq`` (5.3.3).
-    """
+    """Return the BatchCQ topics of ``topics.json`` (Java: ``QueueTypeUtils#isBatchCq``, 5.3.3)."""
     return _topics_with(topics_json, "queue.type", "BatchCQ")
 
 
 def compaction_topics(topics_json: object) -> frozenset[str]:
-    """Return the topics that ``topics.json`` lets the broker compact.
-
-    Java: ``CleanupPolicyUtils#getDeletePolicy`` (5.3.3).
-    """
+    """Return the topics that the broker compacts. Java: ``CleanupPolicyUtils#getDeletePolicy`` (5.3.3)."""
     return _topics_with(topics_json, "cleanup.policy", "COMPACTION")
 
 
 def topic_names(topics_json: object) -> frozenset[str]:
-    """Return the topics that ``topics.json`` knows."""
+    """Return the topics in ``topics.json``."""
     return frozenset(_topic_table(topics_json))
 
 
 def queue_counts(topics_json: object) -> dict[str, int]:
-    """Return how many queues ``topics.json`` gives each topic; the larger of those to write and to read."""
+    """Return the number of queues of each topic in ``topics.json``: the larger of read and write queues."""
     return {topic: _queue_count(config) for topic, config in _topic_table(topics_json).items()}
 
 

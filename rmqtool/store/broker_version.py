@@ -1,10 +1,9 @@
-"""Which broker wrote a store last, as far as its files tell.
+"""The range of releases that wrote a store last, inferred from its files.
 
-Signs (5.3.3 to 5.5.1): places that only newer brokers make (`rmqtool.store.features`), the version of RocksDB
-in the newest ``rocksdbstore/OPTIONS-*``, of which each start of 5.4.0+ writes one, ``checkpoint[40]``, which
-5.5.0+ writes and older ones leave alone, and the form of ``config/consumerOffset.json``, which a running
-broker writes every few seconds: without it, an older broker that was started last leaves no sign. All this
-narrows it down to a range of releases; that is said, never guessed.
+Signs (5.3.3 to 5.5.1): places that only newer brokers make (`rmqtool.store.features`); RocksDB's version in
+the newest ``rocksdbstore/OPTIONS-*``, of which each start of 5.4.0+ writes one; ``checkpoint[40]``, which
+5.5.0+ writes; and the form of ``config/consumerOffset.json``, which a running broker writes every few
+seconds: without it, an older broker that was started last leaves no sign.
 """
 
 from __future__ import annotations
@@ -36,13 +35,10 @@ _FIRST_WITH_ROCKSDB = next(name for name, release in RELEASES.items() if release
 
 @dataclass(frozen=True, slots=True)
 class BrokerVersion:
-    """Who wrote a store last.
+    """Releases that may have written a store last, and the one whose rules apply.
 
-    Attributes:
-        release: whose rules are taken.
-        candidates: the releases with known rules that it may have been, oldest first.
-        said: the same in words, ``5.5.0 or 5.5.1``; empty where it is certain.
-        reason: what tells.
+    ``candidates`` are releases with known rules, oldest first; ``said`` is the same in words, empty where it
+    is certain.
     """
 
     release: Release
@@ -52,22 +48,16 @@ class BrokerVersion:
 
     @property
     def note(self) -> str:
-        """Return what is doubtful, and what tells."""
+        """Return the doubt, if any, and the evidence."""
         return f"{self.said}: {self.reason}" if self.said else self.reason
 
 
 @dataclass(frozen=True, slots=True)
 class Signs:
-    """What the files of one store tell of its brokers.
+    """Signs of brokers in the files of one store.
 
-    Attributes:
-        since: the newest release of which something is there that older ones do not make, None without; and
-            what that is.
-        rocksdb: RocksDB's version in the newest ``rocksdbstore/OPTIONS-*`` and its path in the store; None
-            where there is none that can be read.
-        has_older_offsets: ``config/consumerOffset.json`` has the form of brokers before 5.4.0.
-        has_newer_offsets: it has that of 5.4.0+.
-        has_checkpoint: whether a checkpoint with times is there.
+    ``since`` is the newest release of which something was found that older ones do not make, and that thing;
+    ``rocksdb`` is the version and the options file that names it.
     """
 
     since: tuple[str, str] | None = None
@@ -83,7 +73,7 @@ class Signs:
 
 
 def infer_version(signs: Signs) -> BrokerVersion | None:
-    """Return who wrote a store last; None where nothing tells."""
+    """Return the releases that may have written a store last; None without any sign."""
     if signs.touched_by_5_4 and signs.has_older_offsets:
         reason = f"{FORM_OF_OFFSETS}; {_FIRST_WITH_ROCKSDB} or newer was here before"
         return _between("", _LAST_WITHOUT_ROCKSDB, reason)
@@ -102,7 +92,7 @@ def infer_version(signs: Signs) -> BrokerVersion | None:
 
 
 def _last_started(rocksdb: str, path: str) -> BrokerVersion:
-    """Return which 5.4.0+ broker was started last, by the RocksDB that it brings along."""
+    """Return the 5.4.0+ broker that was started last, by the RocksDB that it includes."""
     reason = f"rocksdb_version={rocksdb} in {path}"
     names = tuple(name for name, release in RELEASES.items() if release.rocksdb == rocksdb)
     if names:
@@ -112,9 +102,9 @@ def _last_started(rocksdb: str, path: str) -> BrokerVersion:
 
 
 def _or_older(found: BrokerVersion) -> BrokerVersion:
-    """Return the same with what an older broker hides that was started after it and wrote no offsets.
+    """Add the older brokers that may have been started after it and wrote no offsets.
 
-    It leaves alone all that only newer ones make. What it dispatched has no tag items, if it has tags.
+    They leave alone all that only newer ones make, and dispatch no tag items.
     """
     older = tuple(name for name, release in RELEASES.items() if not release.rocksdb)
     names = found.said or " or ".join(found.candidates)
@@ -123,7 +113,7 @@ def _or_older(found: BrokerVersion) -> BrokerVersion:
 
 
 def _between(oldest: str, newest: str, reason: str) -> BrokerVersion:
-    """Return a range of releases; the rules taken are the default's, where they may be, else the newest's."""
+    """Return a range of releases, with the default release's rules if in it, else the newest's."""
     low, high = _number(oldest) if oldest else (), _number(newest)
     names = tuple(name for name in RELEASES if low <= _number(name) <= high)
     release = DEFAULT if DEFAULT.name in names else RELEASES[names[-1]]
@@ -132,7 +122,7 @@ def _between(oldest: str, newest: str, reason: str) -> BrokerVersion:
 
 
 def places_since(root: Location) -> tuple[str, str] | None:
-    """Return the newest release of which a place is there, and the place; None if 4.x makes all of them."""
+    """Return the newest release of which a place exists, and the place; None if 4.x makes all of them."""
     found = (
         (place.since, path.relative_to(root))
         for place in PLACES
@@ -161,17 +151,17 @@ def rocksdb_of_last_start(root: Location) -> tuple[str, str] | None:
 
 
 def has_newer_offsets(root: Location) -> bool | None:
-    """Tell whether ``config/consumerOffset.json`` puts each offset on a line of its own, as 5.4.0+ does.
+    """Whether ``config/consumerOffset.json`` puts each offset on a line of its own, as 5.4.0+ does.
 
-    Older brokers begin an inner map on the line of its name, ``{0:29,1:102``. None where it is not there, has
-    no offsets, or was written by something else.
+    Older brokers begin an inner map on the line of its name, ``{0:29,1:102``. None where it does not exist,
+    has no offsets, or was written by something else.
     """
     found = _OFFSET_MAP.search(_head(root / "config" / "consumerOffset.json", _OFFSETS_HEAD))
     return None if found is None else b"\n" in found[1]
 
 
 def _head(path: Location, length: int) -> bytes:
-    """Return the beginning of a file, nothing of what is no file or may not be read: that is no sign."""
+    """Return the beginning of a file; nothing if it cannot be read."""
     try:
         return path.read_head(length, [])
     except EnvironmentFailureError:

@@ -1,8 +1,7 @@
-"""Which topics a broker has deleted: their queues are gone, their messages are still in the log.
+"""Topics that a broker has deleted: their queues are gone, their messages are still in the log.
 
-Java: ``DefaultMessageStore#cleanUnusedTopic`` (4.9.8, 5.3.3) and ``AdminBrokerProcessor#deleteTopic``: queues
-of topics that ``topics.json`` does not know are deleted, those of the broker's own topics and of light queues
-are not.
+Java: ``DefaultMessageStore#cleanUnusedTopic`` (4.9.8, 5.3.3) and ``AdminBrokerProcessor#deleteTopic`` delete
+the queues of topics that ``topics.json`` does not name, but for the broker's own topics and light queues.
 """
 
 from __future__ import annotations
@@ -20,24 +19,20 @@ _OTHER_KEEPERS = ("topics", "rdb", "metadata")
 
 
 class KnownTopics:
-    """The topics that a store's broker knows.
-
-    Args:
-        root: of the store; None if it is not shown.
-    """
+    """Topics in a store's ``topics.json``."""
 
     def __init__(self, root: Location | None) -> None:
         self._known = frozenset[str]() if root is None else _known_topics(root / "config")
 
     def is_deleted(self, topic: str) -> bool:
-        """Tell whether a topic of which there are messages was deleted; False where nothing tells."""
+        """Whether a topic with messages was deleted; False without a list of topics."""
         if not self._known or topic in BROKERS_OWN or topic.startswith((SYSTEM_PREFIX, LMQ_PREFIX)):
             return False
         return topic not in self._known
 
 
 def _known_topics(config: Location) -> frozenset[str]:
-    """Return the topics of ``topics.json``, none if it is not there, not readable, or not what counts."""
+    """Return the topics of ``topics.json``; none if it is missing, unreadable, or superseded by RocksDB."""
     path = config / "topics.json"
     if not path.is_regular() or any((config / name).is_directory() for name in _OTHER_KEEPERS):
         return frozenset()

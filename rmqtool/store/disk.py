@@ -1,11 +1,9 @@
-"""The only module that changes a store: names, times and new files below one root. `repair` alone uses it.
+"""The only module that changes a store: renames, times and new files below one root, for `repair` alone.
 
-It offers few primitives, each of which the kernel does whole or not at all, and knows nothing of stores.
-What is done with them, and how it is undone, stands in `rmqtool.store.journal`.
-
-No primitive leaves the root, whoever renames what meanwhile: each begins at the directory that was the root
-when the run began, by device and inode, and opens the directories of a path one in the other
-(``openat``, ``O_NOFOLLOW``). The last name is never followed either.
+The kernel does each primitive as a whole or not at all; `rmqtool.store.journal` combines and undoes them. No
+primitive leaves the root, whatever is renamed meanwhile: each begins at the directory, by device and inode,
+that was the root when the run began, and opens each part of a path in its parent (``openat``,
+``O_NOFOLLOW``). The last name is never followed either.
 """
 
 from __future__ import annotations
@@ -30,16 +28,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class Node(NamedTuple):
-    """What a name stands for, links not followed.
+    """Status of a name, links not followed.
 
-    Attributes:
-        is_directory: Whether it is a directory.
-        mode: Permissions.
-        modified_ns: When it was changed last.
-        device: Of its file system.
-        size: Bytes of a regular file; None of all else.
-        names: How many names it has (``st_nlink``).
-        is_ours: Whether it belongs to whom the root belongs to, or to the caller.
+    ``size`` is None of anything but a regular file, ``names`` is ``st_nlink``, ``is_ours`` says that the
+    root's owner or the caller owns it.
     """
 
     is_directory: bool
@@ -59,7 +51,7 @@ class Disk(Protocol):
     """Names below a root, ``/`` between components; ``""`` is the root. Every method may raise `OSError`."""
 
     def node(self, path: str) -> Node | None:
-        """Return what a name stands for; None if there is nothing."""
+        """Return the status of a name; None if there is nothing."""
         ...
 
     def names(self, path: str) -> list[str]:
@@ -67,31 +59,31 @@ class Disk(Protocol):
         ...
 
     def read(self, path: str, limit: int) -> bytes:
-        """Return the bytes of a file, no more than so many."""
+        """Return the bytes of a file; an error if it is longer than the limit."""
         ...
 
     def make_private(self, path: str) -> Identity:
-        """Make a directory that only the caller can look into or write, until it is handed over."""
+        """Make a directory that only the caller can read or write until it is handed over."""
         ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory in one that is there."""
+        """Make a directory in an existing one."""
         ...
 
     def write_new(self, path: str, data: bytes, mode: int) -> None:
-        """Write a file that is not there yet."""
+        """Write a file that does not exist yet."""
         ...
 
     def hand_over(self, path: str, made: Identity) -> None:
-        """Let a private directory, and all in it, belong to whom the root belongs to."""
+        """Give a private directory, and all in it, to the root's owner."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Give something another name, which nothing has."""
+        """Rename to a name that does not exist."""
         ...
 
     def set_modified(self, path: str, modified_ns: int) -> None:
-        """Set when something was changed last."""
+        """Set the modification time."""
         ...
 
     def sync(self, path: str) -> None:
@@ -105,21 +97,16 @@ class Disk(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalDisk:
-    """A directory of this machine; see `Disk`.
-
-    Attributes:
-        root: Its path, without links.
-    """
+    """Directory of this machine, its path without links; see `Disk`."""
 
     root: Path
     _status: os.stat_result = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Note which directory it is, and whose."""
         object.__setattr__(self, "_status", self.root.stat())
 
     def node(self, path: str) -> Node | None:
-        """Return what a name stands for; None if there is nothing."""
+        """Return the status of a name; None if there is nothing."""
         try:
             with self._around(path) as (parent, name):
                 found = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -142,10 +129,9 @@ class LocalDisk:
             return _names(directory)
 
     def read(self, path: str, limit: int) -> bytes:
-        """Return the bytes of a file, no more than so many.
+        """Return the bytes of a file.
 
-        Raises:
-            OSError: It is not a regular file (``EINVAL``), or larger (``EFBIG``).
+        Raises `OSError` if it is not a regular file (``EINVAL``), or larger (``EFBIG``).
         """
         with self._around(path) as (parent, name):
             descriptor = os.open(name, _FILE, dir_fd=parent)
@@ -158,19 +144,19 @@ class LocalDisk:
         return data
 
     def make_private(self, path: str) -> Identity:
-        """Make a directory that only the caller can look into or write, until it is handed over."""
+        """Make a directory that only the caller can read or write until it is handed over."""
         with self._around(path) as (parent, name):
             os.mkdir(name, _PRIVATE, dir_fd=parent)
         with self._opened(path) as directory:
             return _identity_of(os.fstat(directory))
 
     def make_directory(self, path: str) -> None:
-        """Make a directory in one that is there."""
+        """Make a directory in an existing one."""
         with self._around(path) as (parent, name):
             os.mkdir(name, dir_fd=parent)
 
     def write_new(self, path: str, data: bytes, mode: int) -> None:
-        """Write a file that is not there yet."""
+        """Write a file that does not exist yet."""
         with self._around(path) as (parent, name):
             descriptor = os.open(name, _NEW_FILE, mode, dir_fd=parent)
         try:
@@ -182,13 +168,11 @@ class LocalDisk:
 
     @contextmanager
     def writing_into(self, path: str, made: Identity) -> Iterator[Path]:
-        """Return a path of a private directory for those who open files by their names.
+        """Yield a path of a private directory for code that opens files by name.
 
-        Where somebody else can rename what lies in the root, it leads by a descriptor to that very directory
-        (``/proc/PID/fd``), whatever has its name by then.
-
-        Raises:
-            OSError: Something else has its name (``ESTALE``), or this system has no such paths (``EPERM``).
+        Where another user can rename entries of the root, the path leads by a descriptor to that very
+        directory (``/proc/PID/fd``). `OSError` if another directory has its name (``ESTALE``), or this system
+        has no such paths (``EPERM``).
         """
         is_mine = self._status.st_uid == os.geteuid() and not self._status.st_mode & _OTHERS_WRITE
         with self._opened(path) as directory:
@@ -206,10 +190,9 @@ class LocalDisk:
             yield place
 
     def hand_over(self, path: str, made: Identity) -> None:
-        """Let a private directory, and all in it, belong to whom the root belongs to: a broker has to write.
+        """Give a private directory, and all in it, to the root's owner, as a broker has to write there.
 
-        Raises:
-            OSError: Something else has its name, or this user may not give it away.
+        `OSError` if another directory has its name, or this user may not give it away.
         """
         owner = self._status
         with self._opened(path) as directory:
@@ -220,11 +203,7 @@ class LocalDisk:
             os.fchmod(directory, stat.S_IMODE(owner.st_mode) & _NOBODY_ELSE_WRITES)
 
     def rename(self, source: str, target: str) -> None:
-        """Give something another name, which nothing has.
-
-        Raises:
-            FileExistsError: Something has it.
-        """
+        """Rename to a name that does not exist; `FileExistsError` if it does."""
         with self._around(source) as (before, old), self._around(target) as (after, new):
             try:
                 os.stat(new, dir_fd=after, follow_symlinks=False)
@@ -234,7 +213,7 @@ class LocalDisk:
                 raise FileExistsError(errno.EEXIST, "File exists", str(self.root / target))
 
     def set_modified(self, path: str, modified_ns: int) -> None:
-        """Set when something was changed last; the time of the last access stays."""
+        """Set the modification time; the access time stays."""
         with self._around(path) as (parent, name):
             found = os.stat(name, dir_fd=parent, follow_symlinks=False)
             times = found.st_atime_ns, modified_ns
@@ -259,7 +238,7 @@ class LocalDisk:
 
     @contextmanager
     def _around(self, path: str) -> Iterator[tuple[int, str]]:
-        """Open the directory that a name is in; of the root itself, the root and ``.``."""
+        """Open the directory that holds a name; for the root itself, the root and ``.``."""
         _check_path(path)
         folder, _, name = path.rpartition("/")
         with self._opened(folder) as parent:
@@ -272,11 +251,10 @@ class LocalDisk:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[int]:
-        """Open a directory, part by part; links are not followed.
+        """Open a directory part by part, links not followed.
 
-        Raises:
-            OSError: A part is a link or no directory (``ENOTDIR``), the path leaves the root (``EINVAL``), or
-                the root has been exchanged (``ESTALE``).
+        `OSError` if a part is a link or not a directory (``ENOTDIR``), the path leaves the root (``EINVAL``),
+        or the root was exchanged (``ESTALE``).
         """
         _check_path(path)
         directory = os.open(self.root, _DIRECTORY)
@@ -315,7 +293,7 @@ def _check_identity(descriptor: int, expected: Identity, place: Path) -> None:
 
 
 def _give(parent: int, name: str, owner: os.stat_result) -> None:
-    """Give away what lies in a private directory; it is this run's own, with one name."""
+    """Give away an entry of a private directory; it is this run's own, with one name."""
     status = os.stat(name, dir_fd=parent, follow_symlinks=False)
     flags = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
     descriptor = os.open(name, flags, dir_fd=parent)

@@ -1,9 +1,8 @@
-"""Places that brokers keep in a store root beside the structures that are examined: one row for each kind.
+"""Places in a store root beside the structures that are examined: one row for each kind.
 
-A row names a path, the release that first makes it, and the finding that names it to people. So the rows say
-which broker was here, too (`rmqtool.store.broker_version`), and a new kind of place is a new row. Where such
-a place holds the log, or the queues that consumers read, nothing that lies beside it tells how the store is:
-files and settings decide that together.
+A row names a path, the release that first makes it, and the finding that reports it, so the rows also show
+which broker wrote here (`rmqtool.store.broker_version`). Where such a place may hold the log, or the queues
+that consumers read, files and settings decide together.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.store.settings import Settings
 
 ROCKSDB_STORE = "rocksdbstore"
-"""Made by every start of 5.4.0+ (``DefaultMessageStore#<init>``), empty unless a setting has a use for it."""
+"""Every start of 5.4.0+ makes it (``DefaultMessageStore#<init>``); empty unless a setting uses it."""
 
 _TABLES = "*.sst"
 _DATABASE = ("CURRENT", "MANIFEST-*", _TABLES)
@@ -57,20 +56,18 @@ _PERHAPS_LIGHT = "which may alone hold the light queues: give combineCQUseRocksd
 _ALONE = "the only form of the queues that is here"
 _UNSETTLED = "or beside them: the broker's settings (-c broker.conf) say which queues it reads"
 _FEWEST_GAPS = 2
-"""Alike gaps from which on a log is taken for a part of one that lies in several directories."""
+"""Equal gaps from which on a log is taken as one of several directories' parts."""
 _LISTED = 100
-"""Places of one row that are told one by one."""
+"""Places of one row that are reported singly."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlace:
-    """A kind of file or directory in a store root.
+    """Kind of file or directory in a store root.
 
-    Attributes:
-        path: relative to the root; the last part may be a glob.
-        since: the release that first makes it; for what all brokers have in common, the oldest one known.
-        code: what names it to people; None where it is examined, or of no interest.
-        holds: names or globs, one of which must be in it; else it is another thing of that name.
+    ``path`` may end in a glob. ``since`` is the release that first makes it, or the oldest known one for
+    places that all brokers make. One of the names or globs in ``holds`` must be in it. Without a ``code``, it
+    is examined elsewhere or of no interest.
     """
 
     path: str
@@ -79,7 +76,7 @@ class KnownPlace:
     holds: tuple[str, ...] = ()
 
     def found_in(self, root: Location) -> Iterator[Location]:
-        """Yield the places of this kind that are there, by name."""
+        """Yield the existing places of this kind, by name."""
         return (place for place in root.matching(self.path) if _holds(place, self.holds))
 
 
@@ -119,14 +116,9 @@ PLACES = (
 class Feature:
     """Something in the store that is recognised by its name and left alone.
 
-    Attributes:
-        code: What it is.
-        label: Its path relative to the store.
-        is_empty: Whether it is there and holds nothing, as is normal for it.
-        unread: ``UNREAD_LOG`` where the log, or a part of it, is in it; ``UNREAD`` where queues are that
-            nothing else holds; None for what the rest is complete without.
-        light_only: Whether no other queues than light ones are in it.
-        note: Why it counts, where its name does not say so.
+    ``unread`` is ``UNREAD_LOG`` where it holds the log or a part of it, ``UNREAD`` where it alone holds
+    queues, None where the rest is complete without it. With ``light_only`` those are light queues. ``note``
+    says why it counts.
     """
 
     code: FindingCode
@@ -138,17 +130,17 @@ class Feature:
 
     @property
     def sentence(self) -> str:
-        """Return what it is."""
+        """Return a description: label, title and note."""
         return f"{self.label}: {self.code.title}{f', {self.note}' if self.note else ''}"
 
     @property
     def unshown(self) -> str:
-        """Return the warning of a command that shows what is there."""
+        """Return the warning of a command that shows the store's content."""
         return f"{self.label}: {self.code.title}; its content is not shown"
 
 
 def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
-    """Name what a store root holds, or should by its settings, beside the structures that are examined."""
+    """Return the places that a store root has, or should have, beside the examined structures."""
     found = []
     for place in PLACES:
         if place.code is not None:
@@ -166,7 +158,7 @@ def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
 
 
 def _queue_features(root: Location, settings: Settings, databases: list[Feature]) -> Iterator[Feature]:
-    """Yield where queues are that are not read: settings tell which of two forms consumers see.
+    """Yield places of queues that are not read; settings decide which of two forms consumers see.
 
     Java: ``DefaultMessageStore#createConsumeQueueStore`` (5.3.3), ``CombineConsumeQueueStore`` (5.3.4+).
     """
@@ -207,7 +199,7 @@ def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_data
 
 
 def _may_hold_light(root: Location, settings: Settings) -> bool:
-    """Tell whether light queues may be in the database alone (5.5.0+), as no file has any."""
+    """Whether light queues may be in the database alone (5.5.0+), as no file has any."""
     setting = settings["combineCQUseRocksdbForLmq"]
     is_known = DEFINITIONS[setting.name].is_known_to(settings.release)
     if not is_known or setting.origin is Origin.GIVEN or settings.is_told:
@@ -216,12 +208,12 @@ def _may_hold_light(root: Location, settings: Settings) -> bool:
 
 
 def _lacks_tables(root: Location, database: Location) -> bool:
-    """Tell whether a database has no row although its broker wrote and stopped, which flushes rows."""
+    """Whether a database has no row although its broker stopped cleanly, which flushes rows."""
     return (root / "abort").status() is None and not _has_rows(database)
 
 
 def split_log(log: FileQueue) -> Iterator[Feature]:
-    """Yield a log that is the files of one of several directories: all lie apart by as many files.
+    """Yield a log that is one part of several directories: its files lie apart by equal gaps.
 
     Java: ``MultiPathMappedFileQueue#tryCreateMappedFile`` (4.9.2+): file k lies in directory k mod n.
     """
@@ -236,7 +228,7 @@ def split_log(log: FileQueue) -> Iterator[Feature]:
 
 
 def is_rocksdb(directory: Location) -> bool:
-    """Tell whether RocksDB holds what a directory is for, in it or beside it, and no file queues are there.
+    """Whether RocksDB, in or beside a directory, holds what that is for, and no file queues do.
 
     ``useSeparateStorePathForRocksdbCQ`` (5.5.0+) puts it beside (``StorePathConfigHelper``).
     """
@@ -246,7 +238,7 @@ def is_rocksdb(directory: Location) -> bool:
 
 
 def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
-    """Return those of the names in a directory that are files of a RocksDB database that lies there."""
+    """Return the names that are files of a RocksDB database in the directory."""
     if not _holds(directory, _DATABASE):
         return set()
     return {name for name in names if _ROCKSDB_FILE.fullmatch(name)}
@@ -261,10 +253,10 @@ def _has_queue_files(directory: Location) -> bool:
 
 
 def _has_rows(directory: Location) -> bool:
-    """Tell whether any row was ever written into a database; True where that cannot be told.
+    """Whether any row was ever written into a database; True where that is unknown.
 
-    Rows are in tables and in the log of what is not yet in a table; what an empty database writes into its
-    MANIFEST is no row.
+    Rows are in tables and in the write-ahead log; what an empty database writes into its MANIFEST is not a
+    row.
     """
     try:
         return any(_ROWS.fullmatch(name) and status.size_bytes > 0 for name, status in directory.entries())

@@ -1,4 +1,4 @@
-"""The files of a store by structure, listed when they are first asked for."""
+"""Files of a store by structure, each listed on first use."""
 
 from __future__ import annotations
 
@@ -35,15 +35,10 @@ TREE_DEPTH = 2
 
 @dataclass(frozen=True)
 class QueueFiles:
-    """The files of one queue: a consume queue, its ext queue, or a batch consume queue.
+    """Files of one queue: a consume queue, its ext queue, or a batch consume queue.
 
-    Attributes:
-        kind: Which of the three.
-        topic: The topic's directory name; None for a queue that lies outside of a store.
-        queue_id: The queue's number; None likewise.
-        directory: Where the files are.
-        base: What labels are relative to.
-        only: The one file that was named on the command line, or None for all.
+    Topic and queue id are None outside of a store. Labels are relative to ``base``; ``only`` is the one file
+    that the command line named.
     """
 
     kind: PathKind
@@ -55,11 +50,7 @@ class QueueFiles:
 
     @cached_property
     def files(self) -> FileQueue:
-        """Return the segments and strays.
-
-        Raises:
-            EnvironmentFailureError: The directory may not be read.
-        """
+        """The segments and strays; `EnvironmentFailureError` if the directory may not be read."""
         if self.only is not None:
             return single_file_queue(self.only, self.base)
         return list_file_queue((self.directory,), self.base)
@@ -67,13 +58,10 @@ class QueueFiles:
 
 @dataclass(frozen=True)
 class Root:
-    """Where one structure lies.
+    """Place of one structure: a directory, several of a log on several paths, or one file.
 
-    Attributes:
-        paths: Its directories; several only for a commit log on several paths. Or one file.
-        depth: Levels from the path down to queue directories, 2 for a whole tree.
-        is_file: Whether the path is one file of the structure.
-        named: Whether names of directories above tell topic and queue id.
+    ``depth`` counts the levels down to queue directories, 2 for a whole tree. With ``named``, the directories
+    above name topic and queue id.
     """
 
     paths: tuple[Location, ...]
@@ -83,13 +71,7 @@ class Root:
 
 
 class StoreFiles:
-    """The files of a store, or of the part of it that was named.
-
-    Args:
-        roots: Where each structure lies; structures that are not shown are absent.
-        base: What labels are relative to.
-        root: The store root, when it is known.
-    """
+    """Files of a store, or of the part of it that was named; ``roots`` has only structures that are shown."""
 
     def __init__(self, roots: Mapping[PathKind, Root], base: Location, root: Location | None) -> None:
         self.roots = dict(roots)
@@ -98,10 +80,9 @@ class StoreFiles:
 
     @cached_property
     def commitlog(self) -> FileQueue:
-        """Return the commit log's segments; empty if there is none or it is not shown.
+        """The commit log's segments; empty if there are none or they are not shown.
 
-        Raises:
-            EnvironmentFailureError: A directory may not be read.
+        `EnvironmentFailureError` if a directory may not be read.
         """
         root = self.roots.get(PathKind.COMMITLOG, Root(()))
         return (
@@ -112,17 +93,17 @@ class StoreFiles:
 
     @property
     def index_files(self) -> tuple[StoreFile, ...]:
-        """Return the index files in the order of their names."""
+        """Index files in the order of their names."""
         return self._index[0]
 
     @property
     def index_strays(self) -> tuple[Stray, ...]:
-        """Return what else lies in the index directory."""
+        """Other entries of the index directory."""
         return self._index[1]
 
     @cached_property
     def checkpoint(self) -> StoreFile | None:
-        """Return the checkpoint; None if it is not there, not shown, or not a regular file."""
+        """The checkpoint; None if it is missing, not shown, or not a regular file."""
         root = self.roots.get(PathKind.CHECKPOINT)
         if root is None or not root.paths[0].is_regular():
             return None
@@ -130,7 +111,7 @@ class StoreFiles:
 
     @property
     def config_files(self) -> list[tuple[StoreFile, StoreFile | None]]:
-        """Return the broker's JSON files by name, each with its ``.bak`` if both are shown."""
+        """The broker's JSON files by name, each with its ``.bak`` if both are shown."""
         root = self.roots.get(PathKind.CONFIG)
         if root is None or root.is_file:
             return [] if root is None else [(store_file(root.paths[0], self.base), None)]
@@ -157,8 +138,7 @@ class StoreFiles:
     ) -> Iterator[QueueFiles]:
         """Yield the queues of a kind by topic name and queue id, of one topic or of all.
 
-        Raises:
-            EnvironmentFailureError: A directory may not be read.
+        `EnvironmentFailureError` if a directory may not be read.
         """
         root = self.roots.get(kind)
         if root is None:
@@ -177,7 +157,7 @@ class StoreFiles:
                     yield from self._queues_of_topic(kind, name, root.paths[0] / name)
 
     def queue(self, topic: str, queue_id: int, kind: PathKind = PathKind.CONSUMEQUEUE) -> QueueFiles | None:
-        """Return one queue without listing the others; None if it is not there."""
+        """Return one queue without listing the others; None if it does not exist."""
         root = self.roots.get(kind)
         if root is None or not safe_component(topic):
             return None
@@ -192,7 +172,7 @@ class StoreFiles:
         """Yield the entries that are neither topic directories nor queue directories.
 
         Java: ``DefaultMessageStore#loadConsumeQueue`` (4.9.8) and ``ConsumeQueueStore#loadConsumeQueues``
-        (5.3.3) ignore them. RocksDB's files of a broker that writes its queues twice are none.
+        (5.3.3) ignore them. RocksDB's files of a broker that writes its queues twice do not count.
         """
         root = self.roots.get(kind)
         if root is None or root.depth == 0:
@@ -211,7 +191,7 @@ class StoreFiles:
                     yield Stray(label_of(place, self.base), "is not named by a queue id")
 
     def close(self) -> None:
-        """Close the files that were listed as commit log and index; queues are closed by who lists them."""
+        """Close the files of commit log and index; queues are closed by their users."""
         if "commitlog" in self.__dict__:
             self.commitlog.close()
         if "_index" in self.__dict__:
@@ -243,10 +223,10 @@ class StoreFiles:
 
 
 def queue_id_of(name: str) -> int | None:
-    """Return the queue id that a directory name stands for; only the form that a broker writes.
+    """Return the queue id that a directory name stands for, in the only form that a broker writes.
 
-    It makes directories by ``String.valueOf`` and reads them by ``Integer#parseInt``, of records with a
-    negative queue id, too (``DefaultMessageStore#loadConsumeQueue``, 4.9.8; ``ConsumeQueueStore``, 5.3.3).
+    It makes directories by ``String.valueOf`` and reads them by ``Integer#parseInt``, also for records with a
+    negative queue id (``DefaultMessageStore#loadConsumeQueue``, 4.9.8; ``ConsumeQueueStore``, 5.3.3).
     """
     if not _QUEUE_ID.fullmatch(name):
         return None
@@ -255,19 +235,14 @@ def queue_id_of(name: str) -> int | None:
 
 
 def store_file(path: Location, base: Location) -> StoreFile:
-    """Return one regular file as a file of the store.
-
-    Raises:
-        EnvironmentFailureError: There is none.
-    """
+    """Return one regular file as a file of the store; `EnvironmentFailureError` if it is not one."""
     return StoreFile(path, label_of(path, base), _size_of(path))
 
 
 def single_file_queue(path: Location, base: Location) -> FileQueue:
-    """Return a file queue of one file; it starts where its name says, at 0 if the name says nothing.
+    """Return a file queue of one file, which starts where its name says, else at 0.
 
-    Raises:
-        EnvironmentFailureError: There is none.
+    `EnvironmentFailureError` if it is not a regular file.
     """
     start = digits_of(path.name, NAME_DIGITS)
     segment = Segment(path, label_of(path, base), _size_of(path), start or 0)

@@ -1,4 +1,4 @@
-"""Names of folders for what is made of many stores."""
+"""Names of folders for results from several stores."""
 
 from __future__ import annotations
 
@@ -10,13 +10,9 @@ if TYPE_CHECKING:
 
 
 def folder_names(paths: Sequence[str]) -> list[str]:
-    """Return a name for each store: the end of its path, as much of it as tells it from the others.
+    """Return a name for each store: as much of the end of its path as is unique.
 
-    ``/data/a/store`` and ``/data/b/store`` are ``a-store`` and ``b-store``. What whole paths do not tell
-    apart gets a number.
-
-    Args:
-        paths: Absolute paths of the stores, ``/`` between components.
+    ``/data/a/store`` and ``/data/b/store`` become ``a-store`` and ``b-store``; equal paths get numbers.
     """
     unique = [*dict.fromkeys(paths)]
     names = dict(zip(unique, _told_apart([path.strip("/").split("/") for path in unique]), strict=True))
@@ -24,7 +20,7 @@ def folder_names(paths: Sequence[str]) -> list[str]:
 
 
 def _told_apart(parts: Sequence[Sequence[str]]) -> list[str]:
-    """Return ends of paths, longer where they would be the same, until whole paths are."""
+    """Return ends of paths, longer where they would be the same, until whole paths are used."""
     lengths = [1] * len(parts)
     while True:
         names = ["-".join(one[-length:]) or "root" for one, length in zip(parts, lengths, strict=True)]

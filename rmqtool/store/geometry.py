@@ -1,8 +1,8 @@
 """The number of hash slots of an index file, which no byte of it states.
 
 A file is a header, ``slots`` slots of 4 bytes and ``items`` items of 20, so its size allows many pairs. The
-right one is recognised by what it would make of the bytes: item 1 lies at the header's first offset and ends
-its chain, the newest item lies at the header's last offset and is what its slot points to.
+right one makes item 1 lie at the header's first offset and end its chain, and the newest item lie at the
+header's last offset with its slot pointing to it.
 """
 
 from __future__ import annotations
@@ -41,29 +41,23 @@ _LARGEST_INT = (1 << 31) - 1
 
 @dataclass(frozen=True, slots=True)
 class Geometry:
-    """How an index file is divided.
-
-    Attributes:
-        slots: ``maxHashSlotNum``.
-        items: ``maxIndexNum``; item 0 is never used.
-    """
+    """Division of an index file: ``maxHashSlotNum`` and ``maxIndexNum``. Item 0 is never used."""
 
     slots: int
     items: int
 
     @property
     def size_bytes(self) -> int:
-        """Return the size of a file of this geometry."""
+        """The size of a file of this geometry."""
         return file_size(self.slots, self.items)
 
 
 def geometry_of_size(
     size_bytes: int, *, slots: int | None = None, items: int | None = None
 ) -> Geometry | None:
-    """Return the geometry of a file size when one number is known, or in the default ratio when none is.
+    """Return the geometry of a file size with one number known, or else in the default ratio.
 
-    Returns:
-        None if the size does not allow it.
+    None if the size does not allow it.
     """
     body = size_bytes - HEADER_SIZE
     if slots is None:
@@ -78,7 +72,7 @@ def geometry_of_size(
 
 
 def infer_geometry(file: StoreFile) -> Geometry | None:
-    """Find the geometry that the contents of an index file prove, or None if they prove none.
+    """Return the geometry that the contents of an index file prove, None if they prove none.
 
     Reads a few items of a default or a full file; otherwise looks for the last byte that is not zero, in the
     worst case through the whole file once, in bounded memory. A file without items proves nothing.
@@ -94,10 +88,9 @@ def infer_geometry(file: StoreFile) -> Geometry | None:
 
 
 def own_geometry(file: StoreFile, given: Geometry) -> Geometry | None:
-    """Return the geometry that the contents of an index file prove, where the given one cannot be right.
+    """Return the proven geometry of an index file where the given one contradicts its first or last item.
 
-    Returns:
-        None if it can be by the first and the last item, or if no other is proven.
+    None if it does not, or if no other is proven.
     """
     probe = _Probe.open(file)
     if probe is None or probe.ends_fit(given):
@@ -108,7 +101,7 @@ def own_geometry(file: StoreFile, given: Geometry) -> Geometry | None:
 
 @dataclass(frozen=True, slots=True)
 class _Probe:
-    """An index file with its header, and what a geometry would make of it."""
+    """An index file with the facts of its header, to test geometries on."""
 
     file: StoreFile
     size_bytes: int
@@ -143,7 +136,7 @@ class _Probe:
         yield from self._where_end_phy_stands()
 
     def fits(self, geometry: Geometry) -> bool:
-        """Tell whether the items and slots of a geometry agree with the header and with each other."""
+        """Whether items and slots of a geometry agree with the header and with each other."""
         if not self.ends_fit(geometry):
             return False
         first = self._item(geometry, 1)
@@ -153,7 +146,7 @@ class _Probe:
         return all(self._item_fits(geometry, number) for number in range(1, self.count + 1, step))
 
     def ends_fit(self, geometry: Geometry) -> bool:
-        """Tell whether the first and the newest item of a geometry are those of the header."""
+        """Whether the first and the newest item of a geometry are those of the header."""
         if self.count >= geometry.items:
             return False
         newest = self._item(geometry, self.count)

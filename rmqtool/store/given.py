@@ -1,4 +1,4 @@
-"""Settings that the user gives: the broker's own properties file and single properties."""
+"""Settings that the user gives: a broker's properties file and single properties."""
 
 from __future__ import annotations
 
@@ -26,11 +26,8 @@ _LARGEST_CONF = 1 << 20
 class GivenSettings(dict[str, Setting]):
     """Settings of origin "given" by name.
 
-    Attributes:
-        conf: The broker's properties file; a broker has the defaults of its release for all that it does not
-            name. None without one.
-        unknown_names: Sentences on names in that file that no broker reads.
-        is_controlled: Whether the broker runs in controller mode; None where that is not named.
+    Where ``conf``, the broker's properties file, is given, a broker has its release's defaults for everything
+    else. ``is_controlled`` is None where controller mode is not named.
     """
 
     conf: Path | None = None
@@ -39,19 +36,10 @@ class GivenSettings(dict[str, Setting]):
 
 
 def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> GivenSettings:
-    """Read what was given; single properties win over the file.
+    """Read the given settings; single ``NAME=VALUE`` texts win over the file.
 
-    Args:
-        broker_conf: The broker's properties file. Names that do not concern the store are ignored.
-        properties: Texts ``NAME=VALUE``.
-
-    Returns:
-        What was given. Where a broker would silently ignore the file's value, the setting is absent, as it is
-        for the broker.
-
-    Raises:
-        UsageError: The file cannot be used, a property has no ``=`` or a name that no broker has, or a value
-            makes no sense.
+    Where a broker would silently ignore the file's value, the setting is absent, as it is for the broker.
+    `UsageError` if the file cannot be used, or a property has no ``=``, an unknown name or a senseless value.
     """
     single = dict(_name_and_value(text) for text in properties)
     given, found = GivenSettings(), {}
@@ -75,8 +63,7 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> Given
 def read_broker_conf(path: Path) -> dict[str, str]:
     """Read a broker's properties file.
 
-    Raises:
-        UsageError: It is no readable file, is larger than 1 MiB, or Java would refuse it.
+    Raises `UsageError` if it is unreadable, larger than 1 MiB, or Java would refuse it.
     """
     try:
         data = location_of(path).read_head(_LARGEST_CONF + 1)
@@ -116,7 +103,7 @@ def _is_known(name: str) -> bool:
 
 
 def _near(name: str) -> str:
-    """Ask for the known name that is nearest to one that no broker has; nothing if none is near."""
+    """Suggest the nearest known name; nothing if none is near."""
     from difflib import get_close_matches
 
     close = get_close_matches(name, sorted(known_broker_properties() | DEFINITIONS.keys()), n=1)
@@ -124,11 +111,11 @@ def _near(name: str) -> str:
 
 
 def _is_ignored(name: str, text: str) -> bool:
-    """Tell whether Java cannot read a value of a properties file.
+    """Whether Java cannot read a value of a properties file.
 
-    ``MixAll#properties2Object`` (4.9.8 to 5.5.1) drops the exception, so the broker runs with its default. Of
-    a setting that decides how files are read, only blanks around a number are passed over, then the files
-    tell more than the text; anything else may be meant, and is refused.
+    ``MixAll#properties2Object`` (4.9.8 to 5.5.1) drops the exception, so the broker runs with its default. A
+    setting that decides how files are read is ignored only for blanks around a number: then the files prove
+    more than the text. Anything else may be meant, and is refused.
     """
     definition = DEFINITIONS[name]
     if name in CONCERNING:

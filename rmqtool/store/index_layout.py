@@ -1,4 +1,4 @@
-"""What is wrong with sizes and names of index files, and whether they prove how they are divided."""
+"""Findings about sizes and names of index files, and about their division into slots and items."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
 
 def index_findings(store: Store) -> Iterator[Finding]:
-    """Yield the findings about the index files.
-
-    Raises:
-        EnvironmentFailureError: The directory or a file may not be read.
-    """
+    """Yield the findings about the index files; `EnvironmentFailureError` if one cannot be read."""
     try:
         strays = store.index_strays
     except DeniedError as failure:
@@ -55,7 +51,7 @@ def index_findings(store: Store) -> Iterator[Finding]:
 
 
 def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding]]:
-    """Tell apart the files that may be read, and the findings about the others."""
+    """Separate the files that may be read from the findings about the others."""
     readable, denied = [], []
     for file in files:
         try:
@@ -67,11 +63,9 @@ def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding
 
 
 def _unused(file: StoreFile, *, is_read: bool) -> Iterator[Finding]:
-    """Yield what a file without items is: one that was never used, or one whose header is lost.
+    """Yield the finding of a file without items: never used, or its header is lost.
 
-    Args:
-        file: The file.
-        is_read: Whether it is known how it is divided: then its slots and items are looked at later.
+    With ``is_read``, a later check reads its slots and items.
     """
     position = None if file.size_bytes < HEADERS.size else _first_byte(file, HEADERS.size)
     if position is None and file.size_bytes >= HEADERS.size:
@@ -83,7 +77,7 @@ def _unused(file: StoreFile, *, is_read: bool) -> Iterator[Finding]:
 
 
 def _first_byte(file: StoreFile, start: int) -> int | None:
-    """Return the position of the first byte that is not zero; holes of a sparse file are passed over."""
+    """Return the position of the first byte that is not zero; holes of a sparse file are skipped."""
     position = start
     while (position := file.reader.next_data(position)) < file.size_bytes:
         data = file.read_at(position, _WINDOW, [])
@@ -98,14 +92,10 @@ def _first_byte(file: StoreFile, start: int) -> int | None:
 def _division_findings(
     given: Geometry, files: Sequence[StoreFile], used: Sequence[StoreFile], *, asked: bool
 ) -> Iterator[Finding]:
-    """Yield where files are not divided as is given; a size that follows from that is not said again.
+    """Yield where the division of files is not the given one.
 
-    Args:
-        given: The geometry in effect.
-        files: All index files.
-        used: Those with items.
-        asked: Whether the user gave it; else files proved it, and one of the same size is not looked into, as
-            a proof may take the whole of a damaged file.
+    A size that follows from that is not reported again. With ``asked``, the user gave it. Else files proved
+    it, and files of the same size are not examined, as a proof may take the whole of a damaged file.
     """
     doubtful = [file for file in used if asked or file.size_bytes != given.size_bytes]
     own = [(file, found) for file in doubtful if (found := own_geometry(file, given)) is not None]
@@ -136,7 +126,7 @@ def _divided(given: Geometry, file: StoreFile, own: Geometry, which: str) -> Fin
 
 
 def _unproven(file: StoreFile, size: int) -> Finding:
-    """Return that no file proves how it is divided, worse if its size does not allow the default either."""
+    """Return the finding that no file proves its division, worse if its size excludes the default, too."""
     if file.size_bytes == size:
         message = f"no contents prove how {file.label} is divided; the default for its size is assumed"
         return Finding(code=IX_GEOMETRY, file=file.label, observed=file.size_bytes, message=message)

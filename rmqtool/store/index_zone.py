@@ -1,4 +1,4 @@
-"""The time zone in which a broker named its index files, inferred from names against contents."""
+"""The time zone in which a broker named its index files, inferred from names and contents."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _FIXED_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?(\d{2}))?")
 
 
 def infer_index_zone(files: Iterable[StoreFile]) -> timezone | None:
-    """Return the offset that all telling files agree on, or None.
+    """Return the offset on which the files agree, or None.
 
     A name is the wall clock at creation. Its distance from the header's begin time is the zone's offset, a
     whole number of quarter hours, and a small delay. Files of a rebuilt index were made long after their
-    messages, so their distances fit no zone; they say nothing. Where files disagree by summer time, the
-    newest counts.
+    messages, so their distances fit no zone and do not count. Where files disagree by summer time, the newest
+    counts.
     """
     offsets = [offset for offset in map(_offset_of, files) if offset is not None]
     if not offsets or max(offsets) - min(offsets) > timedelta(hours=1):
@@ -39,8 +39,7 @@ def infer_index_zone(files: Iterable[StoreFile]) -> timezone | None:
 def zone_of_name(text: str) -> tzinfo:
     """Return the zone that a user names: an IANA name, ``UTC``, or an offset such as ``+08:00``.
 
-    Raises:
-        UsageError: There is no such zone.
+    `UsageError` if there is no such zone.
     """
     match = _FIXED_OFFSET.fullmatch(text.strip())
     if match is not None:
@@ -63,7 +62,7 @@ def local_zone() -> tzinfo:
 
 
 class _LocalZone(tzinfo):
-    """The C library's zone: what ``localtime`` says of any moment."""
+    """The C library's zone: ``localtime`` of any moment."""
 
     def utcoffset(self, moment: datetime | None) -> timedelta:
         return self._of(moment).utcoffset() or timedelta(0)
@@ -98,7 +97,7 @@ def _offset_of(file: StoreFile) -> timedelta | None:
 
 
 def _wall_clock_ms(name: str) -> int | None:
-    """Read ``yyyyMMddHHmmssSSS`` as milliseconds, as if it were UTC; None if it is no such moment."""
+    """Read ``yyyyMMddHHmmssSSS`` as milliseconds, as if it were UTC; None if it is not a valid time."""
     try:
         moment = datetime.fromisoformat(f"{name[:8]}T{name[8:14]}").replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(milliseconds=1) + int(name[14:])

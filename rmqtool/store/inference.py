@@ -1,4 +1,4 @@
-"""What the files of a store tell about the settings of the broker that wrote them."""
+"""Settings of the broker that wrote a store, inferred from its files."""
 
 from __future__ import annotations
 
@@ -49,38 +49,29 @@ T = TypeVar("T")
 
 
 class Inferred(NamedTuple, Generic[T]):
-    """A value that files tell.
-
-    Attributes:
-        value: None if none tells.
-        doubt: what speaks against it; empty if nothing does.
-    """
+    """Value inferred from files, None without evidence, and the evidence against it."""
 
     value: T | None
     doubt: str = ""
 
 
 class SettingsInference:
-    """Inferences about one store; each looks at a bounded number of files, and only when asked.
-
-    Args:
-        store: The store, as much of it as is there.
-    """
+    """Inferences about one store; each reads a bounded number of files, on first use."""
 
     def __init__(self, store: StoreFiles) -> None:
         self._store = store
 
     def commitlog_file_size(self) -> Inferred[int]:
-        """Return ``mappedFileSizeCommitLog``."""
+        """Infer ``mappedFileSizeCommitLog``."""
         return _size_of([[(one, _told(is_of_log, one)) for one in self._log]], 1)
 
     def queue_file_size(self, kind: PathKind) -> Inferred[int]:
-        """Return the file size of consume queues, their ext files, or batch queues."""
+        """Infer the file size of consume queues, their ext files, or batch queues."""
         unit = {PathKind.CONSUMEQUEUE: UNIT_SIZE, PathKind.BATCHCONSUMEQUEUE: BATCH_UNIT_SIZE}.get(kind, 1)
         return _size_of([self._asked(files, kind) for files in self._sample(kind)], unit)
 
     def _asked(self, files: FileQueue, kind: PathKind) -> list[_Asked]:
-        """Return the files of a queue, the first few asked whether they belong to the log."""
+        """Return the files of a queue; for the first few, whether they belong to the log."""
         log = self._log
         asked: list[_Asked] = []
         for number, one in enumerate(files):
@@ -93,13 +84,10 @@ class SettingsInference:
         return asked
 
     def geometry(self, slots: int | None, items: int | None) -> tuple[Geometry, bool, str] | None:
-        """Return the geometry of the index files, whether they prove it, and what speaks against it.
+        """Return the geometry of the index files, whether they prove it, and the evidence against it.
 
-        None if no index is there, or its files have a size that nothing explains.
-
-        Args:
-            slots: ``maxHashSlotNum``, when it was given.
-            items: ``maxIndexNum``, when it was given.
+        ``slots`` and ``items`` are ``maxHashSlotNum`` and ``maxIndexNum`` if given. None if there is no
+        index, or nothing explains the size of its files.
         """
         files = self._index_files[-_SAMPLED_INDEX_FILES:]
         own = [file for file in files if _told(is_of_index, file, self._log) is not False]
@@ -118,22 +106,22 @@ class SettingsInference:
         return assumed, proven is not None, _doubt_of_index(files, own, assumed, is_proven=proven is not None)
 
     def unexplained_index(self) -> str:
-        """Return what to say of index files that do not tell how they are divided; empty if none is there."""
+        """Return the doubt about index files whose division is unknown; empty if there are none."""
         files = self._index_files
         return f"no number of slots explains {files[-1].label}" if files else ""
 
     def has_ext_queues(self) -> bool | None:
-        """Return whether consume queues have ext files; None if no queue is there to tell."""
+        """Whether consume queues have ext files; None without any queue."""
         if any(self._sample(PathKind.CONSUMEQUEUE_EXT)):
             return True
         return False if any(self._sample(PathKind.CONSUMEQUEUE)) else None
 
     def has_light_queues(self) -> bool:
-        """Return whether there are queues of ``%LMQ%`` names."""
+        """Whether there are queues of ``%LMQ%`` names."""
         return any(topic.startswith(LMQ_PREFIX) for topic in self._topics(PathKind.CONSUMEQUEUE))
 
     def batch_topics(self) -> frozenset[str]:
-        """Return the topics with batch queues: those of topics.json and those that have such files."""
+        """Return the topics with batch queues, by ``topics.json`` or by their files."""
         present = frozenset(self._topics(PathKind.BATCHCONSUMEQUEUE))
         root = self._store.root
         if root is None:
@@ -145,7 +133,7 @@ class SettingsInference:
 
     @cached_property
     def signs(self) -> Signs:
-        """Return what the files tell of the brokers that were here."""
+        """Signs of the brokers that wrote the store."""
         root = self._store.root
         if root is None:
             return Signs(since=self._first_magics_v2())
@@ -169,7 +157,7 @@ class SettingsInference:
         )
 
     def index_zone(self) -> timezone | None:
-        """Return the time zone of the index files' names."""
+        """Infer the time zone of the index files' names."""
         return infer_index_zone(self._index_files)
 
     @property
@@ -190,13 +178,13 @@ class SettingsInference:
         return []
 
     def _sample(self, kind: PathKind) -> Iterator[FileQueue]:
-        """Yield the files of some queues; what may not be read is no evidence (level 0 reports it)."""
+        """Yield the files of some queues, but for unreadable ones (level 0 reports them)."""
         for queue in islice(self._queues(kind), _SAMPLED_QUEUES):
             with suppress(EnvironmentFailureError):
                 yield queue.files
 
     def _queues(self, kind: PathKind) -> Iterator[QueueFiles]:
-        """Yield queues topic by topic: one directory that may not be read hides no other."""
+        """Yield queues topic by topic: an unreadable directory hides no other."""
         root = self._store.roots.get(kind)
         is_tree = root is not None and root.depth == TREE_DEPTH
         for topic in self._topics(kind) if is_tree else [None]:
@@ -212,7 +200,7 @@ class SettingsInference:
         return None
 
     def _checkpoint(self) -> Checkpoint:
-        """Return the checkpoint's fields, zeros where there is none or it is too short for them."""
+        """Return the checkpoint's fields, zeros where it is missing or too short."""
         root = self._store.root
         if root is None or not _size_of_file(root, "checkpoint"):
             return Checkpoint()
@@ -223,7 +211,7 @@ class SettingsInference:
 
 
 def _told(look: Callable[..., T | None], *files: object) -> T | None:
-    """Return what a look at a file tells; one that may not be read tells nothing."""
+    """Return the result of reading a file; None if it may not be read."""
     with suppress(DeniedError):
         return look(*files)
     return None
@@ -236,12 +224,7 @@ def _size_of_file(root: Location, name: str) -> int:
 
 
 def _size_of(queues: Sequence[Sequence[_Asked]], unit_size: int) -> Inferred[int]:
-    """Return the file size that files tell; those that do not belong to the log do not count.
-
-    Args:
-        queues: files of each queue, by start, and whether they belong to the log: None, nothing tells.
-        unit_size: the configured size is a multiple of this.
-    """
+    """Infer the size of files, a multiple of ``unit_size``, from those that belong to the log."""
     own = [[one for one, is_own in files if is_own is not False] for files in queues]
     strangers = [one.label for files in queues for one, is_own in files if is_own is False]
     if strangers and not any(own):
@@ -261,7 +244,7 @@ def _size_of(queues: Sequence[Sequence[_Asked]], unit_size: int) -> Inferred[int
 def _doubt_of_index(
     files: Sequence[StoreFile], own: Sequence[StoreFile], assumed: Geometry, *, is_proven: bool
 ) -> str:
-    """Return what speaks against a geometry; empty if nothing does."""
+    """Return the evidence against a geometry; empty if there is none."""
     strangers = [file.label for file in files if file not in own]
     if strangers and len(strangers) >= len(own):
         return f"{strangers[0]} does not fit the log"

@@ -1,29 +1,28 @@
-"""Changes of a store that can always be finished, and always be undone.
+"""Journal of a store's changes, all of them renames that can always be finished and always be undone.
 
-All changes are renames. What is to be put into the store is made and flushed beforehand in a directory of
-its own inside the root, where what is taken out goes, too, so that nothing is ever overwritten or deleted::
+New files are written and flushed beforehand in a directory inside the root, and what is taken out goes there,
+so nothing is ever overwritten or deleted::
 
     .rmqtool-repair-new-MTIME   while it is prepared; MTIME is the root's own, in ns
     rmqtool-repair-0001/        from here on the change is decided
-        journal.ndjson          what is moved, in this order, and the times of directories before
+        journal.ndjson          moves in their order, and the times of directories before
         staged/                 goes into the store
         aside/                  came out of it
-        kept/                   lies there amid the change: goes from an old tree into the new one
+        kept/                   lies there during the change: goes from an old tree into the new one
     .rmqtool-repair-gone-MTIME  undone; being removed
 
 The moves are done one after the other, each flushed before the next. So a store is always at one place k
 between "before" (k = 0) and "after" (k = n), give or take the one rename that a power cut may have kept or
-dropped; and as a name that is staged or set aside is used once, the names that are there tell k. Nothing
-has to be noted on the way. `finish` goes up to n, `undo` down to 0; both may be killed anywhere and be run
-again. Names that fit no k have been changed by somebody else: then nothing is touched.
+dropped. As each staged or set-aside name is used once, the names in the store give k, and nothing has to
+be noted on the way. `finish` goes up to n, `undo` down to 0; both may be killed anywhere and run again.
+Names that fit no k were changed by somebody else: then nothing is touched.
 
-A journal lies in the store, so anybody may have written it who can write there: `Journal.parse` takes none
-whose lines do not follow from each other, or that names anything but a place below the root on one side and
-the same place in its own directory on the other; `read_journal` none that belongs to a third party. Which
-places a repair may touch at all is for the caller to say.
+Anybody who can write into the store may have written a journal. `Journal.parse` refuses lines that do not
+follow from each other, and moves that are not between a place below the root and the same place in the
+journal's directory; `read_journal` refuses a third party's files. Callers decide which places may be moved.
 
-What a kill can leave behind: between the removal of the last directory and the next call the modification
-time of the root itself is not what it was; of nothing else.
+A kill between the removal of the last directory and the next call leaves the root with another
+modification time; no other time changes.
 """
 
 from __future__ import annotations
@@ -58,13 +57,7 @@ _LATEST_NS = 1 << 63
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One rename; its inverse is the way back.
-
-    Attributes:
-        source: Name before, below the root.
-        target: Name after, which nothing has.
-        why: What it is good for.
-    """
+    """One rename below the root, to a name that does not exist. Its inverse undoes it."""
 
     source: str
     target: str
@@ -73,16 +66,11 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """A decided change; its file is a line for the whole, then a line a move.
+    """A decided change; its file is a line for the whole, then a line per move.
 
-    The last member of a line is the SHA-256 of that of the line before and of the line's own text. Version 1
-    had none.
-
-    Attributes:
-        name: Of its directory.
-        moves: In their order.
-        times: Modification time in ns of each directory whose entries change, before the change.
-        facts: What else is to be known of it; JSON values.
+    The last member of a line is the SHA-256 of that of the line before and of the line's own text (version 1
+    had none). ``times`` are the modification times in ns of each changed directory before the change;
+    ``facts`` are JSON values of the caller.
     """
 
     name: str
@@ -91,7 +79,7 @@ class Journal:
     facts: Mapping[str, Any]
 
     def text(self) -> str:
-        """Return its file."""
+        """Return the text of its file."""
         head = {"journal": _VERSION, "moves": len(self.moves), "times": dict(self.times), **self.facts}
         steps = (
             {"step": number, "move": one.source, "to": one.target, "why": one.why}
@@ -105,11 +93,7 @@ class Journal:
 
     @classmethod
     def parse(cls, name: str, text: str) -> Journal:
-        """Return the journal of a file.
-
-        Raises:
-            RefusedError: It is no journal, not all of it, or names what no repair moves.
-        """
+        """Parse a file; `RefusedError` if it is not a complete journal, or names what no repair moves."""
         try:
             lines = [json.loads(line) for line in text.splitlines()]
             head, *steps = lines
@@ -127,21 +111,16 @@ class Journal:
         return cls(name, moves, times, head)
 
     def place(self, move: Move) -> tuple[str, str]:
-        """Return the name in the store that a move is about, and in which directory here its other one is."""
+        """Return the store's name in a move, and the directory here that holds its other name."""
         place = _place(self.name, move)
         inside = move.target if place == move.source else move.source
         return place, inside.split("/")[1]
 
 
 class Draft:
-    """A change under preparation: a hidden directory in the root; nothing of the store is touched.
+    """A change under preparation in a hidden directory of the root; the store's own files stay untouched.
 
-    Args:
-        disk: The root.
-
-    Attributes:
-        name: Of the directory.
-        identity: Of the directory, which only the caller can look into until it is decided.
+    ``identity`` is that of the directory, which only the caller can read until `decide`.
     """
 
     def __init__(self, disk: Disk) -> None:
@@ -158,12 +137,12 @@ class Draft:
             disk.make_directory(f"{self.name}/{name}")
 
     def write(self, path: str, data: bytes, mode: int = _MODE) -> None:
-        """Stage the bytes of a file, to go to a name below the root."""
+        """Stage the bytes of a file for a name below the root."""
         self._make_parents(f"{self.name}/{STAGED}", path)
         self._disk.write_new(f"{self.name}/{STAGED}/{path}", data, mode)
 
     def stage(self, made: str, path: str) -> None:
-        """Stage what lies in the draft's own directory, to go to a name below the root."""
+        """Stage a file of the draft's own directory for a name below the root."""
         self._make_parents(f"{self.name}/{STAGED}", path)
         self._disk.rename(f"{self.name}/{made}", f"{self.name}/{STAGED}/{path}")
 
@@ -174,22 +153,22 @@ class Draft:
         self._moves.append((path, f"{self._final}/{ASIDE}/{path}", why))
 
     def put_in(self, path: str, why: str) -> None:
-        """Plan to give what is staged under a name that name."""
+        """Plan to move a staged file to its name in the store."""
         self._note(path)
         self._moves.append((f"{self._final}/{STAGED}/{path}", path, why))
 
     def keep(self, path: str, why: str) -> None:
-        """Plan to take something out of a tree before that is exchanged; `put_back` has to follow."""
+        """Plan to move something out of a tree before the tree is exchanged; `put_back` has to follow."""
         self._make_parents(f"{self.name}/{KEPT}", path)
         self._note(path)
         self._moves.append((path, f"{self._final}/{KEPT}/{path}", why))
 
     def put_back(self, path: str, why: str) -> None:
-        """Plan to put what was kept into the new tree, which has the directory around it."""
+        """Plan to move a kept file into the new tree, which has its directory."""
         self._moves.append((f"{self._final}/{KEPT}/{path}", path, why))
 
     def decide(self, facts: Mapping[str, Any]) -> Journal:
-        """Flush all of it and give it its name: from here on the next run finishes or undoes it."""
+        """Flush everything and rename the directory: from now on the next run finishes or undoes it."""
         journal = Journal(self._final, tuple(Move(*one) for one in self._moves), self._times, facts)
         disk = self._disk
         disk.write_new(f"{self.name}/{_FILE}", journal.text().encode(), _MODE)
@@ -200,11 +179,11 @@ class Draft:
         return journal
 
     def discard(self) -> None:
-        """Remove what was prepared."""
+        """Remove the preparation."""
         sweep(self._disk)
 
     def _note(self, path: str) -> None:
-        """Note the time of the directory that a name is in, and of what is moved if that is a directory."""
+        """Note the time of a name's directory, and of the moved directory itself."""
         parent, node = path.rpartition("/")[0], self._disk.node(path)
         around = _directory(self._disk, parent)
         self._times.setdefault(parent, around.modified_ns)
@@ -226,10 +205,9 @@ def journals(disk: Disk) -> list[str]:
 
 
 def read_journal(disk: Disk, name: str) -> Journal:
-    """Return the journal of that name.
+    """Read a journal.
 
-    Raises:
-        RefusedError: It is none, or belongs neither to whom the root belongs to nor to the caller.
+    Raises `RefusedError` if it is not one, or belongs neither to the root's owner nor to the caller.
     """
     for path in (name, *(f"{name}/{one}" for one in (_FILE, STAGED, ASIDE, KEPT))):
         node = _node(disk, name, path)
@@ -245,7 +223,7 @@ def read_journal(disk: Disk, name: str) -> Journal:
 
 
 def is_done(disk: Disk, journal: Journal) -> bool:
-    """Return whether all moves have been done, whatever has become of the store's names since."""
+    """Return whether all moves have been done, whatever the store's names are now."""
     inside = f"{journal.name}/"
     last = {path: end for one in journal.moves for path, end in ((one.source, False), (one.target, True))}
     return all(
@@ -256,11 +234,10 @@ def is_done(disk: Disk, journal: Journal) -> bool:
 
 
 def done_moves(disk: Disk, journal: Journal) -> int:
-    """Return how many of the moves are done.
+    """Return the number of moves done.
 
-    Raises:
-        RefusedError: The names that are there are not those of any place between before and after, or what is
-            to be put in is neither a directory nor a regular file of its own.
+    `RefusedError` if the names fit no place between before and after, or a staged entry is neither a
+    directory nor a regular file with one name.
     """
     there = {
         path: _node(disk, journal.name, path) for one in journal.moves for path in (one.source, one.target)
@@ -287,22 +264,19 @@ def done_moves(disk: Disk, journal: Journal) -> int:
 
 
 def finish(disk: Disk, journal: Journal) -> None:
-    """Do the moves that are not done yet.
+    """Do the remaining moves.
 
-    Raises:
-        RefusedError: As for `done_moves`.
-        OSError: A rename failed; the store is where it was before that.
+    `RefusedError` as for `done_moves`; `OSError` if a rename failed, before which the store stays.
     """
     for move in journal.moves[done_moves(disk, journal) :]:
         _rename(disk, move.source, move.target)
 
 
 def undo(disk: Disk, journal: Journal) -> None:
-    """Take the moves back that are done, restore the times, and remove the journal.
+    """Undo the moves, restore the times, and remove the journal.
 
-    Raises:
-        RefusedError: As for `done_moves`; or what was set aside has got company, which is not removed.
-        OSError: A rename failed; the store is where it was before that.
+    `RefusedError` as for `done_moves`, or if something was added to the set-aside files, which is not
+    removed; `OSError` if a rename failed, before which the store stays.
     """
     for move in reversed(journal.moves[: done_moves(disk, journal)]):
         _rename(disk, move.target, move.source)
@@ -324,9 +298,9 @@ def undo(disk: Disk, journal: Journal) -> None:
 
 
 def sweep(disk: Disk) -> None:
-    """Remove what killed runs left that was not decided yet, or is undone, and restore the root's time.
+    """Remove the undecided or undone directories of killed runs, and restore the root's time.
 
-    What has such a name and something else in it is none of theirs, and stays.
+    A directory of such a name with other content in it is not removed.
     """
     for name in disk.names(""):
         found = _LEFT.fullmatch(name)
@@ -346,12 +320,12 @@ def _number(name: str) -> int:
 
 
 def _chained(before: str, line: Mapping[str, Any]) -> str:
-    """Return the digest of a line after one of another digest."""
+    """Return the digest of a line that follows a line of another digest."""
     return hashlib.sha256(f"{before}{json.dumps(line)}".encode()).hexdigest()
 
 
 def _check_chain(lines: list[dict[str, Any]]) -> None:
-    """Take the digests out of lines; raise ValueError where one does not follow from the line before."""
+    """Remove the digests from lines; `ValueError` where one does not follow from the line before."""
     before = ""
     for number, line in enumerate(lines, 1):
         said = line.pop(_DIGEST)
@@ -361,10 +335,9 @@ def _check_chain(lines: list[dict[str, Any]]) -> None:
 
 
 def _place(name: str, move: Move) -> str:
-    """Return the name in the store that a move is about.
+    """Return the store's name in a move.
 
-    Raises:
-        ValueError: It is no move between the store and the journal's own directory.
+    Raises `ValueError` if it is not between the store and the journal's directory.
     """
     for one in (ASIDE, KEPT):
         if move.target == f"{name}/{one}/{move.source}":
@@ -376,7 +349,7 @@ def _place(name: str, move: Move) -> str:
 
 
 def _check_places(name: str, moves: tuple[Move, ...], times: dict[str, int]) -> None:
-    """Raise ValueError where a move, or a time, is of anything but the store below the root."""
+    """Raise ValueError where a move, or a time, concerns anything but the store below the root."""
     timed = {""}
     for move in moves:
         place = _place(name, move)
@@ -396,7 +369,7 @@ def _is_plain(node: Node) -> bool:
 
 
 def _node(disk: Disk, name: str, path: str) -> Node | None:
-    """Return what a name stands for that a journal names."""
+    """Return the status of a name from a journal."""
     try:
         return disk.node(path)
     except OSError as failure:
@@ -434,7 +407,7 @@ def _remove_tree(disk: Disk, path: str) -> None:
 
 
 def _below(disk: Disk, path: str) -> Iterable[str]:
-    """Yield what is in a tree, what lies in a directory before itself; links are not followed."""
+    """Yield the entries of a tree, a directory after its contents; links are not followed."""
     node = disk.node(path)
     if node is not None and node.is_directory:
         for name in disk.names(path):

@@ -1,8 +1,7 @@
-"""The table of the kinds of files in a store: where they lie, what they are made of, how bytes tell them.
+"""Kinds of files in a store: their places, their layouts, and how to recognise their bytes.
 
-A new kind is a row here. What is done with its files stands in one table of each command that does it, by the
-same kinds: rows in `rmqtool.commands.dump.run`, comparison in `rmqtool.commands.diff.run`, checks in
-`rmqtool.check.derived`; a test holds these tables to this one.
+A new kind is a row here. Commands have one table each by the same kinds: rows in `rmqtool.commands.dump.run`,
+comparison in `rmqtool.commands.diff.run`, checks in `rmqtool.check.derived`; a test compares them.
 """
 
 from __future__ import annotations
@@ -48,14 +47,10 @@ class PathKind(StrEnum):
 class FileKind:
     """One kind of file.
 
-    Attributes:
-        kind: Its name.
-        directory: Its directory in a store root (``StorePathConfigHelper``); None of what is found otherwise.
-        is_queue: Whether it lies in directories ``TOPIC/QUEUEID``.
-        schemas: What it is made of, by the names that ``dump --layout`` gives; none of text.
-        units: Its units, if all have one length.
-        recognises: Tells by first bytes and size of a file whether it can be one; None if nothing can.
-        rank: How telling that is; the lowest is asked first.
+    ``directory`` is its place in a store root (``StorePathConfigHelper``), None where it has none of its own;
+    with ``is_queue`` its files lie in ``TOPIC/QUEUEID`` below. ``schemas`` are its layouts by the names of
+    ``dump --layout``; ``units`` decodes units of one length. ``recognises`` takes a file's first bytes and
+    its size; the lowest ``rank`` is the surest sign and is tried first.
     """
 
     kind: PathKind
@@ -70,7 +65,7 @@ class FileKind:
 def kind_of_bytes(file: ReadOnlyFile) -> PathKind | None:
     """Return the kind that a file's first bytes fit, or None; zeros fit nothing.
 
-    The most telling format is tried first: a magic, then headers with times, then bare units.
+    The surest signs are tried first: a magic, then headers with times, then bare units.
     """
     size_bytes = file.size_bytes()
     head = file.read_at(0, _HEAD_BYTES, [])
@@ -109,7 +104,7 @@ def _is_index(head: bytes, size_bytes: int) -> bool:
 
 
 def _is_unit(head: bytes, size_bytes: int) -> bool:
-    """Bare units have no magic: text of such a length would be units, too, of places that no log reaches."""
+    """Bare units have no magic: text of such a length would be units, too, at offsets that no log reaches."""
     if size_bytes % UNITS.size:
         return False
     ends = range(UNITS.size, len(head) + 1, UNITS.size)
@@ -198,7 +193,7 @@ KINDS: dict[PathKind, FileKind] = {
 QUEUE_KINDS = tuple(one.kind for one in KINDS.values() if one.is_queue)
 
 UNIT_QUEUE_KINDS = tuple(kind for kind in QUEUE_KINDS if KINDS[kind].units is not None)
-"""Queues that number messages; an ext queue only adds to the units of a consume queue."""
+"""Queues that number messages; an ext queue only adds to a consume queue's units."""
 
 DIRECTORY_NAMES: dict[PathKind, str] = {
     one.kind: one.directory for one in KINDS.values() if one.directory is not None

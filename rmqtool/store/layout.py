@@ -1,4 +1,4 @@
-"""What is wrong with names, sizes and places: level 0 of ``verify``, without reading contents."""
+"""Findings about names, sizes and places: level 0 of ``verify``, which reads no contents."""
 
 from __future__ import annotations
 
@@ -47,10 +47,9 @@ if TYPE_CHECKING:
 
 
 def layout_findings(store: Store) -> Iterator[Finding]:
-    """Yield the findings about the places of a store, structure by structure.
+    """Yield the layout findings of a store, structure by structure.
 
-    Raises:
-        EnvironmentFailureError: The commit log's or the index's directory may not be read.
+    `EnvironmentFailureError` if the directory of commit log or index may not be read.
     """
     yield from _root_findings(store)
     yield from _commitlog_findings(store)
@@ -61,7 +60,7 @@ def layout_findings(store: Store) -> Iterator[Finding]:
 
 
 def log_file_findings(store: Store) -> Iterator[Finding]:
-    """Yield the findings about the commit log's directory and the sizes of its files; gaps are left out."""
+    """Yield the findings about the commit log's directory and its files' sizes, but not about gaps."""
     for finding in _commitlog_findings(store):
         if finding.code is not CL_GAP:
             yield finding
@@ -97,9 +96,9 @@ def _feature(feature: Feature) -> Finding:
 
 
 def _doubts(store: Store) -> Iterator[Finding]:
-    """Yield what speaks against inferred sizes; what speaks against several is told once.
+    """Yield the doubts about inferred sizes, each once for all its settings.
 
-    Of an index that proves none, so that a default is taken, IX-GEOMETRY tells.
+    IX-GEOMETRY covers an index that proves no division, where a default is taken.
     """
     doubts: dict[str, list[Setting]] = {}
     for setting in store.settings.doubtful_sizes():
@@ -132,7 +131,7 @@ def _commitlog_findings(store: Store) -> Iterator[Finding]:
 
 
 def _no_log_findings(store: Store) -> Iterator[Finding]:
-    """Yield that there is no log: damage, unless nothing was ever derived from one."""
+    """Yield the finding that there is no log: damage, unless nothing was ever derived from one."""
     if any(feature.code is ST_DLEDGER for feature in store.features):
         return  # the log is there, and the finding about it has been yielded
     looked = ", ".join(str(path) for path in store.commitlog.directories)
@@ -190,7 +189,7 @@ def _misnamed(queue: FileQueue, size: int) -> Iterator[Finding]:
 
 
 def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> Finding:
-    """Return the finding about a stray; an empty last file is what a kill leaves that came while it was made.
+    """Return the finding about a stray; a kill during its creation leaves an empty last file.
 
     5.1.3+ deletes that at start (``MappedFileQueue#doLoad``, 5.3.3); older brokers refuse to start.
     """
@@ -206,7 +205,7 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
 
 
 def _foreign(entry: Stray, text: str) -> Finding:
-    """Return the finding about what was never a file of the log: nothing of the log is lost by it.
+    """Return the finding about a file that never belonged to the log, so nothing of the log is lost.
 
     ``MappedFileQueue#doLoad`` (4.5.0 to 5.5.1) gives up at its size, ``Long#parseLong`` at its name.
     """
@@ -318,9 +317,5 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
 
 
 def _log_time_ms(checkpoint: StoreFile) -> int:
-    """Return physicMsgTimestamp; 0 if nothing was ever flushed.
-
-    Raises:
-        DeniedError: The file may not be read.
-    """
+    """Return physicMsgTimestamp; 0 if nothing was ever flushed."""
     return CHECKPOINTS.padded(checkpoint.read_at(0, CHECKPOINTS.size, [])).physic_msg_timestamp_ms

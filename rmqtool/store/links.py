@@ -1,4 +1,4 @@
-"""Links that lead out of a store: they are followed, as a broker does, and that is worth knowing."""
+"""Links that lead out of a store; they are followed, as a broker does, and reported."""
 
 from __future__ import annotations
 
@@ -16,17 +16,11 @@ if TYPE_CHECKING:
 
 
 def links_out(store: Store, *, in_topics: bool = False) -> Iterator[tuple[str, Location]]:
-    """Yield the links of a store that lead out of it, by their labels, and the places that they lead to.
+    """Yield label and target of each link that leads out of a store.
 
-    Looked at are the parts of the store and what lies in each, so files of log and index, and directories of
-    topics.
-
-    Args:
-        store: The store.
-        in_topics: Whether what lies in the directory of each topic and of each queue is looked at, too.
-
-    Raises:
-        EnvironmentFailureError: A directory may not be read.
+    Examines the parts of the store and their entries: files of log and index, directories of topics; with
+    ``in_topics``, also the entries of topic and queue directories. `EnvironmentFailureError` if one may not
+    be read.
     """
     base = store.base.real()
     for link in _links(store, in_topics=in_topics):

@@ -1,7 +1,7 @@
-"""Directory listings: which entries are files of a queue or an index, and what else lies there.
+"""Directory listings: which entries are files of a queue or an index, and which are strays.
 
-Nothing is opened here. Links are resolved (operators do link segments to other disks), and only what turns
-out to be a regular file counts.
+Nothing is opened here. Links are resolved, as operators do link segments to other disks, and only regular
+files count.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LARGEST_LONG = (1 << 63) - 1
 
 
 def digits_of(name: str, count: int) -> int | None:
-    """Return the number that a name of exactly ``count`` ASCII digits stands for, if a Java long holds it."""
+    """Return the number in a name of exactly ``count`` ASCII digits, if a Java long holds it."""
     if len(name) != count or not (name.isascii() and name.isdigit()):
         return None
     number = int(name)
@@ -31,17 +31,10 @@ def digits_of(name: str, count: int) -> int | None:
 
 
 def list_file_queue(directories: Iterable[Location], base: Location) -> FileQueue:
-    """List the segments of one file queue; a directory that is missing or none is an empty one.
+    """List the segments of one file queue; a missing directory counts as empty.
 
     Java: ``MappedFileQueue#load``, ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3): the union of all
-    directories, sorted by file name only.
-
-    Args:
-        directories: One, or several for a commit log on several paths.
-        base: What labels are relative to.
-
-    Raises:
-        EnvironmentFailureError: A directory may not be read.
+    directories, sorted by file name only. `EnvironmentFailureError` if a directory may not be read.
     """
     directories = tuple(directories)
     segments: list[Segment] = []
@@ -59,10 +52,7 @@ def list_file_queue(directories: Iterable[Location], base: Location) -> FileQueu
 def list_index_files(directory: Location, base: Location) -> tuple[tuple[StoreFile, ...], tuple[Stray, ...]]:
     """List index files in the order of their names, and the strays beside them.
 
-    Java: ``IndexService#load`` (4.9.8, 5.3.3).
-
-    Raises:
-        EnvironmentFailureError: The directory may not be read.
+    Java: ``IndexService#load`` (4.9.8, 5.3.3). `EnvironmentFailureError` if the directory may not be read.
     """
     found = [_examine(*entry, INDEX_NAME_DIGITS) for entry in _entries((directory,), base)]
     files = sorted((one for one in found if isinstance(one, StoreFile)), key=lambda file: file.path.name)
@@ -70,7 +60,7 @@ def list_index_files(directory: Location, base: Location) -> tuple[tuple[StoreFi
 
 
 def list_directories(directory: Location, base: Location) -> tuple[list[Location], list[Stray]]:
-    """List the sub-directories of a directory by name, and the entries that are none."""
+    """List the sub-directories of a directory by name, and the other entries."""
     directories, strays = [], []
     for place, label, status in _entries((directory,), base):
         if status.kind is Kind.DIRECTORY:
@@ -81,7 +71,7 @@ def list_directories(directory: Location, base: Location) -> tuple[list[Location
 
 
 def label_of(path: Location, base: Location) -> str:
-    """Return a path relative to the store, or as it is when it lies elsewhere."""
+    """Return a path relative to the store, or the whole path if it lies elsewhere."""
     return path.relative_to(base) if path.is_relative_to(base) else str(path)
 
 
@@ -93,7 +83,7 @@ def _entries(directories: Iterable[Location], base: Location) -> Iterator[tuple[
 
 
 def _examine(place: Location, label: str, status: Status, digits: int) -> StoreFile | Stray:
-    """Return an entry as a file if it is a regular one, not empty, named by so many digits."""
+    """Return an entry as a file if it is regular, not empty, and named by so many digits; else as a stray."""
     if status.kind is not Kind.FILE:
         return Stray(label, f"is {status.kind}" + (f": {status.reason}" if status.reason else ""))
     if digits_of(place.name, digits) is None:
@@ -106,7 +96,7 @@ def _examine(place: Location, label: str, status: Status, digits: int) -> StoreF
 def _without_twins(
     segments: list[Segment], strays: list[Stray]
 ) -> tuple[tuple[Segment, ...], tuple[Stray, ...]]:
-    """Set aside segments whose start another directory's segment has already."""
+    """Make strays of segments whose start another directory's segment has already."""
     kept: list[Segment] = []
     for segment in segments:
         if kept and kept[-1].start == segment.start:

@@ -1,10 +1,9 @@
-"""Is a broker at work on this store? The only module that lets the file ``lock`` be opened.
+"""The store's ``lock`` file, by which a running broker is found; no other module may open it.
 
 A broker holds a POSIX record lock on byte 0 of ``<store>/lock`` (``DefaultMessageStore#start``, 4.9.8 and
-5.3.3: ``FileChannel#tryLock(0, 1, false)``). The source of the store tells who holds it, and changes nothing.
-
-The trap: a process loses *all* its record locks on a file when it closes *any* descriptor of it. So while
-`held_lock` holds one, nobody here probes it.
+5.3.3: ``FileChannel#tryLock(0, 1, false)``). The store's source finds the holder and changes nothing. A
+process loses *all* its record locks on a file when it closes *any* descriptor of it. So this process never
+probes a lock that `held_lock` holds.
 """
 
 from __future__ import annotations
@@ -29,11 +28,10 @@ _HELD: set[Path] = set()
 
 @dataclass(frozen=True, slots=True)
 class LockHolder:
-    """The process that holds the lock.
+    """Process that holds the lock.
 
-    Attributes:
-        pid: Its process id; None where the kernel cannot name it here (another machine or pid namespace).
-        command: Its program and first arguments, if they may be read.
+    ``pid`` is None where the kernel cannot name it here (another machine or pid namespace); ``command`` is
+    its program, if it may be read.
     """
 
     pid: int | None
@@ -46,12 +44,9 @@ class LockHolder:
 
 
 def lock_holder(store_root: Location) -> LockHolder | None:
-    """Return who holds the store's lock, or None if nobody does or there is no lock file.
+    """Return the holder of the store's lock; None if it is free, held by this process, or has no file.
 
-    A lock that this process holds itself is not reported.
-
-    Raises:
-        EnvironmentFailureError: The lock file may not be opened, or the file system cannot tell.
+    `EnvironmentFailureError` if the file may not be opened, or the file system cannot say.
     """
     path = store_root / "lock"
     if not path.is_regular() or store_root.local_path() in _HELD:
@@ -66,9 +61,8 @@ def lock_holder(store_root: Location) -> LockHolder | None:
 def held_lock(root: Location) -> Iterator[None]:
     """Hold a store's lock as a broker does, so that none starts; a store without the file has none.
 
-    Raises:
-        RefusedError: Somebody holds it.
-        EnvironmentFailureError: The file may not be opened for writing, or the file system knows no locks.
+    `RefusedError` if another process holds it; `EnvironmentFailureError` if it may not be opened for writing,
+    or the file system knows no locks.
     """
     holder, place = lock_holder(root), root.local_path()
     if holder is not None:

@@ -1,4 +1,4 @@
-"""Which topic names may become the name of a directory, and what a path really names."""
+"""Names of topics as names of directories, and the real directories of paths."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 LONGEST_COMPONENT_BYTES = 255
-"""What file systems allow for one name (``NAME_MAX``)."""
+"""Limit of file systems for one name (``NAME_MAX``)."""
 
 
 def component_problem(name: str) -> str | None:
-    """Say why a name must not become one component of a path; None if it may.
+    """Return why a topic's name, decoded as Java does, must not become one component of a path.
 
-    Control characters are allowed, as they are for a broker; whoever prints the name escapes them.
-
-    Args:
-        name: A topic as stored, decoded as Java does.
+    None if it may. Control characters are allowed, as they are for a broker; printing escapes them.
     """
     if not name:
         return "it is empty"
@@ -38,28 +35,24 @@ def component_problem(name: str) -> str | None:
 
 
 def safe_component(name: str) -> bool:
-    """Tell whether a name may become one component of a path."""
+    """Return whether a name may become one component of a path."""
     return component_problem(name) is None
 
 
 def real_path(path: Path) -> Path:
     """Return a path without links, as far as it exists.
 
-    A circle of links is left as it is, for the one who opens it to complain; there ``Path.resolve`` raises
-    RuntimeError (Python before 3.13).
+    A circle of links stays as it is, and opening it will fail; ``Path.resolve`` raises RuntimeError there
+    (Python before 3.13).
     """
     return Path(os.path.realpath(path))
 
 
 def directory_around(path: Path, directories: Iterable[Path]) -> Path | None:
-    """Return that of some directories in which a path lies, or would; None if it lies in none.
+    """Return the directory in which a path lies, or would lie if it existed; None if in none of them.
 
     Links are followed, and directories are recognised by device and inode as well: a bind mount shows one
-    under another name, whose parents do not tell where it belongs.
-
-    Args:
-        path: It need not exist.
-        directories: Compared with the path and each of its parents.
+    under another name, with other parents.
     """
     real = real_path(path)
     roots = {real_path(directory) for directory in directories}
@@ -72,7 +65,7 @@ def directory_around(path: Path, directories: Iterable[Path]) -> Path | None:
 
 
 def _mounted_from(path: Path, roots: Iterable[Path]) -> Path | None:
-    """Return the directory of which a part is mounted where a path lies; None if none is.
+    """Return the directory of which a part is mounted where a path lies; None without one.
 
     Such a mount has neither the names nor the identity of the directory, but it is of the same file system,
     and below it there.
@@ -96,7 +89,7 @@ def _in_device(path: Path, mounts: list[_Mount]) -> tuple[str | None, PurePath]:
 
 
 class _Mount(NamedTuple):
-    """A mount: the file system's number, what of it is mounted, and where."""
+    """A mount: number of the file system, mounted path in it, mount point."""
 
     device: str
     root: PurePath
@@ -104,7 +97,7 @@ class _Mount(NamedTuple):
 
 
 def _mounts() -> list[_Mount]:
-    """Return the mounts that this process sees, see proc(5); none where there is no such file."""
+    """Return the mounts that this process sees, see proc(5); none where that file does not exist."""
     try:
         lines = _MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -114,12 +107,12 @@ def _mounts() -> list[_Mount]:
 
 
 def _unescaped(text: str) -> PurePath:
-    """Return a path of mountinfo: space, tab, newline and backslash stand there as octal numbers."""
+    """Return a path of mountinfo, where space, tab, newline and backslash are octal numbers."""
     return PurePath(_OCTAL.sub(lambda found: chr(int(found[1], 8)), text))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode; None where nothing is, or may be looked at."""
+    """Return device and inode; None if there is nothing, or nothing that may be read."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""What a task needs to write into object storage, and notes of what was written."""
+"""Handle for tasks that write into object storage, and this process's notes of written objects."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import Hashing
 
 AREA = ".rmqtool"
-"""What of an output in object storage is no part of the result."""
+"""Directory of an output in object storage that is not part of the result."""
 
 Written = dict[str, WrittenObject]
 """Objects by their names."""
 
 
 class _Notes:
-    """What this process has written and nobody has taken note of."""
+    """Objects that this process has written and that no staging area has taken over yet."""
 
     def __init__(self) -> None:
         self._written: Written = {}
@@ -64,7 +64,7 @@ def _writer(top: str) -> ObjectWriter:
 
 
 def writer_of(url: str) -> ObjectWriter:
-    """Return what writes where a URL leads."""
+    """Return the writer of a URL's bucket."""
     return _writer(split_url(url)[0])
 
 
@@ -74,19 +74,17 @@ def _reader(top: str) -> ObjectFiles:
 
 
 def staged_object(url: str) -> Location:
-    """Return the place of an object that tasks hand over: it is written once, and read when it is there."""
+    """Return the location of an object that one task writes once and others read."""
     return Location(_reader(split_url(url)[0]), url)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectHandle(StagingHandle):
-    """What a task needs to write into object storage, see `StagingHandle`.
+    """Handle for tasks that write into object storage, see `StagingHandle`.
 
-    Attributes:
-        path: A directory of this machine's, where files are made before they are sent.
-        url: The output.
-        elsewhere: Whether tasks run on machines that do not see ``path``: those have directories of their
-            own, and hand over blocks as objects.
+    Files are made in ``path``, a directory of this machine, and then sent to ``url``. With ``elsewhere``,
+    tasks run on machines that do not see ``path``: those use directories of their own, and send blocks as
+    objects.
     """
 
     url: str
@@ -94,7 +92,7 @@ class ObjectHandle(StagingHandle):
 
     @property
     def results(self) -> Location:
-        """Return the place of what has been written of the result so far."""
+        """Location of the files of the result that are written so far."""
         return Location(ObjectFiles(split_url(self.url)[0], samples=False), self.url)
 
     def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
@@ -108,7 +106,7 @@ class ObjectHandle(StagingHandle):
         return UploadedFile(self._here(), f"{self.url}/{AREA}/blocks/{name}", None)
 
     def finished(self, directory: str) -> list[StoreFile]:
-        """Return what was sent of the result, see `StagingHandle.finished`."""
+        """Return the sent files of the result, see `StagingHandle.finished`."""
         place, below = self.results, f"{self.url}/"
         sent = _NOTES.of(f"{below}{directory}/")
         sizes = {name.removeprefix(below): sent[name].size_bytes for name in sorted(sent)}
@@ -126,23 +124,17 @@ class ObjectHandle(StagingHandle):
         writer_of(name).remove(name)
 
     def _here(self) -> Path:
-        """Return where this machine makes files; Spark removes its own directories with the application."""
+        """Return this machine's directory for new files.
+
+        Spark removes its own directories with the application.
+        """
         if not self.elsewhere:
             return self.path
         return Path(os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir())
 
 
 class UploadedFile(StagedFile):
-    """A file that becomes an object when it is finished.
-
-    Args:
-        scratch: Directory for the file while it is written.
-        url: Name of the object.
-        size_bytes: As of `StagedFile`.
-
-    Raises:
-        EnvironmentFailureError: It cannot be created.
-    """
+    """A file that is written in ``scratch`` and becomes the object ``url`` when it is finished."""
 
     def __init__(self, scratch: Path, url: str, size_bytes: int | None) -> None:
         self._url = url
@@ -150,16 +142,13 @@ class UploadedFile(StagedFile):
 
     @property
     def name(self) -> str:
-        """Return what it is read by when it is finished."""
+        """URL by which it is read when it is finished."""
         return self._url
 
     def finish(self) -> Path:
         """Close the file, send it, and remove it here.
 
-        Raises:
-            DeniedError: The object may not be written.
-            EnvironmentFailureError: As of `StagedFile.finish`.
-            SourceFailureError: It could not be sent.
+        `DeniedError` if the object may not be written, `SourceFailureError` if it could not be sent.
         """
         path = super().finish()
         try:

@@ -1,14 +1,14 @@
-"""Results that are made in object storage: whole objects, and a manifest that is written last.
+"""Results in object storage: whole objects, and a manifest that is written last.
 
-Below ``OUT`` there are while a run is at work::
+While a run is at work, ``OUT`` holds::
 
-    .rmqtool/run.json    who is at work
+    .rmqtool/run.json    the run's process
     .rmqtool/blocks/     scratch of the pipeline, where tasks share no file system
     …                    files of the result, each whole, as tasks finish them
 
-Nothing can be renamed there, so a result is whole when ``manifest.json`` is there: it has the size and the
-SHA-256 of every file, and is written after all of them were found with their sizes. What a failed run has
-written is removed; of one that was killed, ``run.json`` tells.
+Objects cannot be renamed, so a result is complete when ``manifest.json`` exists: it has the size and the
+SHA-256 of every file, and is written after all of them were found with their sizes. A failed run removes
+what it wrote; a killed one leaves ``run.json``.
 """
 
 from __future__ import annotations
@@ -33,17 +33,14 @@ _OWNER = f"{AREA}/run.json"
 
 
 class ObjectStagingArea:
-    """A staging area whose result lies in object storage; a context manager, as `rmqtool.store.staging` has.
+    """Staging area whose result lies in object storage; a context manager, as in `rmqtool.store.staging`.
 
-    Args:
-        out: Where the result goes; nothing may be there.
-        evidence: Places that nothing is written into.
-        here: A directory of this machine's for what is not sent yet, which the caller removes.
-        elsewhere: Whether tasks run on machines that do not see that.
+    Files are made in ``here`` before they are sent; the caller removes it. With ``elsewhere``, tasks run on
+    machines that do not see it.
 
     Raises:
-        UsageError: It is all of a bucket.
-        RefusedError: Something is there, it lies inside the evidence or around it, or another run is at work.
+        UsageError: ``out`` is a whole bucket.
+        RefusedError: It is not empty, it lies inside the evidence or around it, or another run is at work.
         DeniedError: It may not be listed or written.
         SourceFailureError: The store does not answer.
     """
@@ -79,11 +76,10 @@ class ObjectStagingArea:
         return self.handle.create_file(relative, size_bytes)
 
     def publish(self) -> None:
-        """Hold what is there against what was written, and write the manifest.
+        """Compare the objects with what was written, and write the manifest.
 
-        Raises:
-            RefusedError: Somebody else has written there meanwhile.
-            SourceFailureError: An object is not there as it was written, or the store does not answer.
+        `RefusedError` if somebody else has written there meanwhile; `SourceFailureError` if an object is
+        missing or has changed, or the store does not answer.
         """
         below = f"{self._url}/"
         written = {name.removeprefix(below): one for name, one in take_written(below).items()}
@@ -105,12 +101,7 @@ class ObjectStagingArea:
         self._writer.remove(f"{self._url}/{AREA}")
 
     def discard(self) -> None:
-        """Remove all that was written.
-
-        Raises:
-            DeniedError: It may not be removed.
-            SourceFailureError: The store does not answer.
-        """
+        """Remove everything that was written."""
         take_written(f"{self._url}/")
         self._writer.remove(self._url)
 
@@ -118,7 +109,7 @@ class ObjectStagingArea:
         self._writer.put(f"{self._url}/{name}", data)
 
     def _refuse_contents(self) -> None:
-        """Refuse an output that has contents; remove those of a run that died on this machine."""
+        """Refuse an output with contents; remove those of a run that died on this machine."""
         found = self._writer.sizes_below(self._url)
         if not found:
             return
@@ -143,11 +134,7 @@ def _owner(text: bytes) -> Mapping[str, object]:
 
 
 def refuse_below(out: Location, evidence: Location) -> None:
-    """Refuse an output in object storage inside the evidence; see `rmqtool.store.staging.refuse_inside`.
-
-    Raises:
-        RefusedError: It lies there.
-    """
+    """Refuse an output in object storage inside the evidence; see `rmqtool.store.staging.refuse_inside`."""
     if out.is_relative_to(evidence):
         raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
 

@@ -1,7 +1,7 @@
-"""Who is at work on an output, and whether that process still lives.
+"""Markers of the processes that write outputs, and whether these are alive.
 
-flock rather than the process id decides, because ids mean nothing across containers that share a disk; where
-a file system has no flock, the id and the start time of the process do.
+A lock by flock decides rather than the process id, because ids mean nothing across containers that share a
+disk. Where a file system has no flock, the id and the start time of the process decide.
 """
 
 from __future__ import annotations
@@ -27,23 +27,12 @@ _LARGEST_MARKER = 4096
 
 
 def area_prefix(out: Path) -> str:
-    """Return what the names of staging areas for an output begin with."""
+    """Return the prefix of the names of an output's staging areas."""
     return f".{out.name}.{_TOOL}-"
 
 
 def write_marker(path: Path, out: Path) -> int:
-    """Write and lock the marker of a staging area.
-
-    Args:
-        path: The area.
-        out: The output.
-
-    Returns:
-        The marker's descriptor, which holds the lock.
-
-    Raises:
-        OSError: It cannot be written.
-    """
+    """Write and lock the marker of a staging area; return its descriptor, which holds the lock."""
     owner = owner_of(out.name)
     descriptor = os.open(path / _MARKER, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
     with contextlib.suppress(OSError):  # a file system without flock: id and start time decide
@@ -53,12 +42,7 @@ def write_marker(path: Path, out: Path) -> int:
 
 
 def remove_dead_areas(out: Path) -> None:
-    """Remove what killed runs for the same output left.
-
-    Raises:
-        RefusedError: One is alive.
-        EnvironmentFailureError: It cannot be looked for.
-    """
+    """Remove what killed runs for the same output left; `RefusedError` if one is alive."""
     prefix = area_prefix(out)
     try:
         areas = [path for path in out.parent.iterdir() if path.name.startswith(prefix)]
@@ -74,7 +58,7 @@ def remove_dead_areas(out: Path) -> None:
 
 
 def _marked_owner(path: Path) -> dict[str, object] | None:
-    """Return what the marker of a staging area says; None if it is none, or is just being made."""
+    """Return the content of a staging area's marker; None if it has none, or is just being made."""
     if path.is_symlink() or not (path / _MARKER).is_file():
         return None
     try:
@@ -99,21 +83,21 @@ def _is_alive(marker: Path, owner: dict[str, object]) -> bool:
 
 
 def owner_of(target: str) -> dict[str, object]:
-    """Return what a marker says of this process."""
+    """Return this process's entry for a marker."""
     pid = os.getpid()
     start = _start_time(pid)
     return {"tool": _TOOL, "host": socket.gethostname(), "pid": pid, "target": target, "start": start}
 
 
 def is_owner_alive(owner: Mapping[str, object]) -> bool:
-    """Tell whether the process that a marker names is alive, or may be: on another machine nobody knows."""
+    """Return whether the process of a marker is alive, or may be: on another machine that is unknown."""
     pid = owner.get("pid")
     foreign = owner.get("host") != socket.gethostname()
     return foreign or (isinstance(pid, int) and _start_time(pid) == owner.get("start") is not None)
 
 
 def _start_time(pid: int) -> str | None:
-    """Return when a process started, in clock ticks since boot; None if it was deleted."""
+    """Return when a process started, in clock ticks since boot; None if it has ended."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:

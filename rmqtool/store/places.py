@@ -1,4 +1,4 @@
-"""What a PATH on the command line is: a store root, one of its directories, or one file."""
+"""Kinds of PATH on the command line: a store root, one of its directories, or one file."""
 
 from __future__ import annotations
 
@@ -21,15 +21,11 @@ KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a PATH turned out to be.
+    """What a PATH turned out to be, links kept.
 
-    Attributes:
-        path: The PATH, links kept.
-        kind: What is there.
-        is_file: Whether it is one file.
-        root: The store root around it, when its place tells; the path itself for a store.
-        depth: For queues: directory levels from the path down to queue directories (2 for ``consumequeue/``,
-            1 for a topic, 0 for a queue or one file of it).
+    ``root`` is the store root around it, if its place shows one; the path itself for a store. ``depth``
+    counts a queue tree's levels down to queue directories: 2 for ``consumequeue/``, 1 for a topic, 0 for a
+    queue or one file of it.
     """
 
     path: Location
@@ -40,16 +36,13 @@ class Place:
 
 
 def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = False) -> Place:
-    """Find out what a PATH is, from its place and its bytes.
+    """Find out what a PATH is, from its place and its bytes; ``kind`` is the user's ``--type``.
 
-    Args:
-        path: What the user named.
-        kind: The user's ``--type``, which overrides what was found.
-        has_log: Whether the user names a commit log elsewhere, so that an empty directory can be a root.
+    With ``has_log``, the user names a commit log elsewhere, so an empty directory can be a root.
 
     Raises:
-        EnvironmentFailureError: Nothing is there, it may not be read, or it is nothing of a store.
-        UsageError: ``kind`` cannot be, as the path is a directory or a file.
+        EnvironmentFailureError: It does not exist, may not be read, or is not a part of a store.
+        UsageError: It is a directory where ``kind`` is a file, or the reverse.
     """
     status = path.status()
     if status is not None and status.kind is Kind.FILE:
@@ -61,12 +54,12 @@ def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = 
 
 
 def is_config_name(name: str) -> bool:
-    """Tell whether a file is called like one of the broker's JSON files, or the ``.bak`` of one."""
+    """Return whether a name is that of one of the broker's JSON files, or the ``.bak`` of one."""
     return name.removesuffix(BACKUP).endswith(".json")
 
 
 def looks_like_store(path: Location) -> bool:
-    """Tell whether a directory is a store root, by the names in it."""
+    """Return whether a directory is a store root, by the names in it."""
     if (path / "commitlog").is_directory():
         return path.name not in KIND_OF_DIRECTORY or (path / "checkpoint").is_regular()
     if path.name in KIND_OF_DIRECTORY:
@@ -152,7 +145,7 @@ def _kind_from_contents(path: Location) -> PathKind | None:
 
 
 def _queue_depth(path: Location) -> int:
-    """Return how many levels of directories lie above the queue directories of a tree."""
+    """Return the levels of directories above the queue directories of a tree."""
     names = [name for name, status in path.entries() if status.kind is Kind.DIRECTORY]
     if not names:
         return 0

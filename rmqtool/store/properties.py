@@ -17,13 +17,9 @@ _UNICODE_DIGITS = re.compile(r"[0-9A-Fa-f]{4}")
 
 
 def parse_java_properties(data: bytes) -> dict[str, str]:
-    r"""Read a properties file.
+    r"""Return a properties file's values by name, trimmed only before the value, as Java does.
 
-    Returns:
-        Values by name, nothing trimmed but what Java trims (blanks before a value; not those after it).
-
-    Raises:
-        UsageError: A ``\u`` escape without four hexadecimal digits; Java refuses the whole file.
+    `UsageError` for a ``\u`` escape without four hexadecimal digits: Java refuses the whole file.
     """
     properties = {}
     for line in _logical_lines(data.decode("iso-8859-1")):

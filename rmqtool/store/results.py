@@ -1,4 +1,4 @@
-"""Results that are whole: what a run has made and published, on a disk or in object storage."""
+"""Complete results of runs, on a disk or in object storage."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ REBUILD_REPORT = "rebuild.json"
 SALVAGE_PAPERS = "salvage"
 SALVAGE_REPORT = f"{SALVAGE_PAPERS}/salvage.json"
 CARVE_REPORT = "carve/carve.json"
-"""Reports in results, by which these are known to be whole."""
+"""Reports in results; where one exists, the result is complete."""
 
 _FETCH = "Fetch the files that {out}/manifest.json lists as RESULT, and compare sizes and SHA-256. "
 
 
 def fetched(out: str) -> tuple[str, str]:
-    """Return what comes before a result can be used, and the word for its place in a shell line.
+    """Return the step before a result can be used, and the word for its place in a shell line.
 
-    One on a disk is used where it lies; its name is no option, whatever it begins with.
+    A result on a disk is used where it lies; a name that begins with ``-`` is escaped.
     """
     if is_object_url(out):
         return _FETCH.format(out=out), "RESULT"
@@ -35,19 +35,10 @@ def fetched(out: str) -> tuple[str, str]:
 
 
 def read_result(out: Target, name: str) -> bytes | None:
-    """Return a file of a result that is whole; None if no such result is there.
+    """Return a file of a complete result; None if there is no such result.
 
-    On a disk a result appears by one rename: where the file is, all of it is. In object storage the manifest
-    says what there is, and is held against it.
-
-    Args:
-        out: The result.
-        name: Of the file in it.
-
-    Raises:
-        RefusedError: An object of the result is not what the manifest says.
-        DeniedError: It may not be read.
-        SourceFailureError: The store does not answer.
+    On a disk a result appears by one rename: where the file is, all of it is. In object storage it is
+    compared with the manifest. `RefusedError` if an object is not as the manifest says.
     """
     if isinstance(out, Path):
         try:
@@ -79,7 +70,7 @@ def _read_object(out: Location, name: str) -> bytes | None:
 
 
 def _files_of(manifest: bytes, schema: str) -> dict[str, dict[str, Any]]:
-    """Return what a manifest lists, by path; nothing if it is none of ours."""
+    """Return the files of a manifest by path; nothing if it is not one of ours."""
     try:
         document = json.loads(manifest)
     except ValueError:

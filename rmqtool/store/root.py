@@ -1,4 +1,4 @@
-"""Opening a store: from PATH and settings to the files of every structure."""
+"""Opening of a store: from PATH and settings to the files of every structure."""
 
 from __future__ import annotations
 
@@ -34,22 +34,10 @@ _SPLITTER = ","
 
 
 class Store(StoreFiles):
-    """What a PATH shows of a store, with the settings in effect.
+    """Files that a PATH shows of a store, with the settings in effect.
 
     A store root shows everything; one directory or file shows its own structure only, while settings are
-    still inferred from the whole store around it, where its place tells.
-
-    Attributes:
-        place: As given.
-        around: The whole store, as far as the place tells of it.
-        settings: In effect.
-
-    Args:
-        place: What PATH turned out to be.
-        roots: Where the structures of the whole store lie.
-        given: The settings that were given.
-        broker_version: a release or a line of them, when the user says so.
-        timezone: Zone of the index files' names, when the user says so.
+    inferred from the whole store around it (``around``), as far as its place shows one.
     """
 
     def __init__(
@@ -73,7 +61,7 @@ class Store(StoreFiles):
         self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
 
     def __reduce__(self) -> tuple[Callable[..., Store], tuple[object, ...]]:
-        """Travel as what was opened, to be listed where it arrives."""
+        """Pickle as the arguments of `open_store`; the files are listed again where it arrives."""
         return _opened_as, (self._opened, self._words)
 
     def afresh(self) -> Store:
@@ -82,35 +70,26 @@ class Store(StoreFiles):
 
     @property
     def kind(self) -> PathKind:
-        """Return what PATH is."""
+        """Kind of the PATH."""
         return self.place.kind
 
     @property
     def log(self) -> FileQueue:
-        """Return the commit log that what is shown was made from: its own, or the one beside it.
+        """The commit log from which the shown files were made: its own, or the one beside it.
 
-        Raises:
-            EnvironmentFailureError: A directory may not be read.
+        `EnvironmentFailureError` if a directory may not be read.
         """
         return self.around.commitlog if self.kind in {*QUEUE_KINDS, PathKind.INDEX} else self.commitlog
 
     def require_log(self, purpose: str) -> None:
-        """Check that there is a commit log, to do with it what is told.
-
-        Raises:
-            EnvironmentFailureError: There is none, or a directory may not be read.
-        """
+        """Raise `EnvironmentFailureError` if there is no commit log to do what ``purpose`` says."""
         if not len(self.commitlog):
             raise EnvironmentFailureError(
                 f"{self.place.path}: no commit log there to {purpose}; give a store root, or its commitlog/"
             )
 
     def require_read_log(self) -> None:
-        """Check that no part of the log is in a form that is not read: results would hide its messages.
-
-        Raises:
-            EnvironmentFailureError: One is.
-        """
+        """Raise `EnvironmentFailureError` if a part of the log is in a form that is not read."""
         for feature in self.parts:
             if feature.unread is Structure.UNREAD_LOG:
                 raise EnvironmentFailureError(
@@ -120,7 +99,7 @@ class Store(StoreFiles):
 
     @property
     def abort(self) -> Location | None:
-        """Return the path of ``abort``, if it is there: the store was not stopped cleanly, or runs."""
+        """Path of ``abort``, if it exists: the store was not stopped cleanly, or a broker is running."""
         return self._existing("abort")
 
     @property
@@ -133,22 +112,22 @@ class Store(StoreFiles):
 
     @property
     def lock(self) -> Location | None:
-        """Return the path of ``lock``, if it is there; only `rmqtool.store.lock` may open it."""
+        """Path of ``lock``, if it exists; only `rmqtool.store.lock` may open it."""
         return self._existing("lock")
 
     @property
     def config(self) -> Location | None:
-        """Return the directory of the broker's JSON files, if it is there."""
+        """Directory of the broker's JSON files, if it exists."""
         return self._existing("config")
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """Return the parts of the store that rmqtool names and does not examine, if they hold anything."""
+        """Parts of the store that rmqtool names and does not examine, if they hold anything."""
         return tuple(feature for feature in self.parts if not feature.is_empty)
 
     @property
     def parts(self) -> tuple[Feature, ...]:
-        """Return the same, and those that are there and empty."""
+        """The same, and the empty ones."""
         found = features_of(self.root, self.settings) if self.root is not None else ()
         with suppress(DeniedError):  # IO-DENIED says so
             found = (*found, *split_log(self.around.commitlog))
@@ -156,24 +135,22 @@ class Store(StoreFiles):
 
     @property
     def unread(self) -> tuple[Feature, ...]:
-        """Return the parts that hold the log, or queues that consumers see, in a form that is not read."""
+        """Parts that hold the log, or queues that consumers see, in a form that is not read."""
         return tuple(feature for feature in self.parts if feature.unread is not None)
 
     @property
     def queue_databases(self) -> tuple[Feature, ...]:
-        """Return the databases of queues that are there, or should be: files never take their place."""
+        """Databases of queues that exist, or should; files never take their place."""
         return tuple(
             one for one in self.parts if one.unread is Structure.UNREAD or one.label in QUEUE_DATABASES
         )
 
     @property
     def confirm_offset(self) -> int | None:
-        """Return to where replicas have confirmed the log, by the checkpoint; None without controller mode.
+        """Offset up to which replicas have confirmed the log, by the checkpoint.
 
-        What lies behind it may be cut, and no consumer has seen it (``CommitLog#getConfirmOffset``, 5.0.0+).
-
-        Raises:
-            DeniedError: The checkpoint may not be read.
+        None without controller mode. Messages after it may be cut, and no consumer has seen them
+        (``CommitLog#getConfirmOffset``, 5.0.0+). `DeniedError` if the checkpoint may not be read.
         """
         told, file = self.settings.is_controlled, self.around.checkpoint
         has_epochs = self.root is not None and (self.root / EPOCHS).is_there()
@@ -189,10 +166,10 @@ class Store(StoreFiles):
 
     @property
     def evidence_roots(self) -> tuple[Path, ...]:
-        """Return the real directories of this machine that nothing may be written into.
+        """Real directories of this machine that nothing may be written into.
 
-        What links lead to is read as a part of the store, so it is one here, too. To look for them takes a
-        look at every topic's directory.
+        Targets of links are read as parts of the store, so they count. To find them, every topic's directory
+        is listed.
         """
         places = [path for root in self.roots.values() for path in root.paths]
         places.append(self.base)
@@ -231,12 +208,12 @@ def open_store(
         kind: The user's ``--type``.
         broker_conf: The broker's own properties file.
         properties: Single broker settings ``NAME=VALUE``; they win over the file.
-        broker_version: a release or a line of them; inferred by default.
+        broker_version: A release or a line of them; inferred by default.
         timezone: Zone of the index files' names; inferred by default.
 
     Raises:
-        EnvironmentFailureError: Nothing of a store is there, or it may not be read.
-        UsageError: Something that was given makes no sense.
+        EnvironmentFailureError: It is not a part of a store, or may not be read.
+        UsageError: A given value makes no sense.
     """
     given = given_settings(broker_conf, properties)
     place = find_place(
@@ -254,7 +231,7 @@ def _has_own_log(given: Mapping[str, Setting]) -> bool:
 def _around(
     place: Place, roots: Mapping[PathKind, Root], own: Mapping[PathKind, Root]
 ) -> Mapping[PathKind, Root]:
-    """Return what tells of the settings: one file's siblings do, too, if it lies among them."""
+    """Return the roots from which settings are inferred: with one file's siblings, if it lies among them."""
     root = roots.get(place.kind)
     among = root is not None and any(place.path.real().is_relative_to(one.real()) for one in root.paths)
     return roots if among else {**roots, **own}
@@ -276,12 +253,10 @@ def commitlog_directories(root: Location, given: Mapping[str, Setting]) -> tuple
     """Return the directories of the commit log, in the order of the settings, without repeats.
 
     Java: ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3). Paths given with ``-p`` are used as they are.
-    Those of a broker.conf belong to the machine that it comes from: where it calls another directory its
-    store root, paths inside of that are looked for inside ``root``, and paths elsewhere only count when
-    ``root`` has no ``commitlog`` of its own. So a copy is never mixed with the live store beside it.
-
-    Raises:
-        UsageError: A path is empty.
+    Those of a broker.conf belong to the machine that it comes from: where it names another store root, paths
+    inside of that are taken inside ``root``, and paths elsewhere only count when ``root`` has no
+    ``commitlog`` of its own. So a copy is never mixed with the live store beside it. `UsageError` if a path
+    is empty.
     """
     own = root / DIRECTORY_NAMES[PathKind.COMMITLOG]
     found: list[Location] = []
@@ -315,13 +290,13 @@ def _paths_of(setting: Setting, root: Location, conf_root: Location | None) -> l
 
 
 def _moved(path: Location, root: Location, conf_root: Location | None) -> Location:
-    """Return the place in a copy of a path in the original store root."""
+    """Return the place in a copy for a path in the original store root."""
     if conf_root is not None and path.is_relative_to(conf_root):
         return root / path.relative_to(conf_root)
     return path
 
 
 def _same(one: Location, other: Location) -> bool:
-    """Tell whether both are there and name one thing."""
+    """Return whether both exist and are the same file or directory."""
     found, others = one.status(), other.status()
     return found is not None and others is not None and found.identity == others.identity is not None

@@ -1,4 +1,4 @@
-"""Where results are made, and where blocks lie when nothing is written out."""
+"""Output areas of results, and scratch directories of runs that write no result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _PREFIX = "rmqtool-scratch-"
 
 Target: TypeAlias = Path | Location
-"""Where a result goes."""
+"""Place of a result."""
 
 AnyArea: TypeAlias = "StagingArea | ObjectStagingArea"
 
@@ -32,9 +32,8 @@ AnyArea: TypeAlias = "StagingArea | ObjectStagingArea"
 def temporary_place(evidence_roots: Iterable[Path]) -> Path:
     """Return the directory for temporary files.
 
-    Raises:
-        RefusedError: It lies inside the evidence: ``TMPDIR`` says so, or there is no place but the working
-            directory.
+    Raises `RefusedError` if it lies inside the evidence, by ``TMPDIR`` or because only the working directory
+    is left.
     """
     place = real_path(Path(tempfile.gettempdir()))
     root = directory_around(place, evidence_roots)
@@ -49,13 +48,9 @@ def temporary_place(evidence_roots: Iterable[Path]) -> Path:
 def output_area(
     out: Target, stores: Iterable[Store], own: Path | None = None, *, elsewhere: bool
 ) -> Iterator[AnyArea]:
-    """Open a staging area for a directory, or for what a URL names; see there.
+    """Open a staging area for a directory, or for a URL.
 
-    Args:
-        out: The output.
-        stores: What is read; nothing is written there.
-        own: As of `StagingArea`.
-        elsewhere: Whether tasks run on machines that do not see temporary files of this one.
+    With ``elsewhere``, tasks run on machines that do not see temporary files of this one.
     """
     read = [*stores]
     roots = [root for store in read for root in store.evidence_roots]
@@ -71,15 +66,7 @@ def output_area(
 
 
 def refuse_evidence(out: Target, stores: Iterable[Store]) -> None:
-    """Refuse an output that lies in what is read.
-
-    Args:
-        out: A directory, or what a URL names; what is written goes somewhere below.
-        stores: What is read.
-
-    Raises:
-        RefusedError: It does.
-    """
+    """Raise `RefusedError` for an output that lies in what is read."""
     read = [*stores]
     if isinstance(out, Path):
         refuse_inside(out, [root for store in read for root in store.evidence_roots])
@@ -91,13 +78,13 @@ def refuse_evidence(out: Target, stores: Iterable[Store]) -> None:
 
 
 def _places(stores: Iterable[Store]) -> list[Location]:
-    """Return where stores lie, to be held against what a URL names."""
+    """Return the places of stores, to compare with a URL."""
     return [place for store in stores for place in (store.base, *store.commitlog.directories)]
 
 
 @contextlib.contextmanager
 def _directory(evidence_roots: Iterable[Path], place: Path | None = None) -> Iterator[Path]:
-    """Make a directory for temporary files, and remove it; as well those that killed runs left there."""
+    """Make a directory for temporary files, and remove it and those that killed runs left there."""
     parent = place or temporary_place(evidence_roots)
     try:
         made = TemporaryFolder(_PREFIX, parent)
@@ -111,15 +98,9 @@ def _directory(evidence_roots: Iterable[Path], place: Path | None = None) -> Ite
 
 @contextlib.contextmanager
 def scratch_area(evidence_roots: Iterable[Path], place: Target | None = None) -> Iterator[AnyArea]:
-    """Open a staging area whose result nobody wants; it leaves nothing.
+    """Open a staging area whose result is dropped: in a directory, at a URL, or among temporary files.
 
-    Args:
-        evidence_roots: Directories that nothing may be written into.
-        place: A directory for it, or what a URL names; None is where temporary files belong.
-
-    Raises:
-        RefusedError: It would lie inside the evidence.
-        EnvironmentFailureError: The file system does not let us.
+    `RefusedError` if it would lie inside the evidence; `EnvironmentFailureError` if the file system refuses.
     """
     roots = [*evidence_roots]
     temporary_place(roots)  # whatever else is written there

@@ -1,4 +1,4 @@
-"""Value objects: one file of the store, one segment of a file queue, a file queue."""
+"""Value objects: a file of the store, a segment of a file queue, a file queue."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ if TYPE_CHECKING:
     from rmqtool.io import Location, ReadOnlyFile, UnreadableRange
 
 NAME_DIGITS = 20
-"""A file queue's files are named by the byte address of their first byte (``UtilAll#offset2FileName``)."""
+"""Files of a queue are named by the address of their first byte (``UtilAll#offset2FileName``)."""
 
 
 @dataclass(frozen=True)
 class StoreFile:
     """A regular file of the store; picklable by its place, safe to share between threads.
 
-    Attributes:
-        path: Where it is.
-        label: Its path relative to the store, as reports show it.
-        size_bytes: Bytes on disk when the directory was listed.
+    ``label`` is its path relative to the store, as reports show it; ``size_bytes`` is its size when the
+    directory was listed.
     """
 
     path: Location
@@ -35,7 +33,7 @@ class StoreFile:
 
     @cached_property
     def reader(self) -> ReadOnlyFile:
-        """Return the file's reader; it opens the file at the first read."""
+        """The file's reader, which opens the file at the first read."""
         return self.path.reader()
 
     def read_at(
@@ -54,11 +52,7 @@ class StoreFile:
         return self.reader.read_into(position, buffer, unreadable)
 
     def sha256(self) -> str:
-        """Return the SHA-256 in hex; what the disk does not deliver counts as zeros.
-
-        Raises:
-            EnvironmentFailureError: As for `ReadOnlyFile.read_at`.
-        """
+        """Return the SHA-256 in hex; unreadable bytes count as zeros."""
         return sha256_of(self.reader, self.size_bytes, [])[0]
 
     def next_written(self, position: int) -> int:
@@ -83,27 +77,23 @@ class StoreFile:
 class Segment(StoreFile):
     """One file of a file queue.
 
-    Attributes:
-        start: Address of its first byte in the queue (commit log: physical offset), from its name.
+    ``start``, from its name, is the address of its first byte (in the commit log: the physical offset).
     """
 
     start: int
 
     @property
     def stop(self) -> int:
-        """Return the address after its last byte on disk."""
+        """Address after its last byte on disk."""
         return self.start + self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Where a file's start differs from the end of the file before it.
+    """Difference between a file's start and the end of the file before it.
 
-    Attributes:
-        expected: Address at which a file should start.
-        found: Address at which the next one does start; lower than ``expected`` where files overlap.
-        after: The file before.
-        before: The file after it.
+    ``expected`` is the end, ``found`` the next start: lower where files overlap. ``after`` is the file before
+    the gap, ``before`` the one behind it.
     """
 
     expected: int
@@ -114,12 +104,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Stray:
-    """An entry of a directory that is none of the files expected there; it was not opened.
+    """An unexpected entry of a directory; it was not opened.
 
-    Attributes:
-        label: Path relative to the store.
-        reason: What is wrong with it, as the end of a sentence that begins with its name.
-        size_bytes: Bytes on disk; None when that says nothing.
+    ``reason`` ends a sentence that begins with its label; ``size_bytes`` is None where it does not matter.
     """
 
     label: str
@@ -128,18 +115,16 @@ class Stray:
 
     @property
     def name(self) -> str:
-        """Return its name in its directory."""
+        """Its name in its directory."""
         return self.label.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
 class FileQueue:
-    """Files that follow each other, and what else lies in their directories.
+    """Files that follow each other, and the other entries of their directories.
 
-    Attributes:
-        directories: Where the files were looked for.
-        segments: By start address; of equal ones the first is the one that reads are answered from.
-        strays: Entries that are no segments.
+    Segments are in the order of their start addresses; where files overlap, ``segment_at`` returns the later
+    one.
     """
 
     directories: tuple[Location, ...]
@@ -158,17 +143,17 @@ class FileQueue:
 
     @property
     def start(self) -> int:
-        """Return the address of the first byte; 0 for a queue without files."""
+        """Address of the first byte; 0 for a queue without files."""
         return self.segments[0].start if self.segments else 0
 
     @property
     def stop(self) -> int:
-        """Return the address after the last file; 0 for a queue without files."""
+        """Address after the last file; 0 for a queue without files."""
         return self.segments[-1].stop if self.segments else 0
 
     @property
     def size_bytes(self) -> int:
-        """Return the bytes of all files."""
+        """Bytes of all files."""
         return sum(segment.size_bytes for segment in self.segments)
 
     def segment_at(self, offset: int) -> Segment | None:
@@ -185,24 +170,17 @@ class FileQueue:
                 yield self.segments[number]
 
     def gaps(self, file_size: int | None = None) -> Iterator[Gap]:
-        """Yield where the files do not join.
-
-        Args:
-            file_size: The configured size in bytes; without it every file's size on disk.
-        """
+        """Yield the places where files do not join, by the configured file size or each file's own."""
         for one, two in pairwise(self.segments):
             expected = one.start + (file_size or one.size_bytes)
             if two.start != expected:
                 yield Gap(expected, two.start, one, two)
 
     def without_excess(self, file_size: int) -> FileQueue:
-        """Return the queue with longer files cut to their size, where the next file begins right there.
+        """Return the queue with longer files cut to their configured size, where the next file begins there.
 
-        No broker starts on such a file (``MappedFileQueue#doLoad``, 5.3.3); its bytes after the size are no
-        part of the queue, but bytes of the next file would be taken to follow them.
-
-        Args:
-            file_size: The configured size in bytes.
+        No broker starts on such a file (``MappedFileQueue#doLoad``, 5.3.3). Its bytes after the size are not
+        part of the queue, and would be read in place of the next file's.
         """
         cut = {
             one.start: replace(one, size_bytes=file_size)

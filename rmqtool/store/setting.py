@@ -1,4 +1,4 @@
-"""One broker setting: its definition, its value and where the value comes from."""
+"""Broker setting: its definition, its value and where the value comes from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SettingValue = int | float | str | bool | None
 
 
 class Origin(StrEnum):
-    """Where a setting's value comes from."""
+    """Source of a setting's value."""
 
     GIVEN = "given"
     INFERRED = "inferred"
@@ -77,7 +77,7 @@ def _size(name: str, text: str) -> int:
 
 
 def _boolean(_name: str, text: str) -> bool:
-    """Read as ``Boolean#parseBoolean``: whatever is not ``true`` in some case is false."""
+    """Read as ``Boolean#parseBoolean``: everything but ``true`` in any case is false."""
     return text.lower() == "true"
 
 
@@ -94,16 +94,12 @@ def _delay_levels(name: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """How a setting is read and what it is by default.
+    """How a setting is read, and its defaults.
 
-    Attributes:
-        name: The broker's name of it.
-        read: Reads the text given for it; takes name and text, raises UsageError.
-        defaults: Each default with the release that it holds from, oldest first; None for "none", for "each
-            record decides", and for what the broker's machine decides.
-        until: The first release that has no such setting any more; empty while there is one.
-        is_size: Whether a defaulted value is worth a warning, because everything is misread if it is wrong.
-        note: What stands for the default where the files of a store are read, when it is not plain.
+    ``defaults`` has each default with the release from which it holds, oldest first; None for "none", for
+    "each record decides", and for what the broker's machine decides. ``until`` is the first release without
+    the setting. With ``is_size``, everything is misread if an assumed value is wrong. ``note`` says what
+    replaces the default where files of a store are read.
     """
 
     name: str
@@ -114,16 +110,16 @@ class Definition:
     note: str = ""
 
     def default(self, release: Release) -> SettingValue:
-        """Return what a store of a release is read with where nothing tells; None where ``note`` says why."""
+        """Return the value for a store of a release without other evidence; None where ``note`` says why."""
         return None if self.note else self.configured(release)
 
     def configured(self, release: Release) -> SettingValue:
-        """Return a broker's default in a release; in one that has no such setting, that of the nearest."""
+        """Return a broker's default in a release; in one without the setting, that of the nearest."""
         held = [value for since, value in self.defaults if _AGE[since] <= _AGE[release.name]]
         return held[-1] if held else self.defaults[0][1]
 
     def is_known_to(self, release: Release) -> bool:
-        """Tell whether a release has the setting."""
+        """Return whether a release has the setting."""
         age = _AGE[release.name]
         return _AGE[self.defaults[0][0]] <= age and not (self.until and _AGE[self.until] <= age)
 
@@ -193,7 +189,7 @@ CONCERNING = (
 
 
 def packaged_text(name: str) -> str:
-    """Return a text that lies beside this module, be it in a directory or in an archive."""
+    """Return a text file beside this module, which may lie in a directory or an archive."""
     loader: ResourceLoader = __loader__  # type: ignore[name-defined] # every imported module has it
     return loader.get_data(f"{__file__.rpartition('/')[0]}/{name}").decode("ascii")
 

@@ -1,4 +1,4 @@
-"""The settings in effect for a store: given, inferred from the files, or the broker's defaults."""
+"""Settings in effect for a store: given, inferred from the files, or the broker's defaults."""
 
 from __future__ import annotations
 
@@ -36,16 +36,10 @@ _QUEUE_SIZES = {
 
 
 class Settings:
-    """Settings of one store, each settled when it is first asked for; picklable (that settles them all).
+    """Settings of one store, each inferred on first use; pickling infers them all.
 
-    Args:
-        given: Settings that the user gave, and the file that they stand in.
-        evidence: Infers the others from the files; None where nothing is to be inferred any more.
-        broker_version: a release or a line of them, when the user says so.
-        timezone: Zone of the index files' names, when the user says so.
-
-    Raises:
-        UsageError: There is no such version or zone.
+    Without ``evidence``, nothing is inferred. ``broker_version`` (a release or a line of them) and
+    ``timezone`` (of the index files' names) are the user's; `UsageError` if there is no such version or zone.
     """
 
     def __init__(
@@ -74,7 +68,7 @@ class Settings:
         return setting
 
     def __iter__(self) -> Iterator[Setting]:
-        """Yield the settings that concern a store of this release, and whatever else was given."""
+        """Yield the settings that concern a store of this release, and all others that were given."""
         release = self.release
         given = {name for name, setting in self._settled.items() if setting.origin is Origin.GIVEN}
         known = {name for name in CONCERNING if DEFINITIONS[name].is_known_to(release)}
@@ -97,24 +91,24 @@ class Settings:
 
     @property
     def unknown_names(self) -> tuple[str, ...]:
-        """Return sentences on names in the broker's file that no broker reads."""
+        """Sentences on names in the broker's file that no broker reads."""
         return self._given.unknown_names
 
     @property
     def is_controlled(self) -> bool | None:
-        """Return whether the broker runs in controller mode; None where that is not given."""
+        """Whether the broker runs in controller mode; None where that is not given."""
         return self._given.is_controlled
 
     @property
     def is_told(self) -> bool:
-        """Return whether the broker's own file is given: what that does not name has the broker's default."""
+        """Whether the broker's own file is given: all that it does not name has the broker's default."""
         return self._given.conf is not None
 
     def of_broker(self, release: Release) -> Settings:
         """Return the settings of a broker of a release that is started on the store.
 
         They are those of its file, if that was given, and the release's defaults for the rest: the broker
-        does not infer. Without the file, what the store's files tell is taken for what is in it.
+        does not infer. Without the file, values inferred from the store's files are taken for its content.
         """
         made = Settings(self._given, self._evidence)
         if INDEX_TIMEZONE in self._settled:
@@ -132,11 +126,11 @@ class Settings:
         return made
 
     def defaulted_sizes(self) -> list[Setting]:
-        """Return the sizes that had to be assumed, of the structures that such a store has."""
+        """Return the sizes that were assumed, of the structures that such a store has."""
         return [one for one in self._used_sizes if one.origin is Origin.DEFAULT]
 
     def doubtful_sizes(self) -> list[Setting]:
-        """Return the sizes that files speak against, of the structures that such a store has."""
+        """Return the sizes that files contradict, of the structures that such a store has."""
         return [one for one in self._used_sizes if one.doubt]
 
     @property
@@ -151,12 +145,12 @@ class Settings:
 
     @property
     def commitlog_file_size(self) -> int:
-        """Return the bytes of a commit log file."""
+        """Bytes of a commit log file."""
         return self._int("mappedFileSizeCommitLog")
 
     @property
     def consumequeue_file_size(self) -> int:
-        """Return the bytes of a consume queue file, a multiple of 20.
+        """Bytes of a consume queue file, a multiple of 20.
 
         Java: ``MessageStoreConfig#getMappedFileSizeConsumeQueue`` (4.9.8, 5.3.3) rounds up.
         """
@@ -164,65 +158,62 @@ class Settings:
 
     @property
     def consumequeue_ext_file_size(self) -> int:
-        """Return the bytes of a consume queue ext file."""
+        """Bytes of a consume queue ext file."""
         return self._int("mappedFileSizeConsumeQueueExt")
 
     @property
     def batchconsumequeue_file_size(self) -> int:
-        """Return the bytes of a batch consume queue file; used as it is, without rounding."""
+        """Bytes of a batch consume queue file, not rounded."""
         return self._int("mapperFileSizeBatchConsumeQueue")
 
     @property
     def index_geometry(self) -> Geometry:
-        """Return slots and items of the index files."""
+        """Slots and items of the index files."""
         return Geometry(self._int("maxHashSlotNum"), self._int("maxIndexNum"))
 
     @cached_property
     def delay_levels(self) -> DelayLevels:
-        """Return the delay table of ``messageDelayLevel``."""
+        """Delay table of ``messageDelayLevel``."""
         return read_delay_levels(str(self["messageDelayLevel"].value))
 
     @property
     def max_msgs_num_batch(self) -> int:
-        """Return the hits that a broker returns for one key at most.
-
-        Java: ``IndexService#queryOffset`` (4.9.8, 5.3.3).
-        """
+        """Most hits that a broker returns for a key (Java: ``IndexService#queryOffset``, 4.9.8, 5.3.3)."""
         return self._int("maxMsgsNumBatch")
 
     @property
     def message_index_enable(self) -> bool:
-        """Return whether an index is built."""
+        """Whether an index is built."""
         return bool(self["messageIndexEnable"].value)
 
     @property
     def enable_consume_queue_ext(self) -> bool:
-        """Return whether units hold addresses of ext units."""
+        """Whether units hold addresses of ext units."""
         return bool(self["enableConsumeQueueExt"].value)
 
     @property
     def enable_multi_dispatch(self) -> bool | None:
-        """Return whether records are dispatched to further queues; None: as each record's properties say."""
+        """Whether records are dispatched to further queues; None: as each record's properties say."""
         return self._bool_or_none("enableMultiDispatch")
 
     @property
     def enable_lmq(self) -> bool | None:
-        """Return whether ``%LMQ%`` queues have the id 0; None: as each record's properties say."""
+        """Whether ``%LMQ%`` queues have the id 0; None: as each record's properties say."""
         return self._bool_or_none("enableLmq")
 
     @property
     def release(self) -> Release:
-        """Return whose rules apply: the broker's that wrote the store last."""
+        """Release whose rules apply: of the broker that wrote the store last."""
         return release_named(str(self[BROKER_VERSION].value))
 
     @property
     def candidates(self) -> tuple[Release, ...]:
-        """Return the releases that may have written the store last, oldest first; one if it is known."""
+        """Releases that may have written the store last, oldest first; one if it is known."""
         names = self[BROKER_VERSION].candidates
         return tuple(map(release_named, names)) or (self.release,)
 
     def rules_of(self, release: Release) -> Release:
-        """Return a release's rules as settings bend them (``CommitLog#borrowCheckMessageBuffer``, 5.5.1)."""
+        """Return a release's rules after settings (``CommitLog#borrowCheckMessageBuffer``, 5.5.1)."""
         records, kept = release.records, self["maxCheckMessageReuseBufferSize"]
         if not records.kept_array or kept.origin is not Origin.GIVEN or not isinstance(kept.value, int):
             return release
@@ -230,9 +221,9 @@ class Settings:
 
     @cached_property
     def touched_by_5_4(self) -> bool | None:
-        """Return whether a 5.4.0+ broker was ever started on the store, whoever wrote it last.
+        """Whether a 5.4.0+ broker was ever started on the store, whichever wrote it last.
 
-        None where that cannot be told: files without a store root around them, and no word of the version.
+        None where that is unknown: files without a store root around them, and no version given.
         """
         signs = Signs() if self._evidence is None else self._evidence.signs
         if signs.touched_by_5_4:
@@ -242,13 +233,13 @@ class Settings:
 
     @property
     def index_timezone(self) -> tzinfo:
-        """Return the zone in which index files are named."""
+        """Zone in which index files are named."""
         setting = self[INDEX_TIMEZONE]
         return local_zone() if setting.value is None else zone_of_name(str(setting.value))
 
     @cached_property
     def batch_topics(self) -> frozenset[str]:
-        """Return the topics whose queues are batch queues (5.0.0+)."""
+        """Topics whose queues are batch queues (5.0.0+)."""
         return frozenset() if self._evidence is None else self._evidence.batch_topics()
 
     def _int(self, name: str) -> int:
@@ -273,7 +264,7 @@ class Settings:
         return inference(evidence) if inference else None
 
     def _infer_geometry(self, name: str, evidence: SettingsInference) -> Setting | None:
-        """Settle both numbers of the index at once; one that was given decides the other."""
+        """Infer both numbers of the index at once; a given one decides the other."""
         slots, items = self._given_int("maxHashSlotNum"), self._given_int("maxIndexNum")
         found = evidence.geometry(slots, items)
         if found is None:

@@ -1,4 +1,4 @@
-"""Names of files beside log, queues and index that a start, or a delivery, depends on: compaction, timer."""
+"""Findings about names of compaction and timer files, which a start or a delivery depends on."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PAGE_BYTES = 1 << 16
 
 
 def side_findings(root: Location, timer_precision_ms: int) -> Iterator[Finding]:
-    """Yield what is wrong with names beside the structures that are examined, of what may be listed."""
+    """Yield the findings about names of compaction and timer files, as far as they may be listed."""
     for label, reason in _unpaired_compaction(root):
         yield Finding(code=ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
     yield from _timer_findings(root, timer_precision_ms)
@@ -38,8 +38,8 @@ def side_findings(root: Location, timer_precision_ms: int) -> Iterator[Finding]:
 def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
     """Yield the files of compaction topics that lack their partner, relative to the root, and why.
 
-    Each file of a log has one of the same name in its queue, and none has another name than a number
-    (``CompactionLog.TopicPartitionLog#sanityCheck``). Queues without a log are not looked at.
+    Each file of a log needs one of the same name in its queue, named by a number
+    (``CompactionLog.TopicPartitionLog#sanityCheck``). Queues without a log are not examined.
     """
     for topic in names_in(root / COMPACTION_LOGS, Kind.DIRECTORY):
         for queue in names_in(root / COMPACTION_LOGS / topic, Kind.DIRECTORY):
@@ -55,7 +55,7 @@ def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
 
 
 def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
-    """Yield the files of the timer log that are not there: their neighbours, checkpoint or wheel tell."""
+    """Yield the missing files of the timer log, by their neighbours, the checkpoint or the wheel."""
     directory = root / _TIMER_LOG
     files = sorted(
         name for name in names_in(directory, Kind.FILE) if digits_of(name, NAME_DIGITS) is not None
@@ -81,7 +81,7 @@ def _timer_gap(position: int, length: int, where: str) -> Finding:
 
 
 def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
-    """Say which chains begin before the first file: what of them lies there is gone."""
+    """Return the finding about chains that begin before the first file, so their beginning is lost."""
     before = min(first for first, _ in slots)
     messages = sum(count for _, count in slots)
     text = (
@@ -94,7 +94,7 @@ def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
 
 
 def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]]:
-    """Return first place and messages of the slots still to come that begin before a place in the timer log.
+    """Return first position and number of messages of future slots that begin before one in the timer log.
 
     With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
     """
@@ -109,7 +109,7 @@ def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]
 
 
 def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
-    """Yield time, first and last place, and messages of the slots that have any."""
+    """Yield time, first and last position, and number of messages of the slots that have any."""
     data = b""
     if wheel.is_regular():
         with suppress(EnvironmentFailureError):
@@ -122,7 +122,7 @@ def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _timer_checkpoint(path: Location) -> TimerCheckpoint:
-    """Return how far the timer had come; nowhere, if nothing tells."""
+    """Return the timer's progress; zeros where it is unknown."""
     if path.is_regular():
         with suppress(EnvironmentFailureError):
             found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
@@ -137,7 +137,7 @@ def names_in(directory: Location, kind: Kind) -> set[str]:
 
 
 def _entries(directory: Location) -> list[tuple[str, Status]]:
-    """Return what is in a directory; nothing where it is none, or may not be listed: IO-DENIED says that."""
+    """Return the entries of a directory; nothing where it may not be listed: IO-DENIED reports that."""
     if directory.kind() is not Kind.DIRECTORY:
         return []
     try:

@@ -13,15 +13,15 @@ _CANDIDATES = 16
 
 
 def infer_file_size(queues: Sequence[Sequence[tuple[int, int]]], unit_size: int = 1) -> int | None:
-    """Return the size that explains most of what is there, or None without files.
+    """Return the size that fits most files, a multiple of ``unit_size``; None without files.
 
-    Files are created at full size and named by multiples of it, so the sizes on disk, the names and the
-    distances of names all tell; a file that was cut, or a stray one, is outvoted. Of equally good sizes the
-    larger wins: copies lose bytes more often than they gain some.
+    Files are created at full size and named by multiples of it, so sizes, names and distances of names all
+    count; a cut or stray file is outvoted. Of equally good sizes the larger wins: copies lose bytes more
+    often than they gain some.
 
     Args:
         queues: ``(start, size in bytes)`` of the files of each queue, by start.
-        unit_size: The configured size is a multiple of this.
+        unit_size: Bytes of a unit.
     """
     sizes: dict[int, int] = {}
     distances: dict[int, int] = {}

@@ -23,7 +23,7 @@ _MODE = 0o644  # minus umask, like a broker's files
 
 
 class StagedFile:
-    """A file being written; a context manager that gives it its name if all went well.
+    """A file being written; a context manager that renames it to ``base/relative`` after success.
 
     Args:
         scratch: Directory for the file while it is written, on the same file system.
@@ -63,39 +63,29 @@ class StagedFile:
 
     @property
     def name(self) -> str:
-        """Return what it is read by when it is finished."""
+        """Name by which it is read when it is finished."""
         return str(self.path)
 
     def fileno(self) -> int:
         """Return the descriptor, for kernels that write by themselves.
 
-        Raises:
-            ValueError: The file is finished or abandoned.
+        Raises `ValueError` if the file is finished or abandoned.
         """
         if self._descriptor is None:
             raise ValueError(f"{self.path}: no longer being written")
         return self._descriptor
 
     def truncate(self, size_bytes: int) -> None:
-        """Set the size; bytes that were never written stay holes.
-
-        Raises:
-            EnvironmentFailureError: The file system refuses the size.
-        """
+        """Set the size; bytes that were never written stay holes."""
         try:
             os.ftruncate(self.fileno(), size_bytes)
         except OSError as failure:
             raise failure_of(failure, self.path) from failure
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Write all of ``data`` at a position in the file.
+        """Write all of ``data``, any contiguous buffer, at a position in bytes.
 
-        Args:
-            position: Bytes from the start of the file.
-            data: Any contiguous buffer, numpy arrays included.
-
-        Raises:
-            EnvironmentFailureError: Out of space, or another I/O error.
+        Raises `EnvironmentFailureError` if out of space, or for another I/O error.
         """
         missing = memoryview(data).nbytes
         try:
@@ -108,15 +98,11 @@ class StagedFile:
             raise failure_of(failure, self.path) from failure
 
     def write_back(self, position: int, size_bytes: int) -> None:
-        """Have the disk begin to take a range, so that publishing waits for less of it."""
+        """Begin to flush a range, so that publishing waits for less of it."""
         begin_writeback(self.fileno(), position, size_bytes)
 
     def finish(self) -> Path:
-        """Close the file, give it its name and return that.
-
-        Raises:
-            EnvironmentFailureError: The name cannot be given.
-        """
+        """Close the file, rename it and return its name; `EnvironmentFailureError` if that fails."""
         self._close()
         try:
             _make_directories(self.path.parent, self._base)
@@ -139,7 +125,7 @@ class StagedFile:
 
 
 def _make_directories(directory: Path, base: Path) -> None:
-    """Make a directory and those above it, but not the base: who comes late makes no area anew."""
+    """Make a directory and its parents, but not the base: a late attempt must not make the area again."""
     if directory == base:
         return
     try:
@@ -152,11 +138,7 @@ def _make_directories(directory: Path, base: Path) -> None:
 
 
 def remove_tree(directory: Path) -> None:
-    """Remove a directory in which a late attempt at a task may be making or removing a file just now.
-
-    Raises:
-        OSError: It cannot be removed.
-    """
+    """Remove a directory in which a late attempt at a task may be making or removing a file now."""
     for _ in range(_REMOVALS):
         try:
             shutil.rmtree(directory)
@@ -171,11 +153,7 @@ def remove_tree(directory: Path) -> None:
 
 
 def checked_relative(relative: str) -> str:
-    """Return a relative path all of whose components are plain names.
-
-    Raises:
-        RefusedError: It is absolute, or would lead out of its directory, or a name cannot be a file's.
-    """
+    """Return a relative path all of whose components are plain names, else raise `RefusedError`."""
     for component in relative.split("/"):
         problem = component_problem(component)
         if problem is not None:
@@ -186,5 +164,5 @@ def checked_relative(relative: str) -> str:
 
 
 def failure_of(failure: OSError, path: Path) -> EnvironmentFailureError:
-    """Return the error that tells the user about a failed write."""
+    """Return the error for the user about a failed write."""
     return EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}")

@@ -2,12 +2,12 @@
 
 Beside ``OUT`` a directory ``.OUT.rmqtool-XXXXXXXX`` holds::
 
-    marker     who is at work; locked with flock as long as that process lives
+    marker     the run's process; locked with flock as long as that lives
     result/    becomes OUT
     blocks/    scratch of the pipeline, dropped before the rename
 
-What a killed run leaves behind is recognised by its marker, whose lock died with the process, and is removed
-by the next run for the same target (``owners``).
+The next run for the same target removes what a killed run left, which it recognises by its marker: that
+lock died with the process (``owners``).
 """
 
 from __future__ import annotations
@@ -45,31 +45,27 @@ _OCCUPIED = {errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR}
 
 @dataclass(frozen=True, slots=True)
 class StagingHandle:
-    """What a task needs to write into a staging area: its path. Picklable.
-
-    Attributes:
-        path: The hidden directory.
-    """
+    """The path of a staging area, as tasks need it to write there. Picklable."""
 
     path: Path
 
     @property
     def result(self) -> Path:
-        """Return the directory that becomes the output."""
+        """Directory that becomes the output."""
         return self.path / _RESULT
 
     @property
     def blocks(self) -> Path:
-        """Return the scratch directory, which is no part of the output."""
+        """Scratch directory, not part of the output."""
         return self.path / _BLOCKS
 
     @property
     def results(self) -> Location:
-        """Return the place of what has been written of the result so far."""
+        """Location of the files of the result that are written so far."""
         return location_of(self.result)
 
     def finished(self, directory: str) -> list[StoreFile]:
-        """Return the files of the result that are finished below one of its directories, by name."""
+        """Return the finished files of the result below one of its directories, by name."""
         place, base = self.results, self.result
         paths = sorted(path for path in (base / directory).rglob("*") if path.is_file())
         sizes = {path.relative_to(base).as_posix(): path.stat().st_size for path in paths}
@@ -78,15 +74,14 @@ class StagingHandle:
     def digests(self, files: Sequence[StoreFile], run: Hashing) -> list[str]:
         """Return the SHA-256 of files that `finished` returned, in their order.
 
-        Raises:
-            EnvironmentFailureError: One cannot be read.
+        Raises `EnvironmentFailureError` if one cannot be read.
         """
         largest_first = sorted(files, key=lambda file: -file.size_bytes)  # the last ones are to end together
         found = dict(zip(largest_first, run(StoreFile.sha256, largest_first), strict=True))
         return [found[file] for file in files]
 
     def remove(self, relative: str) -> None:
-        """Remove a file of the result that does not count, and its folder if nothing else is in it."""
+        """Remove a file of the result that does not count, and its folder if it is then empty."""
         path = self.result / relative
         path.unlink(missing_ok=True)
         if path.parent != self.result:
@@ -94,18 +89,11 @@ class StagingHandle:
                 path.parent.rmdir()
 
     def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
-        """Begin a file of the result; it takes its name when it is closed without an error.
+        """Begin a file of the result, which appears when it is closed without an error.
 
         A task that is tried again, or twice at once, writes a file of its own each time; the last to finish
-        gives the name, with the same bytes.
-
-        Args:
-            relative: Path inside the output, ``/`` between its components.
-            size_bytes: Size to extend the file to at once, sparse; None to let it grow.
-
-        Raises:
-            RefusedError: The path would leave the output.
-            EnvironmentFailureError: It cannot be created.
+        is renamed, with the same bytes. ``size_bytes`` extends the file at once, sparse; None lets it grow.
+        `RefusedError` if the path would leave the output.
         """
         return StagedFile(self.blocks, self.result, relative, size_bytes)
 
@@ -115,19 +103,19 @@ class StagingHandle:
 
 
 class StagingArea:
-    """A staging area for one output directory; use it as a context manager.
+    """A staging area for one output directory; a context manager.
 
     Leaving the block without `publish` discards everything, also after an interrupt.
 
     Args:
         out: The output directory; must not exist, or be empty.
         evidence_roots: Directories that nothing may be written into.
-        own: A directory inside of them that is the caller's to write into, as that of a repair.
+        own: The caller's directory inside of them that may be written, as that of a repair.
 
     Raises:
         RefusedError: ``out`` has contents, lies inside the evidence or around it, or another run is at work
             on it.
-        EnvironmentFailureError: The file system does not let us.
+        EnvironmentFailureError: The file system refuses.
     """
 
     def __init__(self, out: Path, evidence_roots: Iterable[Path] = (), own: Path | None = None) -> None:
@@ -161,11 +149,10 @@ class StagingArea:
         return self.handle.create_file(relative, size_bytes)
 
     def publish(self) -> None:
-        """Flush the result to the disk and let it appear as ``out`` by one rename.
+        """Flush the result to the disk and publish it as ``out`` by one rename.
 
-        Raises:
-            RefusedError: ``out`` has got contents meanwhile; the staging area is removed.
-            EnvironmentFailureError: Out of space or an I/O error at the flush; the staging area is removed.
+        On failure the staging area is removed: `RefusedError` if ``out`` has contents by now,
+        `EnvironmentFailureError` if out of space, or for an I/O error at the flush.
         """
         try:
             remove_tree(self.handle.blocks)  # first: what is gone needs no flush
@@ -224,16 +211,7 @@ class StagingArea:
 
 
 def refuse_inside(out: Path, evidence_roots: Iterable[Path], what: str = "the evidence") -> None:
-    """Refuse an output inside the evidence.
-
-    Args:
-        out: The output.
-        evidence_roots: Directories that nothing is written into.
-        what: What they are.
-
-    Raises:
-        RefusedError: It lies there.
-    """
+    """Refuse an output inside the evidence; ``what`` names that in the `RefusedError`."""
     evidence = directory_around(out, evidence_roots)
     if evidence is not None:
         raise RefusedError(f"{out}: lies inside {what} {evidence}; nothing is written there")

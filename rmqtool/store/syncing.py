@@ -1,4 +1,4 @@
-"""Flushing a result to the disk: one effort for all of it, not one for every file."""
+"""Flushing of a result to the disk: once for all of it, not for every file."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ def sync_tree(directory: Path) -> None:
     """Flush everything below a directory.
 
     Uses ``syncfs`` (Linux), which flushes the file system in one call; elsewhere every file and directory.
-
-    Raises:
-        OSError: Something could not be written.
+    `OSError` if it fails.
     """
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:
@@ -38,17 +36,13 @@ def sync_tree(directory: Path) -> None:
 
 
 def begin_writeback(descriptor: int, position: int, size_bytes: int) -> None:
-    """Begin to flush a range of a file, and wait for nothing: a hint, by ``sync_file_range`` (Linux)."""
+    """Begin to flush a range of a file, without waiting: a hint, by ``sync_file_range`` (Linux)."""
     if _sync_file_range is not None:
         _sync_file_range(descriptor, position, size_bytes, _WRITE)
 
 
 def sync_directory(directory: Path) -> None:
-    """Flush a directory's own entries, so that a rename in it survives a power cut.
-
-    Raises:
-        OSError: It could not be written.
-    """
+    """Flush a directory's own entries, so that a rename in it survives a power cut. `OSError` if it fails."""
     _sync(directory)
 
 

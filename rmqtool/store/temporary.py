@@ -1,7 +1,7 @@
-"""Folders for temporary files that go with their process, or with the next one after a kill.
+"""Folders for temporary files, removed by their process, or by the next one after a kill.
 
-A file in each is locked as long as its process lives: that tells the folder of a killed one. It names the
-machine, too, as not every file system that machines share shows the locks of others.
+A file in each is locked as long as its process lives. It holds the machine's name, too, as not every shared
+file system shows the locks of other machines.
 """
 
 from __future__ import annotations
@@ -19,17 +19,10 @@ _LONGEST = 4096
 
 
 class TemporaryFolder:
-    """Make a folder, and remove those of killed processes of this user beside it.
+    """Make a folder, and remove those of this user's killed processes beside it.
 
-    Args:
-        prefix: Its name begins so; no other kind of folder's may.
-        parent: Where it is made; None is where temporary files belong.
-
-    Attributes:
-        path: The folder.
-
-    Raises:
-        OSError: There is no place for it.
+    Names of no other kind of folder may begin with ``prefix``; without ``parent``, it is made where temporary
+    files belong. `OSError` if that fails.
     """
 
     def __init__(self, prefix: str, parent: Path | str | None = None) -> None:
@@ -46,7 +39,7 @@ class TemporaryFolder:
                 os.close(marker)
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the folder with everything in it."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._marker is not None:
             os.close(self._marker)
@@ -58,14 +51,14 @@ def _host() -> bytes:
 
 
 def _wrote_host(marker: int) -> bool:
-    """Write this machine's name; tell whether there was room for it."""
+    """Write this machine's name; return whether it all fitted."""
     with contextlib.suppress(OSError):
         return os.write(marker, _host()) == len(_host())
     return False
 
 
 def _locked(path: Path, more: int = 0) -> int | None:
-    """Open and lock a file of this user's that nobody else has locked; None if there is none."""
+    """Open and lock a file of this user's that is not locked; None if that fails."""
     with contextlib.suppress(OSError), contextlib.ExitStack() as undone:
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | more, 0o600)
         undone.callback(os.close, file)

@@ -1,4 +1,4 @@
-"""Ends of files in object storage that were taken for zeros by samples, and how reports speak of them."""
+"""Ends of files in object storage that samples showed as zeros, and their wording in reports."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _CHUNK_BYTES = 8 << 20
 
 
 def unfetched(base: Location) -> list[ZeroTail]:
-    """Return the ends of files below a place that have not been fetched so far, by name."""
+    """Return the unfetched ends of files below a place, by name."""
     return [tail for tail in base.source.tails() if base.elsewhere(tail.path).is_relative_to(base)]
 
 
 def tails_told(tails: Sequence[ZeroTail], base: Location) -> str:
-    """Say what was not fetched, as the end of a sentence."""
+    """Return the end of a sentence on what was not fetched."""
     size = f"{sum(tail.size_bytes for tail in tails):,} bytes"
     names = [tail.path.removeprefix(f"{base}/") for tail in tails[:_NAMED]]
     if len(tails) == 1:
@@ -33,11 +33,9 @@ def tails_told(tails: Sequence[ZeroTail], base: Location) -> str:
 
 
 def is_zero(tail: ZeroTail, base: Location) -> bool:
-    """Fetch the end of a file, and tell whether all of it is zeros.
+    """Fetch the end of a file, and return whether all of it is zeros.
 
-    Raises:
-        SourceFailureError: What holds it does not answer.
-        EnvironmentFailureError: It cannot be read.
+    `SourceFailureError` if its source does not answer; `EnvironmentFailureError` if it cannot be read.
     """
     file, stop = base.elsewhere(tail.path).reader(), tail.start + tail.size_bytes
     for start in range(tail.start, stop, _CHUNK_BYTES):

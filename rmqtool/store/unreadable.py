@@ -1,4 +1,4 @@
-"""Ranges that the disk could not deliver, as findings."""
+"""Findings about ranges that the disk could not deliver."""
 
 from __future__ import annotations
 
@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 
 
 def denied_finding(failure: DeniedError, base: Location) -> Finding:
-    """Return the finding about what this user may not read.
-
-    Args:
-        failure: What was met.
-        base: What labels are relative to.
-    """
+    """Return the finding about a file or directory that this user may not read."""
     return Finding(code=IO_DENIED, file=label_of(base.elsewhere(failure.path), base), message=failure.reason)
 
 
@@ -33,10 +28,7 @@ def unreadable_findings(
 ) -> Iterator[Finding]:
     """Yield a finding for each range of a file that was read as zeros.
 
-    Args:
-        file: The file; a segment of the commit log also tells the physical offset.
-        ranges: What `StoreFile.read_into` reported.
-        structure: The part of the store that is damaged by it.
+    Findings about the commit log carry the physical offset.
     """
     start = file.start if isinstance(file, Segment) and structure is Structure.COMMITLOG else None
     for bad in ranges:

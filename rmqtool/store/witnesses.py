@@ -1,7 +1,7 @@
-"""Whether a file belongs to the log beside it, before its size or contents tell of settings.
+"""Checks whether a file belongs to the log beside it, before settings are inferred from it.
 
-A damaged file, or one of another store, lies among sound ones like any other. What it says of itself is held
-against the log: few reads for a file, none of them long.
+A damaged file, or one of another store, may lie among intact ones. A few short reads of each compare it with
+the log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LOOK_BYTES = 1 << 20
 
 
 def is_of_log(segment: Segment) -> bool | None:
-    """Tell whether a file of the log begins with a record that says to lie there; None if nothing begins."""
+    """Return whether a log file begins with a record of its own offset; None if with zeros."""
     data = segment.read_at(0, max(HEAD_SIZES), [])
     if not any(data[:8]):
         return None
@@ -30,7 +30,10 @@ def is_of_log(segment: Segment) -> bool | None:
 
 
 def is_of_queue(segment: Segment, log: FileQueue) -> bool | None:
-    """Tell whether the first unit of a queue file leads to a record of its size; None if none can tell."""
+    """Return whether the first unit of a queue file leads to a record of its size.
+
+    None if the log cannot say.
+    """
     unit = UNITS.padded(segment.read_at(0, UNITS.size, []))
     if unit.size <= 0 or unit.size == PREBLANK_SIZE:
         return None
@@ -39,7 +42,7 @@ def is_of_queue(segment: Segment, log: FileQueue) -> bool | None:
 
 
 def is_of_index(file: StoreFile, log: FileQueue) -> bool | None:
-    """Tell whether the header of an index file speaks of records of the log; None if it speaks of none."""
+    """Return whether the header of an index file fits records of the log; None if the log cannot say."""
     header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
     if header.index_count <= 1:
         return None
@@ -54,13 +57,16 @@ def is_of_index(file: StoreFile, log: FileQueue) -> bool | None:
 
 
 def holds_bytes(file: StoreFile) -> bool:
-    """Tell whether anything stands in an index file after its header, as far as one look shows."""
+    """Return whether an index file has bytes after its header, as far as one short read shows."""
     start = file.next_data(HEADER_SIZE)
     return any(file.read_at(start, _LOOK_BYTES, []))
 
 
 def _head_at(log: FileQueue, physical_offset: int) -> MessageHead | bool | None:
-    """Return the head of a record; False where none is, None where the log has nothing any more, or yet."""
+    """Return the head of a record.
+
+    False where there is none, None where the log has nothing any more, or yet.
+    """
     if not len(log) or physical_offset < log.start:
         return None
     segment = log.segment_at(physical_offset)
