@@ -1,13 +1,9 @@
-"""BYTES. The one seam between this package and the storage that holds a store.
+"""Access to the storage that holds a store: every listing, status and read goes through a `Location`.
 
-All reads of a store, listings, kinds and sizes included, go through a `Location`: a name in a `Source`. A
-source lists a directory, returns the status of a name, and opens a file for ranged reads:
-`LocalFiles`, the files of this machine, or `rmqtool.io.objects.ObjectFiles`, those of object stores and HDFS
-by way of pyarrow, which is loaded when a URL is given. A new kind of source is a class with the methods of
-`Source`, and nothing above changes: there, no file of a store is named by a `pathlib.Path` or read
-by a descriptor (``tests/house/test_one_seam.py``).
-
-Files that the package writes on this machine, and files that the user names beside the store, do not pass
+That is a name in a `Source`: `LocalFiles`, the files of this machine, or `rmqtool.io.objects.ObjectFiles`,
+those of object stores and HDFS by way of pyarrow, which only a URL loads. A new source is a class with the
+methods of `Source`; no other package opens a store's file by path or descriptor
+(``tests/house/test_one_seam.py``). Local outputs, and files that the user names beside the store, do not pass
 here; objects of results do (`rmqtool.io.object_store`).
 """
 

@@ -1,7 +1,7 @@
-"""Raw bytes of this machine that are no part of a store: images, blobs, and block devices.
+"""Raw bytes of this machine outside of a store: images, blobs, and block devices.
 
-A device is opened here and nowhere else, and only because the user named it. FIFOs and character devices stay
-refused: they have no positions to read at.
+Devices are opened only here, and only if the user named them. FIFOs and character devices stay refused: they
+have no positions to read at.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _DEVICES = Path("/sys/dev/block")
 
 @dataclass(frozen=True, slots=True)
 class LocalImages(LocalFiles):
-    """The file systems of this machine, where block devices may be read, too."""
+    """File systems of this machine, with block devices readable, too."""
 
     def open(self, path: str) -> Descriptor:
         """Open a regular file or a block device, see `rmqtool.io.local.open_only`."""
@@ -29,10 +29,9 @@ class LocalImages(LocalFiles):
 
 
 def image_at(path: str | os.PathLike[str]) -> Location:
-    """Return the place of an image, absolute, links kept.
+    """Return the location of an image, absolute, links kept.
 
-    Raises:
-        EnvironmentFailureError: Nothing is there, or nothing that can be read at any position.
+    Raises `EnvironmentFailureError` if it is not a file or a block device.
     """
     files = LocalImages()
     place = Location(files, files.absolute(os.fspath(path)))
@@ -44,15 +43,7 @@ def image_at(path: str | os.PathLike[str]) -> Location:
 
 
 def refuse_same_device(image: Location, out: Path) -> None:
-    """Refuse an output on the device that is carved: what is written there may overwrite what is looked for.
-
-    Args:
-        image: A block device, or anything else, which is not looked at.
-        out: The output, or what there is above it.
-
-    Raises:
-        RefusedError: It lies there.
-    """
+    """Refuse an output on the block device that is carved, as it may overwrite messages (`RefusedError`)."""
     if image.kind() is not Kind.BLOCK_DEVICE:
         return
     place = next(one for one in (out, *out.absolute().parents) if one.exists())
@@ -64,13 +55,7 @@ def refuse_same_device(image: Location, out: Path) -> None:
 
 
 def is_part_of(device: int, whole: int, devices: Path = _DEVICES) -> bool:
-    """Return whether a device is another, or a partition of it, or made of it.
-
-    Args:
-        device: Its number.
-        whole: The other's.
-        devices: Where the kernel lists the parts of its devices.
-    """
+    """Return whether a device is another, a partition of it, or made of it, by their numbers."""
     return device == whole or _real(devices, whole) in _below(_real(devices, device))
 
 
@@ -79,7 +64,7 @@ def _real(devices: Path, number: int) -> Path:
 
 
 def _below(device: Path) -> set[Path]:
-    """Return a device, the disk that it is a partition of, and all that it is made of."""
+    """Return a device, the disk that it is a partition of, and the devices that it is made of."""
     found = {device}
     if (device / "partition").exists():
         found |= _below(device.parent)

@@ -37,21 +37,19 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """The file systems of this machine; see `rmqtool.io.source.Source`."""
+    """File systems of this machine; see `rmqtool.io.source.Source`."""
 
     def status(self, path: str) -> Status | None:
-        """Return what a name stands for, links followed; None if nothing has that name."""
+        """Return the status of a name, links followed; None if it does not exist."""
         try:
             return _status(os.stat(path))  # noqa: PTH116 - a `Path` would cost more than the call
         except (OSError, ValueError) as failure:
             return _unknown(failure) if os.path.lexists(path) or _is_denied(failure) else None
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory by name; none where no directory is.
+        """Return the entries of a directory by name; none if it is not one.
 
-        Raises:
-            DeniedError: It may not be listed.
-            EnvironmentFailureError: It cannot be listed.
+        `DeniedError` if it may not be listed.
         """
         try:
             with os.scandir(path) as listing:
@@ -72,11 +70,11 @@ class LocalFiles:
         return os.path.abspath(text)  # noqa: PTH100 - Path.resolve would follow links and change names
 
     def real(self, path: str) -> str:
-        """Return the same place without links, as far as it exists; a circle of links is left as it is."""
+        """Return the path without links, as far as it exists; a circle of links stays as it is."""
         return os.path.realpath(path)
 
     def local_path(self, path: str) -> Path:
-        """Return the same place without links."""
+        """Return the path without links."""
         return Path(self.real(path))
 
     def tails(self) -> tuple[()]:
@@ -99,7 +97,7 @@ class LocalFiles:
 
 
 class Descriptor:
-    """A descriptor that is closed when the last who uses it lets go of it, so never under a running read."""
+    """A descriptor that is closed with its last reference, so never during a read."""
 
     __slots__ = ("number",)
 
@@ -110,7 +108,7 @@ class Descriptor:
         os.close(self.number)
 
     def size_bytes(self) -> int:
-        """Return the size as it is now."""
+        """Return the current size."""
         status = os.fstat(self.number)
         if stat.S_ISBLK(status.st_mode):
             return os.lseek(self.number, 0, os.SEEK_END)  # no read here depends on where it stands
@@ -121,7 +119,7 @@ class Descriptor:
         return os.preadv(self.number, [view], position)
 
     def next_written(self, position: int) -> int:
-        """Return where the next bytes lie that are in no hole."""
+        """Return the next position that is not in a hole."""
         try:
             return os.lseek(self.number, position, os.SEEK_DATA)
         except OSError as failure:
@@ -131,30 +129,21 @@ class Descriptor:
     next_data = next_written
 
     def end_of_data(self) -> int:
-        """Return the size: what is read from the back passes holes by itself."""
+        """Return the size: reading from the back skips holes by itself."""
         return self.size_bytes()
 
 
 def open_regular(path: str) -> int:
-    """Open a regular file for reading and return its descriptor, see `open_only`.
-
-    Raises:
-        DeniedError: It may not be read.
-        EnvironmentFailureError: It is not a regular file, or is gone.
-    """
+    """Open a regular file for reading and return its descriptor, see `open_only`."""
     return open_only(path, frozenset({Kind.FILE}))
 
 
 def open_only(path: str, kinds: frozenset[Kind]) -> int:
     """Open a file of some kinds for reading and return its descriptor.
 
-    Anything else is refused before it is opened (opening a device can have effects), and once more after it,
-    without ever waiting for the other end of a FIFO. Links are followed. The access time is left alone where
-    the kernel permits it.
-
-    Raises:
-        DeniedError: It may not be read.
-        EnvironmentFailureError: It is of another kind, or is gone.
+    Other kinds are refused before the open, which can have effects on a device, and again after it; no FIFO
+    is waited for. Links are followed. The access time is kept where the kernel permits it. `DeniedError` if
+    it may not be read; `EnvironmentFailureError` if it is of another kind, or missing.
     """
     try:
         _require_kind(path, os.stat(path).st_mode, kinds)  # noqa: PTH116 - as in `LocalFiles.status`
@@ -213,7 +202,7 @@ def _unknown(failure: OSError | ValueError) -> Status:
 
 
 def _is_denied(failure: OSError | ValueError) -> bool:
-    """Tell a failure from the news that it does not exist; no file here has a name that is a ValueError."""
+    """Return whether a failure is more than a missing file; no file here has a name that is a ValueError."""
     return isinstance(failure, OSError) and failure.errno not in {
         errno.ENOENT,
         errno.ENOTDIR,
@@ -223,15 +212,15 @@ def _is_denied(failure: OSError | ValueError) -> bool:
 
 
 def _reason(failure: OSError | ValueError) -> str:
-    """Return why, in the system's words; a name that no file can have is a ValueError."""
+    """Return the system's message; a name that no file can have is a ValueError."""
     return (failure.strerror if isinstance(failure, OSError) else None) or str(failure)
 
 
 def as_owner(name: str) -> list[str]:
-    """Return the words that make a command that of the user whom a path belongs to, who may read it.
+    """Return the prefix of a command that runs it as the user who may read a path.
 
-    It is the owner of the nearest directory above, where the path itself may not be looked at. Of an object,
-    credentials decide: no user may read what another may not.
+    That is the owner of the nearest readable directory above, where the path itself may not be examined. Of
+    an object, credentials decide: no user may read what another may not.
     """
     if is_object_url(name):
         return []
@@ -240,9 +229,9 @@ def as_owner(name: str) -> list[str]:
 
 
 def who_may_read(path: Path) -> str:
-    """Say whose a path is that may not be read, and what to run; the end of a sentence.
+    """Return the end of a sentence on the owner of a path that may not be read, and what to run.
 
-    Where a directory above keeps the path from being looked at, the sentence names that directory.
+    Where a directory above keeps the path from being examined, the sentence names that directory.
     """
     found = _nearest(path)
     if found is None:
@@ -255,7 +244,7 @@ def who_may_read(path: Path) -> str:
 
 
 def _nearest(path: Path) -> tuple[Path, os.stat_result] | None:
-    """Return a path, or the nearest directory above it that may be looked at, and its status."""
+    """Return a path, or the nearest directory above it that may be examined, and its status."""
     for place in (path, *path.absolute().parents):
         try:
             return place, place.stat()
@@ -288,12 +277,9 @@ _FLOCK = struct.Struct("@hhqqi4x" if _LINUX else "@qqihh")
 
 
 def lock_holder(descriptor: int, path: str) -> int | None:
-    """Return the process that holds the lock, as `rmqtool.io.source.Source.lock_holder`.
+    """Return the process that holds the lock, as `Source.lock_holder`, but not this process.
 
-    A lock that this process holds itself is not reported.
-
-    Raises:
-        EnvironmentFailureError: The file system has no answer.
+    `EnvironmentFailureError` if the file system cannot say.
     """
     try:
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack_write_lock())
@@ -306,8 +292,7 @@ def lock_holder(descriptor: int, path: str) -> int | None:
 def take_lock(descriptor: int, path: str) -> bool:
     """Take the lock, for as long as this process closes no descriptor of the file; False if it is held.
 
-    Raises:
-        EnvironmentFailureError: The file system knows no such locks.
+    `EnvironmentFailureError` if the file system knows no such locks.
     """
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
@@ -319,13 +304,11 @@ def take_lock(descriptor: int, path: str) -> bool:
 
 
 def _pack_write_lock() -> bytes:
-    """Return a ``struct flock`` for a write lock on byte 0."""
     if _LINUX:
         return _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
     return _FLOCK.pack(0, 1, 0, fcntl.F_WRLCK, os.SEEK_SET)
 
 
 def _unpack(answer: bytes) -> tuple[int, int]:
-    """Return lock type and pid of a ``struct flock``."""
     fields = _FLOCK.unpack(answer)
     return (fields[0], fields[4]) if _LINUX else (fields[3], fields[2])

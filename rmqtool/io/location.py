@@ -1,4 +1,4 @@
-"""Location: the name of a file or directory of a store, in a source."""
+"""Location of a store's file or directory: a name in a source."""
 
 from __future__ import annotations
 
@@ -24,18 +24,14 @@ if TYPE_CHECKING:
 
 _WILD = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-"""With one stroke, as `pathlib` leaves it; a directory whose name ends with a colon needs its whole path."""
+"""With one slash, as `pathlib` leaves it; a directory whose name ends with a colon needs its whole path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A name in a source; a value that looks at nothing until a method is called.
+    """A name in a source, absolute, ``/`` between components; only its methods read anything.
 
-    It is deliberately no `os.PathLike`: what takes a path of this machine's does not take it.
-
-    Attributes:
-        source: What holds it.
-        text: Its absolute name there, ``/`` between components.
+    It is deliberately not an `os.PathLike`: functions for paths of this machine do not take it.
     """
 
     source: Source
@@ -49,12 +45,12 @@ class Location:
 
     @property
     def name(self) -> str:
-        """Return the last component."""
+        """The last component."""
         return self.text.rpartition("/")[2]
 
     @property
     def parent(self) -> Location:
-        """Return the directory around it; of the top, itself."""
+        """The directory around it; of the top, itself."""
         return Location(self.source, self.text.rpartition("/")[0] or "/")
 
     def with_name(self, name: str) -> Location:
@@ -62,54 +58,52 @@ class Location:
         return self.parent / name
 
     def is_relative_to(self, base: Location) -> bool:
-        """Tell by the names whether it is ``base`` or lies below."""
+        """Return by the names whether it is ``base`` or lies below."""
         return self == base or (self.source == base.source and self.text.startswith(base._prefix))
 
     def relative_to(self, base: Location) -> str:
-        """Return its name below ``base``, ``.`` for that itself.
-
-        Raises:
-            ValueError: It does not lie there.
-        """
+        """Return its name below ``base``, ``.`` for that itself; `ValueError` if it lies elsewhere."""
         if not self.is_relative_to(base):
             raise ValueError(f"{self} does not lie below {base}")
         return self.text[len(base._prefix) :] or "."
 
     def elsewhere(self, text: str) -> Location:
-        """Return the place of the same source that a setting names."""
+        """Return the location in the same source that a setting names."""
         return Location(self.source, self.source.absolute(text))
 
     def status(self) -> Status | None:
-        """Return what is there, links followed; None if nothing has that name."""
+        """Return its status, links followed; None if it does not exist."""
         return self.source.status(self.text)
 
     def kind(self) -> Kind | None:
-        """Return the kind of what is there, links followed; None if nothing has that name."""
+        """Return its kind, links followed; None if it does not exist."""
         status = self.status()
         return None if status is None else status.kind
 
     def is_regular(self) -> bool:
-        """Return whether a regular file is there."""
+        """Return whether it is a regular file."""
         return self.kind() is Kind.FILE
 
     def is_directory(self) -> bool:
-        """Return whether a directory is there."""
+        """Return whether it is a directory."""
         return self.kind() is Kind.DIRECTORY
 
     def is_there(self) -> bool:
-        """Return whether anything is there, and be it hidden; a dangling link does not count."""
+        """Return whether it exists, even hidden; a dangling link does not count."""
         return self.kind() not in {None, Kind.LOST}
 
     def entries(self) -> list[Entry]:
-        """Return the entries of a directory by name; none where no directory is.
+        """Return the entries of a directory by name; none if it is not one.
 
-        Raises:
-            EnvironmentFailureError: It may not be listed.
+        `EnvironmentFailureError` if it may not be listed.
         """
         return self.source.entries(self.text)
 
     def matching(self, pattern: str) -> Iterator[Location]:
-        """Yield what is there by a glob over names below, by name; where nobody may look, nothing is."""
+        """Yield the existing locations that fit a glob over names below, by name.
+
+        Unlistable directories are empty.
+        """
         first, _, rest = pattern.partition("/")
         names = [first]
         if _WILD.search(first):
@@ -126,24 +120,22 @@ class Location:
         return ReadOnlyFile(self.source, self.text)
 
     def read_head(self, length: int, unreadable: MutableSequence[UnreadableRange] | None = None) -> bytes:
-        """Return the first ``length`` bytes of a file, or what it has, and close it.
+        """Return the first ``length`` bytes of a file, or all it has, and close it.
 
-        Args:
-            length: Bytes wanted at most.
-            unreadable: As for `ReadOnlyFile.read_at`.
-
-        Raises:
-            EnvironmentFailureError: As for `ReadOnlyFile.read_at`.
+        See `ReadOnlyFile.read_at`.
         """
         with self.reader() as file:
             return file.read_at(0, length, unreadable)
 
     def real(self) -> Location:
-        """Return the same place without links, as far as it exists."""
+        """Return the location without links, as far as it exists."""
         return Location(self.source, self.source.real(self.text))
 
     def local_path(self) -> Path | None:
-        """Return where on this machine the bytes lie, so that nothing is written there; None if elsewhere."""
+        """Return the path on this machine where the bytes lie, to protect it from writes.
+
+        None if elsewhere.
+        """
         return self.source.local_path(self.text)
 
     @property
@@ -152,11 +144,7 @@ class Location:
 
 
 def location_of(path: str | os.PathLike[str] | Location) -> Location:
-    """Return the place that a path of this machine's, or a URL of an object store's names.
-
-    Raises:
-        UsageError: It is another URL, or one that makes no sense.
-    """
+    """Return the location of a local path, or of an object store's URL; `UsageError` for any other URL."""
     if isinstance(path, Location):
         return path
     if isinstance(path, str) and is_object_url(path):
@@ -169,13 +157,13 @@ def location_of(path: str | os.PathLike[str] | Location) -> Location:
 
 
 def is_glob(path: str | os.PathLike[str] | Location) -> bool:
-    """Return whether a path, or a URL, is a glob: it has wildcards, and nothing has that very name."""
+    """Return whether a path or URL is a glob: it has wildcards, and nothing has that very name."""
     text = path.text if isinstance(path, Location) else os.fspath(path)
     return _WILD.search(text) is not None and location_of(path).status() is None
 
 
 def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
-    """Return the places that a path, a URL or a glob names, a glob's by name; none where nothing fits."""
+    """Return the locations of a path, a URL or a glob, in the order of names; none where nothing fits."""
     place = location_of(path)
     if not is_glob(path):
         return [place]
@@ -190,19 +178,14 @@ def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
 
 
 def nothing_fits(path: str | os.PathLike[str] | Location) -> NoReturn:
-    """Say that `places_of` finds nothing.
-
-    Raises:
-        EnvironmentFailureError: Always.
-    """
+    """Raise the `EnvironmentFailureError` for a path or glob that `places_of` does not find."""
     raise EnvironmentFailureError(f"{path}: no match; give the paths of stores, or a glob")
 
 
 def local_name(path: str | os.PathLike[str]) -> str:
-    """Return a path of this machine's as text.
+    """Return a local path as text.
 
-    Raises:
-        UsageError: It is a URL, which would be taken for a directory of that odd name.
+    Raises `UsageError` for a URL, which would become a directory of that odd name.
     """
     text = os.fspath(path)
     if _URL.match(text):

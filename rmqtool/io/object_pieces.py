@@ -22,21 +22,21 @@ T = TypeVar("T")
 
 THREADS = 16
 _GRACE_S = 15.0
-"""For requests on their way when the process ends: more than a silent server is given."""
+"""For requests under way when the process ends: longer than a silent server is given."""
 
 _slots = threading.Semaphore(THREADS)
 _ending = threading.Event()
 
 
 def begin(function: Callable[..., T], *arguments: object) -> Future[T]:
-    """Begin to do what takes requests."""
+    """Run a function that sends requests in a thread of its own, within the limit of `THREADS`."""
     future: Future[T] = Future()
     threading.Thread(target=_run, args=(future, function, arguments), daemon=True).start()
     return future
 
 
 def pause(seconds: float) -> bool:
-    """Wait before another attempt; return whether there may be one: the process goes on."""
+    """Wait before another attempt; return False if the process is ending."""
     return not _ending.wait(seconds)
 
 
@@ -52,7 +52,7 @@ def _run(future: Future[T], function: Callable[..., T], arguments: tuple[object,
 
 
 def end() -> None:
-    """Let nothing be tried again, and wait for what is on its way: no thread may outlive the interpreter."""
+    """Stop retries, and wait for requests under way: no thread may outlive the interpreter."""
     _ending.set()
     until = time.monotonic() + _GRACE_S
     for _ in range(THREADS):
@@ -75,14 +75,10 @@ _start = attrgetter("start")
 
 
 class Piece:
-    """A range, fetched or about to be.
+    """A range, fetched or being fetched.
 
-    Args:
-        start: Its first position.
-        stop: The position after it.
-        reach: Its length, had nothing stood in its way.
-        follows: Whether somebody had read up to its start.
-        data: Its bytes.
+    ``reach`` is its length without other pieces in its way; ``follows`` says whether the bytes before its
+    start were read.
     """
 
     __slots__ = ("data", "follows", "reach", "start", "stop")
@@ -100,7 +96,7 @@ class PieceCache:
         self._bytes = 0
 
     def keep(self, piece: Piece, home: list[Piece]) -> None:
-        """Add a piece to its object's, and let go of those that nobody has read for longest."""
+        """Add a piece to its object's, and drop the least recently read ones."""
         insort(home, piece, key=_start)
         self._used[piece] = home
         self._bytes += piece.stop - piece.start
@@ -113,7 +109,7 @@ class PieceCache:
             self._used.move_to_end(piece)
 
     def drop(self, piece: Piece) -> None:
-        """Let go of a piece, unless that is done already."""
+        """Drop a piece, unless that is done already."""
         home = self._used.pop(piece, None)
         if home is not None:
             home.remove(piece)
@@ -130,11 +126,7 @@ class ObjectPieces:
         self._pieces: list[Piece] = []
 
     def bytes_from(self, position: int, wanted: int) -> memoryview:
-        """Return bytes from a position inside the object on: one at least, and ``wanted`` at most.
-
-        Raises:
-            RmqtoolError: As ``fetch``.
-        """
+        """Return bytes from a position inside the object: one at least, and ``wanted`` at most."""
         return self._bytes_from(position, wanted, goes_on=True)
 
     def _bytes_from(self, position: int, wanted: int, *, goes_on: bool) -> memoryview:
@@ -152,17 +144,13 @@ class ObjectPieces:
         return memoryview(data)[position - piece.start :][:wanted]
 
     def begin(self, start: int = 0, stop: int = SMALLEST_BYTES) -> None:
-        """Begin to fetch a range, at most; by default what a first look at the object reads."""
+        """Begin to fetch a range; by default the first bytes that readers need."""
         if start < self._size_bytes:
             with self._piece_cache.lock:
                 self._at(start, stop - start, grows=False)
 
     def read(self, start: int, stop: int) -> bytearray:
-        """Return a range inside the object, and fetch no more than that.
-
-        Raises:
-            RmqtoolError: As ``fetch``.
-        """
+        """Return a range inside the object, and fetch no more than that."""
         data = bytearray()
         while start + len(data) < stop:
             position = start + len(data)
@@ -176,7 +164,7 @@ class ObjectPieces:
             piece = self._at(piece.stop, SMALLEST_BYTES)
 
     def _at(self, position: int, wanted: int, *, grows: bool = True) -> Piece:
-        """Return the piece at a position, which is begun if there is none; as long as wanted, or longer."""
+        """Return the piece at a position, begun if there is none; as long as wanted, or longer."""
         number = bisect_right(self._pieces, position, key=_start)
         before = self._pieces[number - 1] if number else None
         if before is not None and position < before.stop:

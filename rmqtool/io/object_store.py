@@ -1,8 +1,9 @@
-"""One bucket, container or HDFS, by way of pyarrow; requests are retried before they fail.
+"""One bucket, container or HDFS, by way of pyarrow.
 
-pyarrow cannot abort an upload: a stream that is let go of is closed, and that makes an object of what was
-sent so far. So an upload that fails is closed and removed. Of a process that is killed amid a large object
-the service keeps parts that no listing shows, until a rule of the bucket removes them.
+Requests are retried before they fail. pyarrow cannot abort an upload: a dropped stream is closed, and that
+makes an object of the bytes sent so far. So an upload that fails is closed and removed. If the process is
+killed during a large upload, the service keeps parts that no listing shows, until a rule of the bucket
+removes them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _WITHOUT_DIRECTORIES = "gcs"
 """Lists no directories that only names imply, unless it lists all below (Arrow 26.0.1)."""
 
 _HDFS = "hdfs"
-"""Arrow (26.0.1) reports missing files where nobody answers."""
+"""Arrow (26.0.1) reports missing files if no server answers."""
 
 _UNWRITTEN = 0xA5
 """The last byte of a buffer until one of the object takes its place: rare in stores, unlike zero."""
@@ -58,35 +59,28 @@ _AGAIN = "no verdict on the store: check endpoint and network, and run this agai
 class Version(NamedTuple):
     """Version of an object.
 
-    Attributes:
-        size_bytes: Its size.
-        facts: What the service says of it, such as ETag, version and time of change, by name.
+    ``facts`` of the service, by name, are ETag, version, time of change and the like.
     """
 
     size_bytes: int
     facts: tuple[tuple[str, str], ...]
 
     def modified_s(self) -> int | None:
-        """Return when it was changed last, seconds since 1970; None where the service does not say."""
+        """Return when it was changed last, seconds since 1970; None if the service does not say."""
         try:
             return int(datetime.fromisoformat(dict(self.facts)[_MODIFIED]).timestamp())
         except (KeyError, ValueError):
             return None
 
     def difference(self, later: Version) -> str:
-        """Say by what a later version differs from this one; empty if it does not."""
+        """Return the differences of a later version from this one; empty if there are none."""
         before, now = ({"size": str(one.size_bytes), **dict(one.facts)} for one in (self, later))
         names = (name for name in before | now if before.get(name) != now.get(name))
         return ", ".join(f"{name} was {before.get(name)}, is {now.get(name)}" for name in names)
 
 
 class OpenObject:
-    """An object as it was when it was opened; one thread at a time reads it.
-
-    Args:
-        file: pyarrow's.
-        version: What was opened.
-    """
+    """A pyarrow file of an object as it was when opened; one thread at a time reads it."""
 
     def __init__(self, file: Any, version: Version) -> None:  # noqa: ANN401 - pyarrow has no types
         self._file = file
@@ -96,12 +90,9 @@ class OpenObject:
     def read(self, start: int, stop: int) -> bytearray:
         """Return a range, which is not empty.
 
-        Arrow's S3 client (26.0.1) counts the bytes that were requested, not those that came: after a body
-        that is too short the buffer ends in what was in it before. Its last byte shows it; where that may be
-        the object's own, it is read once more, into a buffer that began otherwise.
-
-        Raises:
-            OSError: It failed, or fewer bytes came.
+        Arrow's S3 client (26.0.1) counts the bytes that were requested, not those that came: after a short
+        body the buffer ends in its old content. Its last byte shows that. Where it may be the object's own,
+        it is read once more, into a buffer that began otherwise. `OSError` if it failed, or fewer bytes came.
         """
         data = bytearray(stop - start)
         data[-1] = _UNWRITTEN
@@ -119,12 +110,9 @@ class OpenObject:
 
 
 class ObjectStore:
-    """Store of a scheme and an authority; connected at the first request.
+    """Store of a scheme and an authority, as ``s3://bucket``; connected at the first request.
 
     Every method tries up to `ATTEMPTS` times, and may raise `DeniedError` and `SourceFailureError`.
-
-    Args:
-        top: Scheme and authority, as ``s3://bucket``.
     """
 
     def __init__(self, top: str) -> None:
@@ -134,11 +122,11 @@ class ObjectStore:
         self._has_answered = False
 
     def status(self, path: str) -> Status | None:
-        """Return what a name stands for; None if nothing has that name."""
+        """Return the status of a name; None if it does not exist."""
         return self._with_retries(path, "examined", lambda: _status(self._info(path)))
 
     def listed(self, path: str, *, recursive: bool) -> dict[str, Status]:
-        """Return the entries of a directory, with all below on request, by the names below it.
+        """Return the entries of a directory, with everything below on request, by the names below it.
 
         Directories that only names of objects imply may be missing.
         """
@@ -154,11 +142,7 @@ class ObjectStore:
         return self._with_retries(path, "listed", request)
 
     def open(self, path: str) -> OpenObject:
-        """Open an object: its version is fetched, no byte of it.
-
-        Raises:
-            FileNotFoundError: There is none.
-        """
+        """Open an object: its version is fetched, no byte of it. `FileNotFoundError` if there is none."""
 
         def request() -> OpenObject:
             file = self._connected()[0].open_input_file(self._key(path))
@@ -170,7 +154,7 @@ class ObjectStore:
         return self._with_retries(path, "opened", request)
 
     def read(self, path: str, read: Callable[[], T]) -> T:
-        """Return what a function reads of an object, called again if it fails."""
+        """Return what a function reads from an object, called again if it fails."""
         return self._with_retries(path, "read", read)
 
     def _with_retries(self, path: str, done: str, request: Callable[[], T], again: str = _AGAIN) -> T:
@@ -208,7 +192,7 @@ class ObjectStore:
         return info
 
     def _infos(self, path: str, *, recursive: bool) -> list[FileInfo]:
-        """Return what is below a name; nothing where nothing is."""
+        """Return the entries below a name; nothing if it does not exist."""
         from pyarrow.fs import FileSelector, FileType
 
         files, key = self._connected()[0], self._key(path)
@@ -251,31 +235,20 @@ _RUN_AGAIN = "check endpoint and network, and run this again"
 
 
 class WrittenObject(NamedTuple):
-    """Size and digest of a written object.
-
-    Attributes:
-        size_bytes: Bytes.
-        sha256: Of them, in hex.
-    """
+    """Size and digest of a written object, the digest in hex."""
 
     size_bytes: int
     sha256: str
 
 
 class ObjectWriter(ObjectStore):
-    """Writes objects of a bucket, container or HDFS."""
+    """Writer of the objects of a bucket, container or HDFS."""
 
     def put(self, path: str, data: Path | bytes) -> WrittenObject:
-        """Write an object, in place of what has its name.
+        """Write bytes, or those of a local file, as an object that replaces one of its name.
 
-        Args:
-            path: Its name.
-            data: Its bytes, or a file of this machine's that has them.
-
-        Raises:
-            DeniedError: It may not be written.
-            EnvironmentFailureError: There is no such bucket, or the file cannot be read.
-            SourceFailureError: It was tried several times, and is not there as a whole.
+        `EnvironmentFailureError` if there is no such bucket, or the file cannot be read; `SourceFailureError`
+        if the object is not complete after several attempts.
         """
         try:
             return self._with_retries(path, "written", lambda: self._put(path, data), _RUN_AGAIN)
@@ -283,22 +256,12 @@ class ObjectWriter(ObjectStore):
             raise EnvironmentFailureError(f"{path}: cannot be written: {failure}") from failure
 
     def sizes_below(self, path: str) -> dict[str, int]:
-        """Return the objects below a name, by the rest of their names, with their sizes in bytes.
-
-        Raises:
-            DeniedError: They may not be listed.
-            SourceFailureError: The store does not answer.
-        """
+        """Return the objects below a name, by the rest of their names, with their sizes in bytes."""
         found = self.listed(path, recursive=True)
         return {name: status.size_bytes for name, status in found.items() if status.kind is Kind.FILE}
 
     def text(self, path: str) -> bytes:
-        """Return the bytes of a small object; none if it was deleted.
-
-        Raises:
-            DeniedError: It may not be read.
-            SourceFailureError: The store does not answer.
-        """
+        """Return the bytes of a small object; none if it does not exist."""
 
         def request() -> bytes:
             with self._connected()[0].open_input_file(self._key(path)) as file:
@@ -309,12 +272,7 @@ class ObjectWriter(ObjectStore):
         return b""
 
     def remove(self, path: str) -> None:
-        """Remove an object, or all below a name; nothing may be there.
-
-        Raises:
-            DeniedError: It may not be removed.
-            SourceFailureError: The store does not answer.
-        """
+        """Remove an object, or everything below a name, if it exists."""
 
         def request() -> None:
             files, key = self._connected()[0], self._key(path)
@@ -348,12 +306,10 @@ class ObjectWriter(ObjectStore):
         return written
 
     def _prove(self, path: str, written: WrittenObject, md5: str) -> None:
-        """Hold an object against what was sent: by size, and by its ETag where that is the MD5 of its bytes.
+        """Compare an object with what was sent: by size, and by its ETag where that is the MD5 of its bytes.
 
-        An ETag that looks like one may be something else, as of encrypted objects: then it is read back.
-
-        Raises:
-            OSError: It is another.
+        An ETag that looks like one may be something else, as of encrypted objects: then the object is read
+        back. `OSError` if it differs.
         """
         with self._connected()[0].open_input_file(self._key(path)) as file:
             size, facts = file.size(), file.metadata()
@@ -375,6 +331,6 @@ def _chunks(data: Path | bytes) -> Iterator[bytes]:
 
 
 def _make_directory(files: FileSystem, key: str) -> None:
-    """Make the directory of a file where such are made; an object needs none."""
+    """Make the directory of a file on file systems with directories; an object needs none."""
     if files.type_name in {"hdfs", "local", "abfs"}:
         files.create_dir(key.rpartition("/")[0], recursive=True)

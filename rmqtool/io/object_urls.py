@@ -35,7 +35,7 @@ _HDFS_PATIENCE = {
 """Settings of Hadoop's client, in milliseconds; by default it waits for minutes, and tries 45 times."""
 
 _NO_SIGNALS = " -Xrs"
-"""For Hadoop's JVM: Ctrl-C is Python's."""
+"""For Hadoop's JVM: Python handles Ctrl-C."""
 
 SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")
 
@@ -53,18 +53,16 @@ LENT = (
 
 
 def is_object_url(text: str) -> bool:
-    """Return whether a text is meant as the URL of an object store's, or of HDFS."""
+    """Return whether a text is meant as the URL of an object store or of HDFS."""
     scheme, stroke, _ = text.partition("://")
     return bool(stroke) and scheme in SCHEMES
 
 
 def split_url(text: str) -> tuple[str, str]:
-    """Return what a URL begins with, scheme and authority, and all of it without ``..`` and the like.
+    """Return the scheme and authority of a URL, and all of it without ``..`` and the like.
 
-    Nothing in the path is decoded: names of topics have percent signs.
-
-    Raises:
-        UsageError: It names no bucket, holds credentials, or has a query.
+    Nothing in the path is decoded: names of topics have percent signs. `UsageError` if it names no bucket,
+    holds credentials, or has a query.
     """
     match = _URL.fullmatch(text)
     if match is None:
@@ -88,11 +86,11 @@ def split_url(text: str) -> tuple[str, str]:
 
 
 def connect(top: str) -> Connection:
-    """Return the file system for what a URL begins with.
+    """Return pyarrow's file system for a URL's scheme and authority.
 
     Raises:
-        ConnectionError, TimeoutError: Nobody listens there, and may do so at another attempt.
-        EnvironmentFailureError: pyarrow is not installed, or lacks what serves this scheme.
+        ConnectionError, TimeoutError: No server answers; another attempt may succeed.
+        EnvironmentFailureError: pyarrow is not installed, or cannot serve this scheme.
         UnreachableError: The region of the bucket is unknown.
     """
     from importlib.util import find_spec
@@ -124,7 +122,7 @@ def connect(top: str) -> Connection:
 
 
 def _s3(top: str, bucket: str) -> Connection:
-    """Connect as the AWS tools do; Arrow looks at no variable but those of credentials and region."""
+    """Connect as the AWS tools do; Arrow reads no variables but those of credentials and region."""
     from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem, resolve_s3_region
 
     region, endpoint = _first_of(_REGION), _first_of(_ENDPOINT)
@@ -142,11 +140,7 @@ def _s3(top: str, bucket: str) -> Connection:
 
 
 def _azure(top: str, authority: str) -> Connection:
-    """Connect as Azure's tools do; Arrow looks at no variable but those of identities.
-
-    Raises:
-        EnvironmentFailureError: The connection string is another account's.
-    """
+    """Connect as Azure's tools do; Arrow reads no variables but those of identities."""
     from pyarrow.fs import AzureFileSystem
 
     container, _, host = authority.rpartition("@")
@@ -194,12 +188,7 @@ def _google(_: str, authority: str) -> Connection:
 
 
 def _hdfs(top: str, _: str) -> Connection:
-    """Connect by Hadoop's client, in a JVM within this process.
-
-    Raises:
-        EnvironmentFailureError: Java or Hadoop's client is not to be found.
-        OSError: The NameNode does not listen.
-    """
+    """Connect by Hadoop's client, in a JVM within this process; `OSError` if the NameNode does not listen."""
     from pyarrow.fs import FileSystem
 
     if not os.environ.get("CLASSPATH"):
@@ -225,9 +214,10 @@ def _hdfs(top: str, _: str) -> Connection:
 
 
 def request_errors() -> tuple[type[Exception], ...]:
-    """Return what pyarrow raises when a request fails; it has no OSError for many failures of its clients.
+    """Return the errors that pyarrow raises when a request fails.
 
-    Before it is loaded, or where it is not installed, no error is its own.
+    Many of its clients' failures are not `OSError`. Before it is loaded, or where it is not installed, none
+    is its own.
     """
     pyarrow = sys.modules.get("pyarrow")
     return (OSError,) if pyarrow is None else (OSError, pyarrow.ArrowException)
@@ -238,5 +228,5 @@ def _first_of(names: tuple[str, ...]) -> str | None:
 
 
 def one_line(failure: Exception) -> str:
-    """Return what an error says, without line ends, and without where in Google's client it arose."""
+    """Return an error's message without line ends, and without the place in Google's client."""
     return " ".join(str(failure).split()).partition(" error_info={")[0]

@@ -1,10 +1,8 @@
 """Stores in object stores and on HDFS, see `rmqtool.io.source.Source`.
 
-Reads see one version of every object: that of the first look. The version is fetched when the object is
-opened, compared with the listing, and fetched again after every range, before a byte of that is used. A
-changed version ends the command.
-
-Names are listed once: a request for each would cost a round trip each.
+Reads see one version of every object, the first. It is fetched when the object is opened, compared with the
+listing, and fetched again after every range, before a byte of that is used. A changed version ends the
+command. Names are listed once, as a request for each would cost a round trip.
 """
 
 from __future__ import annotations
@@ -40,11 +38,11 @@ _DIRECTORY = Status(Kind.DIRECTORY)
 
 
 class ObjectTree:
-    """Names of a store, as they were at the first look.
+    """Names of a store, as first listed.
 
-    A directory is listed for its entries, or for a name in it once it is known to be one; and with all below
-    if the directory around it has been listed before: a store's top alone, and then
-    ``consumequeue`` with every queue in one go.
+    A directory is listed for its entries, or for a name in it once it is known to be one; with everything
+    below if the directory around it was listed before: a store's top alone, and then ``consumequeue`` with
+    every queue in one request.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -55,11 +53,7 @@ class ObjectTree:
         self._asking = threading.RLock()
 
     def status(self, path: str) -> Status | None:
-        """Return what a name stands for; None if nothing has that name.
-
-        Raises:
-            SourceFailureError: The store does not answer.
-        """
+        """Return the status of a name; None if it does not exist."""
         directory, _, name = path.rpartition("/")
         with self._asking:
             if path in self._lists:
@@ -73,12 +67,7 @@ class ObjectTree:
             return self._single[path]
 
     def entries(self, path: str) -> dict[str, Status]:
-        """Return what is in a directory, by name; nothing where no directory is.
-
-        Raises:
-            DeniedError: It may not be listed.
-            SourceFailureError: The store does not answer.
-        """
+        """Return the entries of a directory, by name; none if it is not one."""
         with self._asking:
             if path not in self._lists:
                 status = self.status(path)
@@ -136,21 +125,15 @@ def _enter(lists: dict[str, dict[str, Status]], path: str, status: Status, top: 
 _NANOSECONDS = 1_000_000_000
 _FETCH_TAILS = "RMQTOOL_FETCH_TAILS"
 _FILES_AHEAD = 16
-"""Files looked into beyond one that is read after its neighbour."""
+"""Files that are opened ahead of one that is read after its neighbour."""
 
 
 class ObjectFiles:
-    """Files below a scheme and an authority; names are whole URLs.
+    """Files below a scheme and an authority, as ``s3://bucket``; names are whole URLs.
 
-    Unpickling opens it again.
-
-    Args:
-        top: Scheme and authority, as ``s3://bucket``.
-        planned: The versions that objects have to have, by name: of a task, as it was planned.
-        samples: Whether ends of objects are taken for zeros by samples, see `rmqtool.io.zero_tails`.
-
-    Attributes:
-        samples: Likewise; never where the environment says so.
+    Unpickling opens it again. ``planned`` are the versions by name that a task's objects must have. With
+    ``samples``, ends of objects may be taken for zeros, see `rmqtool.io.zero_tails`, unless the environment
+    forbids it.
     """
 
     def __init__(
@@ -180,31 +163,22 @@ class ObjectFiles:
         return f"ObjectFiles({self.top!r})"
 
     def status(self, path: str) -> Status | None:
-        """Return what a name stands for, as of the first look; None if nothing has that name.
-
-        Raises:
-            SourceFailureError: The store does not answer.
-        """
+        """Return the status of a name, as first listed; None if it does not exist."""
         status = self._tree.status(path) if self._holds(path) else None
         return None if status is None else status._replace(identity=path)
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory by name; none where no directory is.
-
-        Raises:
-            DeniedError: It may not be listed.
-            SourceFailureError: The store does not answer.
-        """
+        """Return the entries of a directory by name; none if it is not one."""
         found = self._tree.entries(path) if self._holds(path) else {}
         return [Entry(name, found[name]._replace(identity=f"{path}/{name}")) for name in sorted(found)]
 
     def open(self, path: str) -> ObjectHandle:
-        """Open an object; once, as what is open holds no connection.
+        """Open an object, once, as it holds no connection.
 
         Raises:
             DeniedError: It may not be read.
-            EnvironmentFailureError: It is none, or was not there before, either.
-            SourceFailureError: It is not what it was before, or the store does not answer.
+            EnvironmentFailureError: It does not exist, and did not before, either.
+            SourceFailureError: It has changed, or the store does not answer.
             UnreachableError: It may not be read, but the planner of the task could read it.
         """
         with self._opening:
@@ -222,21 +196,16 @@ class ObjectFiles:
             raise
 
     def version(self, path: str) -> Version | None:
-        """Return the version of an object that is read; None if it cannot be opened.
+        """Return the version of an object.
 
-        Raises:
-            SourceFailureError: It is not what it was before, or the store does not answer.
+        None if it cannot be opened, `SourceFailureError` if it has changed.
         """
         with suppress(EnvironmentFailureError):  # who reads it says so
             return self.open(path).version
         return None
 
     def absolute(self, text: str) -> str:
-        """Return the name that a setting or a user means.
-
-        Raises:
-            UsageError: It lies in another bucket.
-        """
+        """Return the URL that a setting or a user means; `UsageError` if it lies in another bucket."""
         if not is_object_url(text):
             return split_url(f"{self.top}/{text}")[1]
         top, path = split_url(text)
@@ -253,25 +222,25 @@ class ObjectFiles:
         return None
 
     def tails(self) -> tuple[ZeroTail, ...]:
-        """Return the ends of objects that were taken for zeros though not all of them was looked at."""
+        """Return the ends of objects that samples showed as zeros."""
         own = (handle.tail() for handle in self._handles())
         found = self._far_tails.union(tail for tail in own if tail is not None)
         longest = {tail.path: tail for tail in sorted(found, reverse=True)}
         return tuple(sorted(longest.values()))
 
     def add_tails(self, tails: Iterable[ZeroTail]) -> None:
-        """Add what tasks on other machines have not looked at."""
+        """Add unfetched ends that tasks on other machines found."""
         self._far_tails.update(tails)
 
     def fetch_tails(self) -> None:
-        """Take nothing for zeros any more that was not looked at."""
+        """Read the ends of objects in full from now on."""
         self.samples = False
         self._far_tails.clear()
         for handle in self._handles():
             handle.fetch_tail()
 
     def lock_holder(self, path: str) -> int | None:
-        """Return None: nobody can lock an object, and no broker works on one."""
+        """Return None: objects cannot be locked, and no broker works on one."""
         return None
 
     def _handles(self) -> list[ObjectHandle]:
@@ -287,7 +256,7 @@ class ObjectFiles:
         return self._opened[path]
 
     def _look_ahead(self, path: str) -> None:
-        """Open the files after one, and begin to fetch each, if the one before it has been wanted, too."""
+        """Open the files after one, and begin to fetch each, if the one before it was read, too."""
         before, after = self._tree.neighbours(path, _FILES_AHEAD)
         for one in after if before in self._wanted else ():
             if one not in self._opened:
@@ -318,14 +287,9 @@ class ObjectFiles:
 
 
 class ObjectHandle:
-    """An object of one version, see `rmqtool.io.source.Handle`; it may be read as long as it has that.
+    """One version of an object, see `rmqtool.io.source.Handle`; reads fail once it has changed.
 
-    Args:
-        path: Its name.
-        opened: It, opened.
-        store: What holds it.
-        cache: Where ranges of it are kept.
-        samples: Whether its end may be taken for zeros by samples.
+    With ``samples``, its end may be taken for zeros.
     """
 
     def __init__(
@@ -345,9 +309,8 @@ class ObjectHandle:
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Fill a part of a view.
 
-        Raises:
-            DeniedError: The object may not be read any more.
-            SourceFailureError: It is not what it was, or the store does not answer.
+        `DeniedError` if the object may no longer be read; `SourceFailureError` if it has changed, or the
+        store does not answer.
         """
         wanted = min(len(view), self.size_bytes() - position)
         if wanted <= 0:
@@ -365,38 +328,27 @@ class ObjectHandle:
         return min(position, self.size_bytes())
 
     def next_data(self, position: int) -> int:
-        """Return the position itself, or the end if samples show nothing but zeros from there on.
-
-        Raises:
-            DeniedError: As for `read_into`.
-            SourceFailureError: As for `read_into`.
-        """
+        """Return the position itself, or the end if samples after it show nothing but zeros."""
         sampler = self._sampler
         ended = sampler is not None and sampler.begins_at(position)
         return self.size_bytes() if ended else self.next_written(position)
 
     def end_of_data(self) -> int:
-        """Return where zeros begin by samples, near the last other byte; the end if there are none.
-
-        Raises:
-            DeniedError: As for `read_into`.
-            SourceFailureError: As for `read_into`.
-        """
+        """Return where zeros begin by samples, near the last other byte; the end if there are none."""
         sampler = self._sampler
         return self.size_bytes() if sampler is None else sampler.end_of_data()
 
     def tail(self) -> ZeroTail | None:
-        """Return the end that was taken for zeros by samples; None if none was."""
+        """Return the end that samples showed as zeros; None if there is none."""
         sampler = self._sampler
         start = None if sampler is None else sampler.start
         return None if start is None else ZeroTail(self._path, start, self.size_bytes() - start)
 
     def fetch_tail(self) -> None:
-        """Take nothing for zeros any more that was not looked at."""
+        """Read the end in full from now on."""
         self._sampler = None
 
     def _fetch(self, start: int, stop: int) -> bytearray:
-        """Return a range of the planned version."""
         return self._store.read(self._path, lambda: self._fetched(start, stop))
 
     def _fetched(self, start: int, stop: int) -> bytearray:
@@ -412,7 +364,7 @@ class ObjectHandle:
         return data
 
     def _proven(self) -> OpenObject:
-        """Open the object again, and prove that it is the planned one."""
+        """Open the object again, and compare its version."""
         try:
             opened = self._store.open(self._path)
         except FileNotFoundError:

@@ -1,14 +1,11 @@
 """Proofs that a file planned on one machine is the one read on another.
 
-A task that cannot open a planned file, or opens another one, must not report on the store: what is wrong is
-the machine that it runs on. So the planner takes a `FileProof` of every file that its tasks name, and there
-`PlannedFiles` compares each file with its proof, before a byte of it is used.
-
-Under one kernel, two files of one device are the same if their inodes are, whatever else
-is said of them. Between machines neither number means anything (a network file system's device is counted
-where it is mounted, copies on two disks have inodes of their own), so that size, time of change and first
-page have to be equal. A copy that keeps those is taken for the file: it may be the store's mirror on a local
-disk.
+A task that cannot open a planned file, or opens another one, must not report on the store: its machine is
+wrong. So the planner takes a `FileProof` of every file of its tasks, and there `PlannedFiles` compares each
+file with its proof, before a byte of it is used. Under one kernel, two files of one device are the same if
+their inodes are. Between machines neither number means anything (device numbers depend on mounts, copies have
+inodes of their own), so size, time of change and first page must be equal. A copy that keeps those is
+accepted: it may be the store's mirror on a local disk.
 """
 
 from __future__ import annotations
@@ -52,14 +49,9 @@ _VARIABLES = {
 class FileProof(NamedTuple):
     """Identity of a file.
 
-    Attributes:
-        kernel: that counted the next two; empty where it has no name.
-        device: of the file system.
-        inode: of the file.
-        size_bytes: its size; None where that may change.
-        modified_us: when it was changed last, in microseconds since 1970, which every network file system
-            keeps; None where that may change.
-        first_page: digest of its first bytes; None where the disk does not deliver them.
+    ``kernel`` counted device and inode, empty where it has no name. ``size_bytes`` and ``modified_us``
+    (microseconds since 1970, which every network file system keeps) are None where they may change.
+    ``first_page`` is a digest, None where the disk cannot deliver it.
     """
 
     kernel: str
@@ -70,7 +62,7 @@ class FileProof(NamedTuple):
     first_page: bytes | None
 
     def loosened(self) -> FileProof:
-        """Return what stays the same while somebody writes the file."""
+        """Return the part that stays the same while the file is written."""
         return self._replace(size_bytes=None, modified_us=None)
 
 
@@ -84,7 +76,7 @@ def proof_of(path: str) -> FileProof | None:
 
 
 def difference(planned: FileProof, descriptor: Descriptor) -> str:
-    """Say by what an open file shows that it is another than the planned one; empty if it does not."""
+    """Return by what an open file differs from the planned one; empty if it does not."""
     found = _proof(descriptor)
     if planned.kernel and planned[:2] == found[:2]:
         return "" if planned.inode == found.inode else "it is another file"
@@ -113,7 +105,7 @@ def _first_page(descriptor: Descriptor) -> bytes | None:
 
 @cache
 def _kernel() -> str:
-    """Return the identity of a running kernel, containers or not; empty where it has none."""
+    """Return the identity of the running kernel, containers or not; empty where it has none."""
     with suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as name:  # noqa: PTH123
         return name.read().strip()
     return ""
@@ -121,12 +113,10 @@ def _kernel() -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlannedFiles:
-    """The file systems of a machine that does a task for another, see `rmqtool.io.source.Source`.
+    """File systems of a machine that runs a task for another, see `rmqtool.io.source.Source`.
 
-    What a task sends home is named in the files of the machine that reads it: pickled, this is `LocalFiles`.
-
-    Attributes:
-        proofs: Of the files that the task names, by name; what is not among them is as `LocalFiles` has it.
+    Results name files of the machine that planned the task: pickled, this is `LocalFiles`. ``proofs`` are of
+    the planned files, by name; other files are as in `LocalFiles`.
     """
 
     proofs: Mapping[str, FileProof]
@@ -139,11 +129,7 @@ class PlannedFiles:
         return LocalFiles, ()
 
     def status(self, path: str) -> Status | None:
-        """Return what a name stands for.
-
-        Raises:
-            UnseenFileError: It is a planned file, and nothing that can be examined is there.
-        """
+        """Return the status of a name; `UnseenFileError` if a planned file cannot be examined."""
         status = self._files.status(path)
         if path in self.proofs and (status is None or status.kind in {Kind.LOST, Kind.HIDDEN}):
             raise unseen(path, "it does not exist" if status is None else status.reason)
@@ -156,9 +142,7 @@ class PlannedFiles:
     def open(self, path: str) -> Descriptor:
         """Open a regular file, and prove that it is the planned one.
 
-        Raises:
-            EnvironmentFailureError: Nobody planned it, and it cannot be opened.
-            UnseenFileError: It is a planned file, which this machine does not see, or sees otherwise.
+        Raises `UnseenFileError` if it is missing or another.
         """
         planned = self.proofs.get(path)
         if planned is None:
@@ -179,11 +163,11 @@ class PlannedFiles:
         return self._files.absolute(text)
 
     def real(self, path: str) -> str:
-        """Return the same place without links, see `LocalFiles.real`."""
+        """Return the path without links, see `LocalFiles.real`."""
         return self._files.real(path)
 
     def local_path(self, path: str) -> Path | None:
-        """Return the same place without links."""
+        """Return the path without links."""
         return self._files.local_path(path)
 
     def tails(self) -> tuple[()]:
@@ -199,7 +183,7 @@ class PlannedFiles:
 
 
 def unseen(path: str, reason: str) -> UnseenFileError:
-    """Return the error of an executor that does not see a file, or a directory."""
+    """Return the error of an executor that does not see a file or a directory."""
     return UnseenFileError(
         path, f"executor {socket.gethostname()} does not see {path} ({reason}): {NEXT_STEP}"
     )

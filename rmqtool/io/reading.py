@@ -1,8 +1,8 @@
 """Read-only access to one file of evidence, robust against bad sectors and shrinking files.
 
-Never mmap: a mapped file that shrinks, or a sector that cannot be read, kills the process with SIGBUS. The
-file ``lock`` must not be opened here but by `rmqtool.store.lock` only: closing any descriptor of it drops a
-record lock that this process might hold.
+Never mmap: a mapped file that shrinks, or a sector that cannot be read, kills the process with SIGBUS. Only
+`rmqtool.store.lock` may open the file ``lock``: closing any descriptor of it drops a record lock that this
+process might hold.
 """
 
 from __future__ import annotations
@@ -27,24 +27,19 @@ _ZEROS = memoryview(bytes(_PIECE_BYTES))
 _MOST_OPEN = 128
 """Files of this machine that stay open: a log can have thousands, and a process may have 256 or 1,024."""
 RETRY_BYTES = 4096
-"""Smallest piece that is tried on its own when a read fails: a page, and whole sectors of any disk."""
+"""Smallest piece that is read on its own after a failure: a page, and whole sectors of any disk."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class UnreadableRange:
-    """Bytes of a file that the disk could not deliver; they were read as zeros.
-
-    Attributes:
-        position: Bytes from the start of the file.
-        length: Bytes.
-    """
+    """Bytes of a file that the disk could not deliver; they were read as zeros."""
 
     position: int
     length: int
 
     @property
     def stop(self) -> int:
-        """Return the position after the range."""
+        """The position after the range."""
         return self.position + self.length
 
 
@@ -74,33 +69,22 @@ class ReadOnlyFile:
         self._handle = None
 
     def size_bytes(self) -> int:
-        """Return the file's size as it is now."""
+        """Return the file's current size."""
         return self._open().size_bytes()
 
     def next_written(self, position: int) -> int:
         """Return the first position from ``position`` on where bytes were ever written; else the file's end.
 
-        What lies between is a hole of a sparse file: zeros. A source that does not know has none.
-
-        Raises:
-            EnvironmentFailureError: The file cannot be opened.
+        Holes of a sparse file in between are zeros. A source that does not know holes has none.
         """
         return self._open().next_written(position)
 
     def next_data(self, position: int) -> int:
-        """Return as `next_written`, or the file's end where samples say so, see `rmqtool.io.source.Handle`.
-
-        Raises:
-            EnvironmentFailureError: The file cannot be opened.
-        """
+        """Return as `next_written`, or the file's end where samples say so, see `Handle.next_data`."""
         return self._open().next_data(position)
 
     def end_of_data(self) -> int:
-        """Return a position after which `next_data` is the file's end, which may be that end itself.
-
-        Raises:
-            EnvironmentFailureError: The file cannot be opened.
-        """
+        """Return a position after which `next_data` is the file's end; it may be that end itself."""
         return self._open().end_of_data()
 
     def read_at(
@@ -108,16 +92,9 @@ class ReadOnlyFile:
     ) -> bytes:
         """Return up to ``length`` bytes from ``position`` on, fewer at the end of the file.
 
-        Memory is taken for the bytes that the file has, whatever ``length`` says.
-
-        Args:
-            position: Bytes from the start of the file; a negative one reads nothing.
-            length: Bytes wanted.
-            unreadable: Receives the ranges that the disk could not deliver.
-
-        Raises:
-            EnvironmentFailureError: The file cannot be opened, or a read fails for another reason than EIO;
-                or for EIO, when ``unreadable`` is not given.
+        Memory is taken for the file's bytes only, however large ``length`` is; a negative position reads
+        nothing. ``unreadable`` receives the ranges that the disk could not deliver; without it, they raise
+        `EnvironmentFailureError`, as do other failures.
         """
         available = min(length, self.size_bytes() - position)
         if position < 0 or available <= 0:
@@ -131,15 +108,10 @@ class ReadOnlyFile:
         buffer: bytearray | memoryview[Any],
         unreadable: MutableSequence[UnreadableRange] | None = None,
     ) -> int:
-        """Fill a writable buffer of bytes from ``position`` on and return how many came, fewer at the end.
+        """Fill a writable buffer from ``position`` on and return the number of bytes, fewer at the end.
 
-        Args:
-            position: Bytes from the start of the file.
-            buffer: Receives the bytes; unreadable ones become zeros.
-            unreadable: Receives the ranges that the disk could not deliver, ascending, 4 KiB exact.
-
-        Raises:
-            EnvironmentFailureError: As for `read_at`.
+        Unreadable bytes become zeros; ``unreadable`` receives their ranges, ascending, 4 KiB exact.
+        `EnvironmentFailureError` as for `read_at`.
         """
         view = memoryview(buffer).cast("B")
         handle = self._open()  # held by name while it is read
@@ -170,26 +142,21 @@ class ReadOnlyFile:
 
 
 _OPENED: deque[weakref.ref[ReadOnlyFile]] = deque()
-"""In the order in which they were opened; some of them are closed by now, or open once more."""
+"""In the order in which they were opened; some may be closed by now, or open once more."""
 
 
 def _bound_open(file: ReadOnlyFile) -> None:
-    """Note a file that was opened, and close the one that has been open for longest if there are many."""
+    """Note an opened file, and close the one that has been open for longest if there are many."""
     _OPENED.append(weakref.ref(file))
     if len(_OPENED) > _MOST_OPEN and (oldest := _OPENED.popleft()()) is not None:
         oldest.close()  # its next read opens it again
 
 
 def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[UnreadableRange]) -> tuple[str, int]:
-    """Return SHA-256 of a file's first bytes in hex, and how many of them it had; holes are not read.
+    """Return SHA-256 of a file's first ``stop`` bytes in hex, and how many of them it had.
 
-    Args:
-        file: The file.
-        stop: Bytes wanted; one more than the file had shows one that grows.
-        unreadable: Receives the ranges that the disk could not deliver, hashed as zeros.
-
-    Raises:
-        EnvironmentFailureError: As for `ReadOnlyFile.read_at`.
+    Holes are not read. A ``stop`` one byte beyond the file shows whether it grows. ``unreadable`` receives
+    the ranges that the disk could not deliver, hashed as zeros.
     """
     import hashlib  # and OpenSSL, which look-ups do without
 
@@ -211,10 +178,9 @@ def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[Unreada
 def _read(
     handle: Handle, position: int, view: memoryview[Any], unreadable: MutableSequence[UnreadableRange] | None
 ) -> int:
-    """Read what can be read of a range; where it fails as a whole, halve it until the bad blocks are found.
+    """Read a range; where that fails, halve it until the bad blocks are found.
 
-    Returns:
-        Bytes of ``view`` that were filled, with data or with zeros; fewer at the end of the file.
+    Returns the bytes of ``view`` that were filled, with data or with zeros; fewer at the end of the file.
     """
     try:
         return handle.read_into(position, view)

@@ -33,13 +33,9 @@ class Kind(Enum):
 class Status(NamedTuple):
     """Status of a file.
 
-    Attributes:
-        kind: What it is.
-        size_bytes: Of a file; of anything else it says nothing.
-        modified_ns: When it was changed last, nanoseconds since 1970.
-        identity: Equal for two names of one file; None where that is unknown.
-        reason: Why nobody knows what it is: of LOST and HIDDEN.
-        is_link: Whether the name is a link to it; known for entries of a directory.
+    ``size_bytes`` is 0 for anything but a file, ``modified_ns`` counts from 1970. ``identity`` is equal for
+    two names of one file, None where unknown. ``reason`` says why the kind is LOST or HIDDEN. ``is_link`` is
+    known for entries of a directory.
     """
 
     kind: Kind
@@ -58,63 +54,61 @@ class Entry(NamedTuple):
 
 
 class Handle(Protocol):
-    """A file open for reading, by several threads at once; closed when its last reference goes.
+    """A file open for reading, by several threads at once; closed with its last reference.
 
-    Every method may raise `OSError`. EIO says that these bytes cannot be delivered while others may, so that
-    `rmqtool.io.reading.ReadOnlyFile` looks for the smallest piece that is bad.
+    Every method may raise `OSError`. EIO means that these bytes cannot be delivered while others may, so that
+    `rmqtool.io.reading.ReadOnlyFile` looks for the smallest bad piece.
     """
 
     def size_bytes(self) -> int:
-        """Return the size as it is now."""
+        """Return the current size."""
         ...
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
-        """Fill a part of a view of bytes, from its start; return how many came, 0 at the end of the file."""
+        """Fill a part of a view from its start; return the number of bytes, 0 at the end of the file."""
         ...
 
     def next_written(self, position: int) -> int:
         """Return the first position from ``position`` on that may hold other bytes than zeros.
 
-        The end of the file where there is none; ``position`` itself of a source that knows no holes.
+        The end of the file where there is none; ``position`` itself if the source knows no holes.
         """
         ...
 
     def next_data(self, position: int) -> int:
-        """Return as `next_written`, or the end where the examined part after ``position`` is all zeros.
+        """Return as `next_written`, or the end where samples after ``position`` are all zeros.
 
-        That is for a source where it costs to look at all; `Source.tails` has what was not looked at.
+        That is for sources where every read costs; `Source.tails` has the unread ends.
         """
         ...
 
     def end_of_data(self) -> int:
-        """Return a position after which `next_data` is the end; the end itself where nobody knows one."""
+        """Return a position after which `next_data` is the end; the end itself where that is unknown."""
         ...
 
 
 class Source(Protocol):
-    """Something that holds stores: names with ``/`` between their components, absolute, without ``..``.
+    """Storage of stores: names with ``/`` between their components, absolute, without ``..``.
 
-    It is a value: hashable, and picklable, as workers on other machines read, too. Nothing that it does may
-    change what it holds, not even the time of the last access where that can be helped.
+    It is a value: hashable, and picklable, as workers on other machines read, too. Reading must change
+    nothing, not even the access time where that can be avoided.
     """
 
     def status(self, path: str) -> Status | None:
-        """Return what a name stands for, links followed; None if nothing has that name."""
+        """Return the status of a name, links followed; None if it does not exist."""
         ...
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory by name; none where no directory is.
+        """Return the entries of a directory by name; none if it is not one.
 
-        Raises:
-            EnvironmentFailureError: It may not be listed.
+        `EnvironmentFailureError` if it may not be listed.
         """
         ...
 
     def open(self, path: str) -> Handle:
-        """Open a regular file; anything else is refused without being opened, and nobody waits for it.
+        """Open a regular file; anything else is refused without being opened or waited for.
 
-        Raises:
-            EnvironmentFailureError: It is not a regular file, is gone, or may not be read.
+        `EnvironmentFailureError` if it is not a regular file, missing, or may not be read.
         """
         ...
 
@@ -123,28 +117,28 @@ class Source(Protocol):
         ...
 
     def real(self, path: str) -> str:
-        """Return the same place without links, as far as it exists."""
+        """Return the name without links, as far as it exists."""
         ...
 
     def local_path(self, path: str) -> Path | None:
-        """Return where on this machine the bytes lie, so that nothing is written there; None if elsewhere."""
+        """Return the path on this machine where the bytes lie, to protect it from writes.
+
+        None if elsewhere.
+        """
         ...
 
     def tails(self) -> tuple[ZeroTail, ...]:
-        """Return the ends of files that were taken for zeros though not all of them was looked at."""
+        """Return the ends of files that samples showed as zeros."""
         ...
 
     def fetch_tails(self) -> None:
-        """Take nothing for zeros any more that was not looked at."""
+        """Read the ends of files in full from now on."""
         ...
 
     def lock_holder(self, path: str) -> int | None:
-        """Return the process that holds a write lock on a file's first byte, as a broker at work does.
+        """Return the process that holds a write lock on a file's first byte, as a running broker does.
 
-        Returns:
-            None if nobody holds one; 0 or less for a process that has no number here.
-
-        Raises:
-            EnvironmentFailureError: The file may not be opened, or the file system has no answer.
+        None if it is free; 0 or less for a process without a number here. `EnvironmentFailureError` if the
+        file may not be opened, or the file system cannot say.
         """
         ...

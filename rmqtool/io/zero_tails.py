@@ -1,11 +1,10 @@
 """Zeros at the end of files that a broker allocates in full and fills from the front.
 
-A disk says where nothing was ever written; an object is fetched, or it is not known. So the end of an object
-is taken for zeros by what is looked at: a first stretch of it, all of it, and pieces of the rest at even
-distances, the last one included. No chain of records leads to what that misses: every
-program that reads the file, a broker too, comes to its end at the first zeros. After a crash of the machine,
-pages that were not written yet may lie before some that were, but within what was written last, so in the
-first stretch. A copy or a digest reads all instead.
+A disk knows where nothing was ever written; an object has to be fetched. So the end of an object is taken for
+zeros by samples: a first stretch of it in full, and pieces of the rest at even distances, the last one
+included. No chain of records leads to what that misses: every reader of the file, a broker too, stops at the
+first zeros. After a crash of the machine, unwritten pages may lie before written ones, but only among the
+latest, so in the first stretch. A copy or a digest reads everything instead.
 """
 
 from __future__ import annotations
@@ -31,13 +30,7 @@ _ROUNDS = 32
 
 
 class ZeroTail(NamedTuple):
-    """The end of an object that was not fetched.
-
-    Attributes:
-        path: The object.
-        start: Position of its first byte.
-        size_bytes: Bytes from there to the object's end.
-    """
+    """The end of an object that was not fetched."""
 
     path: str
     start: int
@@ -47,8 +40,7 @@ class ZeroTail(NamedTuple):
 class TailSampler:
     """Sampler of the end of one object.
 
-    Attributes:
-        start: Where the zeros begin; None before the first look, or if there are none.
+    ``start`` is where its zeros begin; None before the first sample, or if there are none.
     """
 
     def __init__(self, size_bytes: int, read: Read, begin: Callable[[int, int], None]) -> None:
@@ -59,11 +51,7 @@ class TailSampler:
         self.start: int | None = None
 
     def begins_at(self, position: int) -> bool:
-        """Return whether nothing but zeros lies from a position on.
-
-        Raises:
-            RmqtoolError: As ``read``.
-        """
+        """Return whether samples show nothing but zeros from a position on."""
         if self.start is not None and position >= self.start:
             return True
         if position < self._used or self._size - position < SHORTEST_BYTES:
@@ -76,13 +64,10 @@ class TailSampler:
         return True
 
     def end_of_data(self) -> int:
-        """Return a position that nothing but zeros lies after, near the last other byte; else the end.
+        """Return a position after which only zeros lie, near the last other byte; else the end.
 
-        It is looked for between pieces at even distances: what was filled from the front ends after the last
-        one that is not all zeros.
-
-        Raises:
-            RmqtoolError: As ``read``.
+        It lies between pieces at even distances: files filled from the front end after the last piece that is
+        not all zeros.
         """
         if self._size < SHORTEST_BYTES or self.start is not None:
             return self._size if self.start is None else self.start
@@ -109,7 +94,7 @@ class TailSampler:
         return len(self._read(start, stop).rstrip(b"\0"))
 
     def _looked_at(self, position: int) -> Iterator[tuple[int, int]]:
-        """Yield the ranges that have to be zeros: first those that most likely are not."""
+        """Yield the ranges that must be zeros: first those that most likely are not."""
         stretch = min(position + self._stretch, self._size)
         first = min(position + _PIECE_BYTES, stretch)
         yield position, first
@@ -118,7 +103,7 @@ class TailSampler:
             yield start, min(start + _STRETCH_BYTES[1], stretch)
 
     def _begun(self, first: int) -> list[tuple[int, int]]:
-        """Return the pieces at even distances that begin at a position or after it, the last one first."""
+        """Begin to fetch the pieces at even distances from a position on; return them, the last one first."""
         count = min(max(self._size // _DISTANCE_BYTES, 2), _MOST_PIECES)
         stops = (self._size * number // count for number in range(count, 0, -1))
         pieces = [(stop - _PIECE_BYTES, stop) for stop in stops if stop - _PIECE_BYTES >= first]
