@@ -52,6 +52,13 @@ _TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
 _COUNT: Schema = {"type": "integer", "minimum": 0}
 _COUNTS = table_of(_COUNT)
 _FLAG: Schema = {"type": "boolean"}
+_UNNAMED = "null where only an index item knows of the message."
+_LOST_LINE: dict[str, Schema] = {
+    "type": {"const": "lost"},
+    "topic": {**_TEXT_OR_NULL, "description": f"Of the queue; {_UNNAMED}"},
+    "queueId": {"type": ["integer", "null"], "description": f"Of the queue; {_UNNAMED}"},
+    "queueOffset": {"type": ["integer", "null"], "description": f"Of the first; {_UNNAMED}"},
+}
 _KEYED = {"queryKey": {**_TEXT, "description": "The key of --keys-file that the row answers."}}
 _ROWS = (*tuple(one for one in get_args(rows.Row) if one not in {rows.Lines, rows.Columns}), rows.Preblank)
 _ANSWERS = (rows.Message, rows.InnerMessage, rows.Damage)
@@ -333,7 +340,7 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "repair": (1, lambda definitions: definitions.object(RepairReport)),
     "salvage": (1, _salvage),
     "salvage-plan": (1, lambda definitions: definitions.object(SalvagePlan)),
-    "salvage-lost-line": (1, lambda definitions: definitions.object(Lost, {"type": {"const": "lost"}})),
+    "salvage-lost-line": (1, lambda definitions: definitions.object(Lost, _LOST_LINE)),
     "report": (1, lambda definitions: definitions.object(StoreReport, {"exitStatus": _STATUS})),
     "lost-line": (1, lambda definitions: definitions.of(LostMessage)),
     "decode-id": (1, lambda definitions: _table("decode-id", definitions.of(Reading), {})),

@@ -94,7 +94,8 @@ class Lost:
         stop: physical offset of the record after them.
         cause: ``hole`` (no bytes of them), ``body`` (a body whose checksum fails, in ``lost+found/``),
             ``properties`` (torn, or a record whose ``__CRC32#`` fails, likewise), ``listed`` (a queue
-            names place and size), or ``consumed`` (a consumer has read them).
+            names place and size), ``consumed`` (a consumer has read them), or in ``lost.ndjson`` ``indexed``
+            (index items lead there, and nothing names topic and queue).
         physical_offset: where it was, if a queue or its own damaged record says so; None otherwise.
         size: bytes it had, likewise.
         tags_code: of the queue's unit, likewise.

@@ -9,8 +9,9 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from rmqtool.errors import UsageError
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.projection import camel_case, json_object
-from rmqtool.salvage.model import PLAN_SCHEMA, PartKind, SalvagePlan
+from rmqtool.salvage.model import PLAN_SCHEMA, Lost, PartKind, SalvagePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,9 +77,16 @@ def _plain(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any plain type
 
 
 def lost_lines(plan: SalvagePlan) -> Iterator[str]:
-    """Yield a line of ndjson for every loss."""
+    """Yield a line of ndjson for every loss; nothing names the queue of those that the index alone knows."""
     for one in plan.lost:
-        yield json.dumps({"type": "lost"} | json_object(one), ensure_ascii=False) + "\n"
+        yield _lost_line(json_object(one))
+    for place in plan.indexed:
+        one = Lost("", 0, 0, 1, place, place + SMALLEST_RECORD, "indexed", place, placed=False)
+        yield _lost_line(json_object(one) | dict.fromkeys(("topic", "queueId", "queueOffset")))
+
+
+def _lost_line(value: dict[str, Any]) -> str:
+    return json.dumps({"type": "lost"} | value, ensure_ascii=False) + "\n"
 
 
 def rescue_map(plan: SalvagePlan) -> Iterator[str]:

@@ -7,7 +7,7 @@ import struct
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
@@ -109,6 +109,8 @@ def run(
     _judge(outcome, scenes, survivors, out, source)
     truth = [raw for scene in scenes for raw in scene.truth.values()]
     outcome.invented = list(invented(out, spans_of(source, truth)))
+    places = {one["physicalOffset"] for one in lost_lines(out) if one["topic"] is None}
+    outcome.strange += places - {place for scene in scenes for place in scene.truth} | places & {*survivors}
     again = {f"{(one.topic, one.queue_id)}: " for one in outcome.report.queues if _is_again(one)}
     outcome.faults = [one for one in faults(out)[0] if not one.startswith(tuple(again))]
     return outcome, names
@@ -129,10 +131,15 @@ def spans_of(source: Path, records: Iterable[bytes]) -> dict[tuple[str, int], in
 
 def invented(out: Path, ends: Mapping[tuple[str, int], int]) -> Iterator[tuple[str, int, int, int]]:
     """Yield what a salvage says to be lost, and is beyond the end of its queue, or of none."""
-    for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines():
-        one = json.loads(line)
-        if one["queueOffset"] + one["count"] > ends.get((one["topic"], one["queueId"]), 0):
-            yield one["topic"], one["queueId"], one["queueOffset"], one["count"]
+    for one in lost_lines(out):
+        queue, first, count = (one["topic"], one["queueId"]), one["queueOffset"], one["count"]
+        if one["topic"] is not None and first + count > ends.get(queue, 0):
+            yield *queue, first, count
+
+
+def lost_lines(out: Path) -> list[dict[str, Any]]:
+    """Return what a salvage says to be lost."""
+    return [json.loads(line) for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines()]
 
 
 def _judge(
@@ -177,8 +184,7 @@ def _is_put_aside(out: Path, place: int, raw: bytes) -> bool:
 
 def _said_to_move(report: SalvageReport, out: Path) -> set[tuple[str, int]]:
     """Return the queues of which a salvage says that messages are at other queue offsets, or may be."""
-    lines = map(json.loads, (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines())
-    said = {(one["topic"], one["queueId"]) for one in lines if not one["placed"]}
+    said = {(one["topic"], one["queueId"]) for one in lost_lines(out) if not one["placed"]}
     return said | {(one.topic, one.queue_id) for one in report.queues if one.moves or _is_again(one)}
 
 
@@ -297,10 +303,11 @@ def faults(out: Path) -> tuple[list[str], Counter[bool]]:
         if after[0] <= before[0] and (before[1] or after[1])
     ]
     counts: Counter[bool] = Counter()
-    for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines():
-        one = json.loads(line)
+    for one in lost_lines(out):
         counts[one["placed"]] += one["count"]
+        if not one["placed"]:
+            continue
         due = range(one["queueOffset"], one["queueOffset"] + one["count"])
-        if one["placed"] and not {*due} <= tombstones[one["topic"], one["queueId"]]:
-            found.append(f"no tombstone: {line}")
+        if not {*due} <= tombstones[one["topic"], one["queueId"]]:
+            found.append(f"no tombstone: {one}")
     return found, counts
