@@ -146,6 +146,7 @@ class LeftOut:
         lost: Physical offsets of hits whose file of the log is not there.
         absent: Physical offsets of hits in files of the log at which no record lies.
         proofs: Of physical offsets without a record, the unit or the index item that leads there.
+        places: Where units lead to, by queue offset, that do not lead to their message; None of a batch.
     """
 
     def __init__(self, store: Store) -> None:
@@ -155,6 +156,7 @@ class LeftOut:
         self.lost: list[int] = []
         self.absent: list[int] = []
         self.proofs: dict[int, str] = {}
+        self.places: dict[int, int | None] = {}
 
     def add(self, reason: Reason, physical_offset: int) -> None:
         """Count a hit."""

@@ -257,6 +257,7 @@ class QueueConsumer:
 
     def _explain_unfit(self, entry: Entry, why: str) -> None:
         message = f"{self.name} offset {entry.queue_offset} {why}"
+        self._context.left_out.places[entry.queue_offset] = entry.physical_offset
         self._context.doubt(message)
         self._explain(Reason.UNIT, message, entry)
 
@@ -266,6 +267,7 @@ class QueueConsumer:
         if missing is not None or offset >= self._log.start:
             unit = next(units_at(self.queue, offset), f"a unit of {self.name} #{entry.queue_offset}")
             self._context.left_out.prove(offset, unit)
+            self._context.left_out.places[entry.queue_offset] = None if self.is_of_batches else offset
         if missing is not None:
             self._context.left_out.add(Reason.LOG_MISSING, offset)
             self._explain(Reason.LOG_MISSING, f"{place}: {missing}", entry)

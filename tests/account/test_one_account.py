@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from rmqtool.account.store_account import StoreAccount
 from rmqtool.account.witnesses import Hole, unaccounted
 from rmqtool.commands.info import summarise
 from rmqtool.commands.report.gather import ReportRequest, gather
-from rmqtool.errors import RmqtoolError
+from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD, CL_LOST
 from rmqtool.salvage.papers import lost_lines
@@ -82,6 +83,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         told: list[rmqtool.LostMessage] = []
         report = store.rebuild(dry_run=True, lost=told.append, jobs=1)
         lists["rebuild"] = told_by(told)
+        check_query(store, told)
         return report.log_losses.messages
 
     def salvaged() -> int:
@@ -117,6 +119,33 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         assert len(places) == answers[name]
     assert len({tuple(places) for places in lists.values()}) <= 1, lists
     return {name: count for name, count in answers.items() if count is not None}
+
+
+def check_query(store: rmqtool.Store, told: list[rmqtool.LostMessage]) -> None:
+    """Ask for lost messages by their places in queues, and for some that the log has."""
+    lost = sorted(
+        (one.topic, one.queue_id, one.queue_offset)
+        for one in told
+        if one.reason in _PROVEN
+        and one.topic is not None
+        and one.queue_id is not None
+        and one.queue_offset is not None
+    )
+    there = [(one.topic, one.queue_id, one.queue_offset) for one in islice(store.messages(), 4)]
+    for topic, queue, number in [*lost[:4], *lost[4:-4:9], *lost[4:][-4:], *there]:
+        if number < 0 or queue < 0:
+            continue
+        answer = store.query(topic=topic, queue=queue, queue_offset=number)
+        try:
+            shown = list(answer)
+        except UnansweredError:
+            return
+        said = {(one.topic, one.queue_id, one.queue_offset) for one in answer.findings if one.code is CL_LOST}
+        named = (topic, queue, number) in said
+        if (topic, queue, number) in lost:
+            assert named or any(one.damage for one in shown), (topic, queue, number)
+        else:
+            assert not named, (topic, queue, number)
 
 
 def _answer(ask: Callable[[], int | None]) -> int | None:

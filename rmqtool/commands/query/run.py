@@ -85,8 +85,8 @@ def _torn_properties(record: Record) -> Iterator[Defect]:
         yield Defect(CL_PROPERTIES, record.physical_offset, len(record.raw), sentence, Severity.ERROR)
 
 
-def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -> None:
-    """Name the damage of the log where index or queue promise a record, and the messages that it has lost.
+def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -> set[int]:
+    """Name the damage of the log where index or queue promise a record; return the places it has lost.
 
     A wrong item or unit leads to a place where the log is sound: nothing is said of that here.
     """
@@ -97,6 +97,7 @@ def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -
             progress.warn(
                 f"lost from the log at physical offset {offset}: {proof}; a replica may have it: query that"
             )
+    return lost
 
 
 def _in_damage(context: QueryContext, defects: MetDefects) -> Iterator[int]:
@@ -121,7 +122,10 @@ def _beyond(context: QueryContext, defects: MetDefects) -> list[int]:
     beyond = [offset for offset in places if offset >= end]
     if beyond:
         message = f"the log ends at {end}, and was longer once"
-        defects.findings.add(Finding(code=CL_LOST, physical_offset=end, message=message))
+        severity = Severity.WARNING if context.store.is_end_torn_by_kill else None
+        defects.findings.add(
+            Finding(code=CL_LOST, physical_offset=end, message=message, severity_override=severity)
+        )
     return beyond
 
 
@@ -227,9 +231,10 @@ class Query:
         if damaged:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
-        _tell_lost(self._context, self._defects, self._progress)
+        lost = _tell_lost(self._context, self._defects, self._progress)
+        if self._context.request.queue_offset is not None:
+            self._tell_lost_of_places(lost, found_any=bool(shown))
         if not shown:
-            self._tell_lost_of_place()
             from rmqtool.commands.query.miss_reasons import advise
 
             advise(self._context)
@@ -239,13 +244,19 @@ class Query:
                 f"only the {self.limit.words} {self.limit.wanted}{of_each} are shown: -m 0 for all"
             )
 
-    def _tell_lost_of_place(self) -> None:
-        """Say whether what was requested by its place in a queue is lost, and what proves it."""
-        if self._context.request.queue_offset is None or self._context.left_out.proofs:
+    def _tell_lost_of_places(self, lost: set[int], *, found_any: bool) -> None:
+        """Say which messages are lost that were requested by their places in a queue, and what proves it."""
+        left_out = self._context.left_out
+        if found_any and not left_out.places:
             return
-        from rmqtool.commands.query.witnesses import lost_of_place
+        from rmqtool.commands.query.witnesses import lost_by_units, lost_of_places
 
-        for finding in lost_of_place(self._context):
+        units = left_out.places.items()
+        proven = {number: place for number, place in units if place is not None and place in lost}
+        self._defects.findings.extend(lost_by_units(self._context, proven))
+        if proven and proven.keys() == left_out.places.keys():
+            return
+        for finding in lost_of_places(self._context, proven.keys()):
             self._defects.findings.add(finding)
             self._progress.warn(f"{finding.message}; a replica may have it: query that")
 

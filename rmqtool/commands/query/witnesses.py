@@ -21,11 +21,12 @@ from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryRequest
 from rmqtool.scan.classify import Defect
+from rmqtool.scan.log_end import LogExtent
 from rmqtool.store.kinds import PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from rmqtool.account.absent import Absent
     from rmqtool.lookup.context import QueryContext
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_ALL = 1 << 62
 _CAUSES = {
     "listed": "a unit leads to log offset {0.log_offset}, where {0.size} bytes of it were, with tags code"
     " {0.tags_code}",
@@ -101,8 +103,19 @@ class _Asked:
         """Nothing names the queues of those."""
 
 
-def lost_of_place(context: QueryContext) -> Iterator[Finding]:
-    """Yield the messages that are lost where a question by a place in a queue found nothing.
+def lost_by_units(context: QueryContext, places: Mapping[int, int]) -> Iterator[Finding]:
+    """Yield that messages are lost, by queue offset the places that their units lead to."""
+    for number, place in sorted(places.items()):
+        unit = context.left_out.proofs.get(place, "a unit")
+        yield _lost(context, number, place, f"{unit}, which leads to log offset {place}")
+
+
+def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Finding]:
+    """Yield the messages that are lost of those that a question by places in a queue did not find.
+
+    Args:
+        context: The question.
+        known: Queue offsets of messages that are lost for sure, which are left out.
 
     Raises:
         EnvironmentFailureError: a file of the log or of a queue cannot be read.
@@ -113,16 +126,26 @@ def lost_of_place(context: QueryContext) -> Iterator[Finding]:
     topic, queue_id, first = request.topic, request.queue_id, request.queue_offset
     if topic is None or queue_id is None or first is None or not account.can_tell:
         return
-    asked = _Asked((topic, queue_id), range(first, first + (request.max_messages or 1)))
+    asked = _Asked((topic, queue_id), range(first, first + (request.max_messages or _ALL)))
     context.progress.note("nothing lies there: the log is read to say whether the message is lost")
     account.losses(lost=asked)
     for number, one in asked.found:
-        why = _CAUSES.get(one.cause, _CAUSES["hole"]).format(one)
-        yield Finding(
-            code=CL_LOST,
-            topic=topic,
-            queue_id=queue_id,
-            queue_offset=number,
-            physical_offset=one.start if one.log_offset is None else one.log_offset,
-            message=f"{topic}/{queue_id} #{number} is lost from the log: {why}",
-        )
+        if number not in known:
+            place = one.start if one.log_offset is None else one.log_offset
+            yield _lost(context, number, place, _CAUSES.get(one.cause, _CAUSES["hole"]).format(one))
+
+
+def _lost(context: QueryContext, number: int, place: int, why: str) -> Finding:
+    """Return that a message is lost; what lay after the log's last record, as verify judges that."""
+    topic, queue_id = context.request.topic, context.request.queue_id
+    store = context.store
+    of_kill = store.is_end_torn_by_kill and place >= LogExtent.of(store).end
+    return Finding(
+        code=CL_LOST,
+        topic=topic,
+        queue_id=queue_id,
+        queue_offset=number,
+        physical_offset=place,
+        message=f"{topic}/{queue_id} #{number} is lost from the log: {why}",
+        severity_override=Severity.WARNING if of_kill else None,
+    )
