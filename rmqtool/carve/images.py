@@ -1,8 +1,7 @@
 """Images, their readable ranges and maps of ddrescue; the search for records in them, on all cores.
 
-The search itself is ``rmqtool.scan.loose``. The walk's own search after damage (``find_record``) is another:
-it wants the one record that says to lie there, BLANKs as well, so that it can turn most candidates down by
-eight bytes and never reads a record that is none.
+The search is ``rmqtool.scan.loose``. The walk's own search after damage (``find_record``) differs: it wants
+the one record that names its place, also BLANKs, so it rejects most candidates by eight bytes.
 
 Maps have the format of the manual of GNU ddrescue, "Mapfile structure": comments, a line with the current
 position and status, then one line for each part, its position, its size and its status. Numbers are as C
@@ -50,7 +49,7 @@ def merged(ranges: Ranges) -> Ranges:
 
 
 def outside(ranges: Ranges, start: int, stop: int) -> Ranges:
-    """Return what of ``start`` to ``stop`` lies in none of some merged ranges."""
+    """Return the parts of ``start`` to ``stop`` outside some merged ranges."""
     bounds = np.concatenate([[start], np.clip(ranges, start, stop).reshape(-1), [stop]])
     return merged(bounds.reshape(-1, 2))
 
@@ -74,17 +73,17 @@ def within(ranges: Ranges, start: int, stop: int) -> list[tuple[int, int]]:
 
 
 USED, UNREADABLE, NOTHING, NOT_READ = "+", "-", "/", "?"
-"""Statuses of the maps that we write: part of the result; bad sectors; read, nothing of it used; not read."""
+"""Statuses of the maps that we write: used in the result; bad sectors; read but not used; not read."""
 
 _STATUSES = frozenset("?*/-+")
 _FINISHED = "+"
 
 
 def read_map(text: str, label: str) -> Ranges:
-    """Return what a map calls finished (status ``+``).
+    """Return the parts that a map calls finished (status ``+``).
 
     Raises:
-        UsageError: it is no map; the message names the line.
+        UsageError: it is not a map; the message names the line.
     """
     lines = [
         (number, line.split())
@@ -116,9 +115,7 @@ def _finished(lines: Iterable[tuple[int, list[str]]], label: str) -> Iterator[tu
 def map_lines(size_bytes: int, parts: Iterable[tuple[str, Ranges]]) -> Iterator[str]:
     """Yield the lines of a map.
 
-    Args:
-        size_bytes: of the image.
-        parts: merged ranges by status, the strongest first; what lies in none is ``NOTHING``.
+    ``parts`` are merged ranges by status, the strongest first; the rest of the image is ``NOTHING``.
     """
     yield "# Map of what rmqtool carve used of an image, in the format of GNU ddrescue\n"
     yield f"# {USED} in the result  {UNREADABLE} could not be read  {NOTHING} nothing there"
@@ -141,15 +138,13 @@ def map_lines(size_bytes: int, parts: Iterable[tuple[str, Ranges]]) -> Iterator[
 
 @dataclass(frozen=True)
 class Image:
-    """Raw bytes, to be read only where their domain is; elsewhere they are taken for zeros.
+    """Raw bytes, read only within their domain and taken for zeros elsewhere.
 
     A value, which workers get: each opens the file for itself.
 
     Attributes:
         number: its place on the command line, from 0.
-        location: where it is.
-        size_bytes: how long it is.
-        domain: what may be read, ``(n, 2)`` of merged ranges.
+        domain: ranges to read, ``(n, 2)``, merged.
     """
 
     number: int
@@ -163,21 +158,16 @@ class Image:
 
     @property
     def left_out(self) -> Ranges:
-        """Ranges that are not read, as the map says."""
+        """Return the ranges that are not read, by the map."""
         return outside(self.domain, 0, self.size_bytes)
 
 
 def open_image(number: int, location: Location, domain: Ranges | None = None) -> Image:
-    """Look at an image.
-
-    Args:
-        number: its place on the command line, from 0.
-        location: where it is.
-        domain: what may be read of it; None: all.
+    """Open an image, number ``number`` on the command line, and limit it to a domain.
 
     Raises:
         EnvironmentFailureError: it cannot be opened.
-        UsageError: the map has nothing of it.
+        UsageError: the map names no part of it.
     """
     with location.reader() as file:
         size = file.size_bytes()
@@ -194,7 +184,7 @@ class ImageReader:
     """Reads an image, past bad sectors.
 
     Attributes:
-        unreadable: what the disk did not deliver so far; it reads as zeros.
+        unreadable: ranges that the disk did not deliver so far; they read as zeros.
     """
 
     def __init__(self, image: Image) -> None:
@@ -205,7 +195,7 @@ class ImageReader:
 
     @property
     def size_bytes(self) -> int:
-        """Size in bytes."""
+        """Return the size in bytes."""
         return self._image.size_bytes
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
@@ -229,7 +219,7 @@ class ImageReader:
         return length
 
     def next_data(self, position: int) -> int:
-        """Return where the next bytes lie that are in no hole of a sparse file."""
+        """Return the position of the next bytes outside a hole of a sparse file."""
         return self._file.next_data(position)
 
 
@@ -238,13 +228,7 @@ RANGE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class SearchTask:
-    """A range of an image.
-
-    Attributes:
-        image: where to look.
-        start: position of its first byte.
-        stop: position after its last byte.
-    """
+    """A range of an image to search."""
 
     image: Image
     start: int
@@ -253,12 +237,7 @@ class SearchTask:
 
 @dataclass(frozen=True)
 class RangeResult:
-    """Heads of records in a range.
-
-    Attributes:
-        rows: ``(n,)`` of ``FOUND_ROW``, by position.
-        unreadable: ranges of the image that the disk did not deliver.
-    """
+    """Heads of records in a range: ``(n,)`` of ``FOUND_ROW``, by position; and unreadable ranges."""
 
     rows: Rows
     unreadable: tuple[tuple[int, int], ...]
@@ -270,7 +249,7 @@ class SearchResult:
 
     Attributes:
         rows: ``(n,)`` of ``FOUND_ROW``, by image and position: every head that can be one of a record.
-        unreadable: of each image, what the disk did not deliver, ``(k, 2)`` of merged ranges.
+        unreadable: of each image, the ranges that the disk did not deliver, ``(k, 2)``, merged.
     """
 
     rows: Rows
@@ -278,7 +257,7 @@ class SearchResult:
 
 
 def plan_search(images: Sequence[Image], range_bytes: int = RANGE_BYTES) -> Iterator[SearchTask]:
-    """Yield the ranges to look through: what the maps leave, cut at multiples of a size."""
+    """Yield the ranges to search: those that the maps leave, cut at multiples of a size."""
     for image in images:
         for start in range(0, image.size_bytes, range_bytes):
             for low, high in within(image.domain, start, min(start + range_bytes, image.size_bytes)):
@@ -286,11 +265,7 @@ def plan_search(images: Sequence[Image], range_bytes: int = RANGE_BYTES) -> Iter
 
 
 def search_range(task: SearchTask) -> RangeResult:
-    """Look through one range.
-
-    Raises:
-        EnvironmentFailureError: the image cannot be read.
-    """
+    """Search one range."""
     reader = task.image.reader()
     rows = find_loose(reader, task.start, task.stop)
     rows["image"] = task.image.number
@@ -303,17 +278,7 @@ def search(
     progress: Callable[[int], None] | None = None,
     range_bytes: int = RANGE_BYTES,
 ) -> SearchResult:
-    """Look through images.
-
-    Args:
-        images: numbered from 0, in this order.
-        engine: runs the ranges.
-        progress: gets the bytes done.
-        range_bytes: of a range, at most.
-
-    Raises:
-        EnvironmentFailureError: an image cannot be read.
-    """
+    """Search images, numbered from 0, in this order; ``progress`` gets the bytes done."""
     tasks = [*plan_search(images, range_bytes)]
     done = np.cumsum([0, *(task.stop - task.start for task in tasks)])
     advance = None if progress is None else lambda count: progress(int(done[count]))

@@ -1,4 +1,4 @@
-"""The files of each log, and the records that belong to none: their places, and the size of a log's files."""
+"""Places of the files of each log, the size of these files, and the records that belong to none."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class LogGeometry:
     Attributes:
         file_size: bytes.
         origin: whether it was given, inferred or assumed.
-        blanks: how many BLANKs there are that say where a file ends.
-        contradicting: how many of them say otherwise.
+        blanks: how many BLANKs state where a file ends.
+        contradicting: how many of them contradict the size.
         straddling: how many records would lie in two files.
     """
 
@@ -53,21 +53,23 @@ class LogGeometry:
 
 
 def default_file_size() -> int:
-    """Return what a broker takes."""
+    """Return the broker's default, in bytes."""
     return int(str(DEFINITIONS["mappedFileSizeCommitLog"].default(NEWEST)))
 
 
 def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> LogGeometry:
     """Infer the size of a log's files.
 
-    Every file ends with a BLANK that says how far it is to its end, no record lies in two files, and all
-    files have one size. Of the sizes that agree best with all that, the broker's own is taken, else one that
-    several BLANKs agree on, else the roundest.
+    Every file ends with a BLANK that states how far it is to its end, no record lies in two files, and all
+    files
+    have one size. Of the sizes that agree best with all that, the broker's own is taken, else one that
+    several
+    BLANKs agree on, else the roundest.
 
     Args:
         rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
-        given: the user's word, which counts.
-        hints: sizes that are likely, as those of images that begin where a file would.
+        given: the user's size, which decides.
+        hints: likely sizes, such as those of images that begin where a file would.
     """
     before = rows[rows["blank"] != 0]
     if given is not None:
@@ -91,7 +93,7 @@ def _doubts(one: LogGeometry) -> tuple[int, int]:
 
 
 def straddling(rows: Rows, file_size: int) -> Bools:
-    """Return which records do not fit into one file, the BLANK after them counted, ``(n,)``."""
+    """Return which records, with the BLANK after them, do not fit into one file, ``(n,)``."""
     last = rows["log_offset"] + rows["total_size"] + END_FILE_MIN_BLANK_LENGTH - 1
     wrong: Bools = rows["log_offset"] // file_size != last // file_size
     return wrong
@@ -127,7 +129,7 @@ def _divisors(number: int) -> list[int]:
 
 
 LEAST_RECORDS = 16
-"""A log beside the largest has so many records, or they are kept loose."""
+"""Records that a log beside the largest must have; fewer are kept loose."""
 
 _BLANK_BYTES = 8
 
@@ -138,9 +140,8 @@ class LogLayout:
 
     Attributes:
         rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
-        geometry: the size of its files.
-        duplicates: how many more copies of its records there are.
-        conflicts: how many records claim a place that another has.
+        duplicates: number of further copies of its records.
+        conflicts: number of records that claim a place that another has.
         is_dledger: whether its records stood in entries of DLedger.
     """
 
@@ -163,7 +164,7 @@ class LogLayout:
 
     @property
     def holes(self) -> Ranges:
-        """Return what is missing of the log, from its first file's start to its last record's end."""
+        """Return the missing ranges of the log, from its first file's start to its last record's end."""
         starts, stops = self.rows["log_offset"], self.rows["log_offset"] + self.rows["total_size"]
         blanks = np.where(self._blank_fits, self.rows["blank"], 0)
         before = np.concatenate([[self.file_starts[0]], (stops + blanks)[:-1]])
@@ -186,10 +187,10 @@ class Layout:
 
     Attributes:
         logs: those that are written, the one with most records first.
-        loose: other records that are kept, ``(n,)`` of ``FOUND_ROW`` by image and position; ``total_size``
-            is what is kept of each, 0 where its bytes are kept with the record around it.
+        loose: other records that are kept, ``(n,)`` of ``FOUND_ROW`` by image and position; ``total_size`` is
+            the kept part of each, 0 where its bytes are kept with the record around it.
         causes: of each of these, why.
-        used: of each image, what is in the result, ``(k, 2)`` of merged ranges.
+        used: of each image, the ranges in the result, ``(k, 2)``, merged.
     """
 
     logs: tuple[LogLayout, ...]
@@ -201,12 +202,12 @@ class Layout:
 def lay_out(
     rows: Rows, images: Sequence[Image], file_size: int | None = None, *, one_log: bool = False
 ) -> Layout:
-    """Tell what was found apart: logs, and the rest.
+    """Divide the found records into logs, and the rest.
 
     Args:
         rows: ``(n,)`` of ``FOUND_ROW``, by image and position.
         images: where they lie.
-        file_size: the user's word for the size of a log's files.
+        file_size: the user's size of a log's files.
         one_log: whether all store hosts are those of one broker.
     """
     proven = prove(rows, [image.size_bytes for image in images])

@@ -1,4 +1,4 @@
-"""Pieces of logs as they lie in an image, and which pieces are of one log.
+"""Pieces of logs as they lie in an image, joined to logs.
 
 Records of one store host are of one log unless they contradict each other: two of them claim one place, or
 store times go back where offsets go on. Then the host had several: its store was created again, or copies of
@@ -34,9 +34,9 @@ class FoundLog:
 
     Attributes:
         rows: one for each place, ``(n,)`` of ``FOUND_ROW`` by offset; none overlaps another.
-        duplicates: how many more copies of these there are.
+        duplicates: number of further copies of these.
         conflicts: records that claim a place that another has, likewise.
-        copies: all copies of ``rows``, themselves as well: what of the images is of use.
+        copies: ``rows`` and all their copies: the part of the images that is of use.
     """
 
     rows: Rows
@@ -46,7 +46,7 @@ class FoundLog:
 
 
 def find_logs(pieces: Pieces) -> list[FoundLog]:
-    """Put pieces together to logs, the one with most records first."""
+    """Join pieces to logs, the one with most records first."""
     found = [
         _resolved(pieces, numbers)
         for family in range(int(pieces.family.max(initial=-1)) + 1)
@@ -75,7 +75,7 @@ def _lives(pieces: Pieces, numbers: Int64s) -> Iterator[Int64s]:
 
 
 def _is_one(pieces: Pieces, numbers: Int64s) -> bool:
-    """Whether nothing speaks against all pieces being of one log."""
+    """Whether nothing contradicts that all pieces are of one log."""
     rows = _ordered(np.concatenate([pieces.of(number) for number in numbers]))
     rows = rows[~_repeats(rows)]
     times = rows["store_timestamp_ms"]
@@ -99,7 +99,7 @@ class _Relation(NamedTuple):
 
     @property
     def fits(self) -> bool:
-        """Whether it may be of that log: nothing speaks against it, or it is mostly a copy."""
+        """Whether it may be of that log: nothing contradicts it, or it is mostly a copy."""
         return self.same > self.differing or (self.ordered and not self.differing)
 
 
@@ -117,7 +117,7 @@ class _Life:
         self._stops = np.append(self._stops, pieces.stops[number])
 
     def relation(self, pieces: Pieces, number: int) -> _Relation:
-        """Hold a piece against those that it overlaps, and those next to it."""
+        """Compare a piece with those that it overlaps, and those next to it."""
         start, stop = pieces.starts[number], pieces.stops[number]
         met = (self._starts < stop) & (self._stops > start)
         before, after = self._stops <= start, self._starts >= stop
@@ -169,7 +169,7 @@ def _resolved(pieces: Pieces, numbers: Int64s) -> FoundLog:
 
 
 def _order(rows: Rows) -> Int64s:
-    """Return the order of records by offset; those that are the same stand together, first come first."""
+    """Return the order of records by offset; equal ones stand together, first come first."""
     if (np.diff(rows["log_offset"]) > 0).all():
         return np.arange(len(rows))
     names = ["position", "image", "crc", "host", "store_timestamp_ms", "total_size", "log_offset"]
@@ -182,7 +182,7 @@ def _ordered(rows: Rows) -> Rows:
 
 
 def _repeats(rows: Rows) -> Bools:
-    """Return which of ordered records are the same as the one before, ``(n,)``."""
+    """Return which of ordered records equal the one before, ``(n,)``."""
     repeats = np.zeros(len(rows), bool)
     repeats[1:] = np.logical_and.reduce([rows[name][1:] == rows[name][:-1] for name in _IDENTITY])
     return repeats
@@ -190,13 +190,13 @@ def _repeats(rows: Rows) -> Bools:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Maximal stretches of records of one image that lie there as in their log, holes between them or not.
+    """Maximal stretches of records of one image that lie there as in their log, with or without holes.
 
     Attributes:
         rows: proven records, ``(n,)`` of ``FOUND_ROW`` by image and position; in a piece, by offset as well.
         first: of each piece its first row, ``(k,)``.
         last: its last row.
-        family: which store hosts are one broker's, numbers from 0.
+        family: number of the broker that the store hosts belong to, from 0.
     """
 
     rows: Rows
@@ -230,7 +230,7 @@ class Pieces:
 
 
 def find_pieces(rows: Rows, *, one_log: bool = False) -> Pieces:
-    """Put together what was written side by side.
+    """Join records that were written side by side.
 
     Records are of one piece if position and own offset grow alike. Where another store host begins, they must
     follow each other without a hole, for two brokers' files of one size may lie side by side, too.
@@ -252,12 +252,7 @@ def find_pieces(rows: Rows, *, one_log: bool = False) -> Pieces:
 
 
 def _families(hosts: Int64s, same: Int64s) -> Int64s:
-    """Return the family of each row: hosts are of one if a row and the next are one broker's.
-
-    Args:
-        hosts: of each row.
-        same: rows whose next one is of another host and the same broker.
-    """
+    """Return the family of each row; ``same`` has the rows whose next host is another of the same broker."""
     names, number = np.unique(hosts, return_inverse=True)
     family: Int64s = np.arange(len(names))
     for one, other in np.unique(np.stack([number[same], number[same + 1]], axis=1), axis=0):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 _FEW = 20
-"""One in so many records that are no text is damage."""
+"""Records without text are damage while they are fewer than one in so many."""
 
 
 class Cause(StrEnum):
@@ -32,13 +32,11 @@ class Cause(StrEnum):
     FRAME = "frame"  # its lengths do not add up, or the image ends before it does
     BODY = "body"  # BODYCRC fails
     SIGNATURE = "signature"  # its property __CRC32# fails
-    TAIL = (
-        "tail"  # topic and properties may be another's: no text, or reaching into a sector nobody vouches for
-    )
+    TAIL = "tail"  # topic and properties may be another's: not text, or in a sector without proof
     INNER = "inner"  # it lies inside another record
     CONFLICT = "conflict"  # another record, proven as well, has its place
     STRADDLES = "straddles"  # it would lie in two files of its log
-    OFFSET = "offset"  # the records before and after it say that it lies elsewhere than it says
+    OFFSET = "offset"  # the records before and after it contradict the place that it names
     STRAY = "stray"  # too few of its log
 
 
@@ -48,7 +46,7 @@ class Proven:
 
     Attributes:
         rows: proven, ``(n,)`` of ``FOUND_ROW`` by image and position; none inside another.
-        loose: others that are kept, likewise; ``total_size`` is what is kept of each, 0 where its bytes are
+        loose: others that are kept, likewise; ``total_size`` is the kept part of each, 0 where its bytes are
             kept with those of the record around it.
         causes: of each of these, why.
     """
@@ -59,7 +57,7 @@ class Proven:
 
 
 def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
-    """Tell records apart.
+    """Divide records into proven and loose ones.
 
     Args:
         rows: ``(n,)`` of ``FOUND_ROW``, by image and position.
@@ -69,9 +67,7 @@ def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
     wrong = marks & (Found.FRAME | Found.BODY)
     signature = (marks & Found.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
     misplaced = _is_contradicted(rows, wrong == 0)
-    joined = np.append(
-        misplaced[1:], False
-    )  # what follows begins where they end, whatever it says of its place
+    joined = np.append(misplaced[1:], False)  # the next one begins where they end, whatever place it names
     doubtful = _has_doubtful_tail(rows, wrong == 0, marks | np.where(joined, Found.CHAINED, 0))
     sound = (wrong == 0) & ~signature & ~doubtful & ~misplaced
     inner = _begins_inside(rows, sound)
@@ -110,9 +106,10 @@ def _forgiven(rows: Rows, framed: Bools) -> Bools:
 def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Rows) -> Bools:
     """Return where topic and properties may be another's, though all lengths add up and the body is proven.
 
-    No checksum protects them. They are believed where the record carries ``__CRC32#``; else as text, if the
-    record that follows says that it does, or in one piece with the body's last sector. Where clients do send
-    what is no text, more records than those that are damaged show it.
+    No checksum protects them. They count where the record carries ``__CRC32#``; else as text, if the next
+    record
+    confirms it, or in one piece with the body's last sector. If clients do send other bytes than text, more
+    records than the damaged ones show it.
     """
     chained, signed = marks & Found.CHAINED != 0, marks & Found.SIGNED != 0
     hosts, number = np.unique(rows["host"], return_inverse=True)
@@ -125,9 +122,9 @@ def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Rows) -> Bools:
 
 
 def _is_contradicted(rows: Rows, framed: Bools) -> Bools:
-    """Return where the records that join one before and after belong together, and it says to lie elsewhere.
+    """Return where adjacent records belong together, and the one between them names another place.
 
-    An offset that ``__CRC32#`` bears out is the record's own, wherever it was found.
+    An offset that ``__CRC32#`` confirms is the record's own, wherever it was found.
     """
     found = np.zeros(len(rows), bool)
     places = np.flatnonzero(framed)
@@ -144,7 +141,7 @@ def _is_contradicted(rows: Rows, framed: Bools) -> Bools:
 
 
 def _begins_inside(rows: Rows, outer: Bools) -> Bools:
-    """Return which records begin inside of one of some that begin before them, ``(n,)``."""
+    """Return which records begin inside one of some that begin before them, ``(n,)``."""
     inside = np.zeros(len(rows), bool)
     for part in _of_images(rows):
         starts = rows["position"][part]
@@ -156,8 +153,9 @@ def _begins_inside(rows: Rows, outer: Bools) -> Bools:
 def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
     """Return which proven records were carried in the body of a damaged one, ``(n,)``.
 
-    All of what was written side by side lies in the damaged one then, and says to lie elsewhere in the log
-    than there. What reaches beyond it has overwritten it; so has what lies as the proven ones around it.
+    All that was written side by side with them lies in the damaged one then, and names another place in the
+    log.
+    Records that reach beyond it have overwritten it; so have those that fit the proven ones around it.
     """
     inside = np.zeros(len(rows), bool)
     proven, heads = np.flatnonzero(top), np.flatnonzero(damaged)

@@ -48,7 +48,6 @@ class FileTask:
         staging: where it is written.
         label: path in the result.
         start: physical offset of its first byte.
-        size_bytes: of the file.
         rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
         images: where they lie, by number.
     """
@@ -63,19 +62,14 @@ class FileTask:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file of the result.
-
-    Attributes:
-        label: path in the result.
-        sha256: digest of all its bytes, holes as zeros.
-    """
+    """A file of the result; ``sha256`` is of all its bytes, holes as zeros."""
 
     label: str
     sha256: str
 
 
 class HashedFile:
-    """A file that is written from its start to its end, holes left between, and hashed meanwhile."""
+    """A file that is written and hashed from its start to its end, with holes between."""
 
     def __init__(self, file: StagedFile, label: str) -> None:
         self._file, self._label = file, label
@@ -83,7 +77,7 @@ class HashedFile:
         self.position = 0
 
     def put(self, data: memoryview[Any] | bytes, position: int | None = None) -> None:
-        """Write bytes at a position, at or after what is written so far; where that ends if none is given."""
+        """Write bytes at a position, not before the end of those written so far, which is the default."""
         if position is not None:
             self._skip(position)
         self._file.write_at(self.position, data)
@@ -91,7 +85,7 @@ class HashedFile:
         self.position += len(data)
 
     def finish(self, size_bytes: int | None = None) -> Written:
-        """Return what was written, after zeros up to a size."""
+        """Return the written file, after zeros up to a size."""
         if size_bytes is not None:
             self._skip(size_bytes)
         return Written(self._label, self._digest.hexdigest())
@@ -129,7 +123,7 @@ def write_log_file(task: FileTask) -> Written:
 
 
 def chunks(rows: Rows, most_bytes: int) -> Iterator[Rows]:
-    """Yield records that stand side by side in image and log, so many bytes at most, or a longer one."""
+    """Yield records side by side in image and log, up to ``most_bytes`` together, or a longer one."""
     if not len(rows):
         return
     stops = rows["position"] + rows["total_size"]
@@ -164,7 +158,7 @@ def _copy_long(reader: ImageReader, image: Image, rows: Rows, hashed: HashedFile
 
 
 def pieces_of(reader: ImageReader, position: int, length: int) -> Iterator[memoryview[Any]]:
-    """Yield bytes of an image, some at a time; each is good until the next one comes."""
+    """Yield bytes of an image in pieces; each is valid until the next one comes."""
     buffer = memoryview(bytearray(min(CHUNK_BYTES, max(length, 0))))
     while length > 0:
         count = reader.read_into(position, buffer[:length])
@@ -199,15 +193,15 @@ class LooseRecord:
         cause: why not.
         image: path of the image where it was found.
         position: bytes from the image's start.
-        kept_at: where in records.bin it is kept; None where its bytes are in the record around it.
+        kept_at: its place in records.bin; None where its bytes are in the record around it.
         kept_bytes: how much of it is kept.
-        total_size: how long it says to be.
-        physical_offset: where in its log it says to lie.
-        queue_id: as it says.
-        queue_offset: as it says.
-        store_timestamp_ms: as it says.
-        store_host: as it says.
-        topic: as it says; None where that cannot be read.
+        total_size: its TOTALSIZE field.
+        physical_offset: its PHYSICALOFFSET field.
+        queue_id: its QUEUEID field.
+        queue_offset: its QUEUEOFFSET field.
+        store_timestamp_ms: its STORETIMESTAMP field.
+        store_host: its STOREHOST field.
+        topic: its topic; None where that cannot be read.
     """
 
     type: ClassVar = "loose"
@@ -226,7 +220,7 @@ class LooseRecord:
 
 
 def write_loose(staging: StagingHandle, layout: Layout, images: Sequence[Image]) -> list[Written]:
-    """Write everything that is in no log; nothing where there is nothing.
+    """Write the records that are in no log; nothing if there are none.
 
     Raises:
         EnvironmentFailureError: an image cannot be read any more, or the disk is full.
@@ -267,11 +261,7 @@ def _described(
 
 
 def head_at(reader: ImageReader, position: int) -> message.MessageHead:
-    """Return the head of a record that was found.
-
-    Raises:
-        EnvironmentFailureError: the image cannot be read any more.
-    """
+    """Return the head of a record that was found."""
     head = message.decode_head(_bytes(reader, position, max(message.HEAD_SIZES)))
     if head is None:
         raise ValueError(f"no head at {position}, where one was found")

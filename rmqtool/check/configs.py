@@ -50,7 +50,7 @@ def _finding(one: ConfigDiagnosis) -> Finding:
         length=None if file is None else file.size_bytes,
         expected="sound",
         observed="missing" if file is None else str(file.state),
-        message=f"{_copies(one)}; {_broker(one)}{_way_out(one)}",
+        message=f"{_copies(one)}; {_broker(one)}{_next_step(one)}",
         severity_override=Severity.WARNING if one.file in ONLY_SHOWN or _may_be_new(one) else None,
     )
 
@@ -78,7 +78,7 @@ def _broker(one: ConfigDiagnosis) -> str:
     return f"a broker starts and forgets {one.loses}"
 
 
-def _way_out(one: ConfigDiagnosis) -> str:
+def _next_step(one: ConfigDiagnosis) -> str:
     """Say what the best choice would mean."""
     if not one.choices:
         return "; nothing of it can be recovered"

@@ -1,9 +1,8 @@
 """LOOK-UPS. Messages by way of their queues, each read and compared before ``query`` or ``dump`` shows it.
 
-``request`` is the question, ``context`` the question to a store with those who listen, ``explain`` collects
-what was met on the way. ``queue`` finds messages by queue offset, ``times`` by store time.
-
-Nothing here is trusted: queues only name candidates, and where they are damaged, that is said.
+``context`` has the question, its limit and the hits that do not count, ``explain`` collects the steps on the
+way. ``queue`` finds messages by queue offset, ``times`` by store time. Queues and index only name candidates;
+where they are damaged, the answer says so.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ class KeyQuestion:
         """Compare topic and key as a client does with what a broker returns.
 
         Java: ``MQAdminImpl#queryMessage`` (4.9.8, 5.3.3). Of several messages with one unique key it keeps
-        the one that was stored first; here all are shown.
+        the one
+        that was stored first; here all are shown.
         """
         if record.topic != self.topic:
             return False
@@ -78,10 +79,10 @@ class QueryRequest:
         queue_offset: The first queue offset.
         begin_ms: Store time, inclusive.
         end_ms: Store time, inclusive.
-        max_messages: At most so many, of each key; None is all. By key, the newest.
+        max_messages: Limit for each key; None is all. By key, the newest.
         scan: Walk the log instead of trusting index and queues.
         collisions: Show every hit of the index, as a broker does.
-        consumed_by: A group: say of each message whether it has consumed it.
+        consumed_by: A group: show for each message whether it has consumed it.
     """
 
     topic: str | None = None
@@ -102,7 +103,7 @@ class QueryRequest:
 
     @property
     def key_question(self) -> KeyQuestion | None:
-        """Return the one key, or tag, of the one topic of the question."""
+        """Return the one key, or tag, of the question, if it has one topic."""
         return None if self.topic is None else self.key_question_of(self.topic)
 
     @property
@@ -111,7 +112,7 @@ class QueryRequest:
         return self.topic is None and (self.key is not None or self.unique_key is not None)
 
     def key_question_of(self, topic: str) -> KeyQuestion | None:
-        """Return the one key, or tag, of the question, of some topic."""
+        """Return the one key, or tag, of the question, for some topic."""
         if self.key is not None:
             return KeyQuestion(topic, self.key, either=True)
         if self.unique_key is not None:
@@ -139,11 +140,8 @@ _WORDS = {
 class LeftOut:
     """Hits that are no answer.
 
-    Args:
-        store: The store.
-
     Attributes:
-        lost: Physical offsets of hits whose file of the log is not there.
+        lost: Physical offsets of hits whose file of the log is missing.
         absent: Physical offsets of hits in files of the log at which no record lies.
         proofs: Of physical offsets without a record, the unit or the index item that leads there.
         places: Where units lead to, by queue offset, that do not lead to their message; None of a batch.
@@ -182,7 +180,7 @@ class LeftOut:
 
     @property
     def outside(self) -> str | None:
-        """Say when messages were stored that answer but for their time; None if there are none."""
+        """Return a sentence on when messages were stored that answer but for their time; None without any."""
         if self._times_ms is None:
             return None
         count = self._counts[Reason.RECORD_OUT_OF_TIME]
@@ -192,7 +190,7 @@ class LeftOut:
         return f"{number} stored outside of --begin and --end: {when}"
 
     def absence(self, physical_offset: int) -> tuple[Reason, str]:
-        """Say why there is no record at an offset."""
+        """Return why there is no record at an offset."""
         log = self._store.commitlog
         if self.missing_part(physical_offset) is not None:
             return Reason.LOG_MISSING, "the file of the log that held it is missing"
@@ -202,7 +200,7 @@ class LeftOut:
         return Reason.NO_RECORD, why
 
     def missing_part(self, physical_offset: int) -> str | None:
-        """Say which part of the log is missing around an offset; None if it is there, or expired."""
+        """Return which part of the log is missing around an offset; None if it exists, or has expired."""
         log = self._store.commitlog
         if physical_offset < 0 or physical_offset >= log.stop or log.segment_at(physical_offset) is not None:
             return None
@@ -212,7 +210,7 @@ class LeftOut:
         return None if physical_offset < log.start else f"no file holds log offset {physical_offset}"
 
     def _may_hold(self, stray: Stray, physical_offset: int) -> bool:
-        """Whether an entry that is no file of the log was one, by its name or by its size."""
+        """Whether an entry that is not a file of the log was one, by its name or by its size."""
         if not stray.size_bytes:
             start = digits_of(stray.label.rpartition("/")[2], NAME_DIGITS)
             size = self._store.settings.commitlog_file_size
@@ -227,11 +225,10 @@ class Limit:
     """The ``--max`` of a question.
 
     Args:
-        wanted: At most so many, of each key; None is all.
-        of_place: Whether these are so many from one place on: then what follows is nothing held back.
+        wanted: Limit for each key; None is all.
+        of_place: Whether the limit counts from one place on, so that what follows is not left out.
 
     Attributes:
-        wanted: As given.
         words: Which of the messages are shown, once it is known that there are more; else None.
     """
 
@@ -242,18 +239,18 @@ class Limit:
 
     @property
     def sought(self) -> int | None:
-        """Return how many are looked for; None is all."""
+        """Return how many to search for, one more than wanted; None is all."""
         return None if self.wanted is None else self.wanted + 1
 
     def newest(self, found: Sequence[_Found]) -> Sequence[_Found]:
-        """Return the last of those that were sought."""
+        """Return the last messages within the limit."""
         if self.wanted is None or len(found) <= self.wanted:
             return found
         self.words = "newest"
         return found[len(found) - self.wanted :]
 
     def first(self, found: Iterable[_Found]) -> Iterator[_Found]:
-        """Yield the first; look whether one more follows."""
+        """Yield the first messages within the limit; check whether one more follows."""
         if self.wanted is None:
             yield from found
             return
@@ -268,20 +265,18 @@ class QueryContext:
     """One question to one store.
 
     Attributes:
-        store: The store.
-        request: The question.
         progress: Receives which structure answered, and what is wrong with it.
         explanation: Collects the steps.
-        way_out: What the user can do about an answer that may be incomplete.
+        remedy: What the user can do about an answer that may be incomplete.
         limit: How many messages are wanted, and whether there are more.
-        left_out: What was met and is no answer.
+        left_out: Hits that are no answer.
     """
 
     store: Store
     request: QueryRequest
     progress: Progress
     explanation: Explanation = field(default_factory=lambda: Explanation(wanted=False))
-    way_out: str = "--scan reads the log itself"
+    remedy: str = "--scan reads the log itself"
     limit: Limit = field(init=False)
     left_out: LeftOut = field(init=False)
 
@@ -296,18 +291,18 @@ class QueryContext:
         return QueryContext(self.store, request, NullProgress())
 
     def doubt(self, sentence: str) -> None:
-        """Say what makes it possible that messages are missed."""
-        self.progress.warn(f"{sentence}; the answer may be incomplete, {self.way_out}")
+        """Warn that messages may be missing from the answer."""
+        self.progress.warn(f"{sentence}; the answer may be incomplete, {self.remedy}")
 
     def explain_doubt(
         self, reason: Reason, sentence: str, file: str | None = None, **facts: int | str | None
     ) -> None:
-        """Say it, and keep it as a step."""
+        """Warn, and keep the sentence as a step."""
         self.doubt(sentence)
         self.explanation.add(reason, sentence, file, **facts)
 
     def explain_nothing_at(self, offset: int) -> None:
-        """Tell why there is no record at a physical offset."""
+        """Explain why there is no record at a physical offset."""
         log = self.store.commitlog
         missing = self.left_out.missing_part(offset)
         if missing is not None:

@@ -82,14 +82,14 @@ _ON_THE_WAY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One thing that was met.
+    """One step of a look-up.
 
     Attributes:
         reason: What it is about.
         message: One sentence.
         file: Of the store, where it happened.
         facts: Numbers of the sentence: item, slot, physicalOffset and the like.
-        is_advice: Whether it is said to a user who found nothing, even without ``--explain``.
+        is_advice: Whether it is shown to a user who found nothing, even without ``--explain``.
     """
 
     type: ClassVar = "explain"
@@ -125,7 +125,7 @@ class Explanation:
 
     @property
     def by_weight(self) -> list[Step]:
-        """Return the steps, those first that decide, or show what to do next."""
+        """Return the steps, first those that decide, or show what to do next."""
         return sorted(self.steps, key=lambda step: not step.is_advice and step.reason in _ON_THE_WAY)
 
     @property
@@ -147,5 +147,5 @@ class Explanation:
 
     @property
     def left_out(self) -> dict[Reason, int]:
-        """Return how many steps of which reasons were met beyond those that are kept."""
+        """Return how many steps of each reason were dropped."""
         return {reason: count - _KEPT for reason, count in self._met.items() if count > _KEPT}

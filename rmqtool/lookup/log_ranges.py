@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 
 CLOCK_SLACK_MS = 3_600_000
-"""So much a broker's clock may have been set back without a message being left out."""
+"""A broker's clock may have been set back by so much without a message being left out."""
 
 
 @dataclass(frozen=True)
 class ReadLimits:
-    """Limits within which it pays to look at queues before the log.
+    """Limits within which it pays to read queues before the log.
 
     Attributes:
         least_bytes: A smaller log is read as a whole.
-        join_bytes: What lies between two ranges is read with them if it is no more than this.
-        window_bytes: So much log is looked at together, unless a file is larger.
-        least_units: So many units must lie end to end before they account for what they cover.
+        join_bytes: Bytes between two ranges that are read with them, at most.
+        window_bytes: Bytes of log that are examined together, unless a file is larger.
+        least_units: Units that must lie end to end before they account for what they cover.
         most_read: Where ranges are a larger part of the log than this, all of it is read.
     """
 
@@ -73,18 +73,10 @@ def ranges_of(
     progress: Progress,
     limits: ReadLimits | None = None,
 ) -> Ranges | None:
-    """Return where wanted messages can lie; None: anywhere.
+    """Return where wanted messages can lie: physical offsets ``(start, stop)``, ascending; None: anywhere.
 
-    Args:
-        store: The store; of a part of one, the log is read as a whole.
-        wanted: What messages must be like.
-        begin: Physical offset before which nothing is wanted; None: none.
-        end: Physical offset from which on nothing is wanted; None: none.
-        progress: Told how much need not be read.
-        limits: When to look; None: as it pays.
-
-    Returns:
-        Physical offsets ``(start, stop)``, ascending, each within a file; they begin where a record does.
+    Each range lies in one file and begins at a record. Only messages from physical offset ``begin`` to before
+    ``end`` are wanted. Of a part of a store, the log is read as a whole.
     """
     limits = limits or ReadLimits()
     log = store.commitlog
@@ -116,7 +108,7 @@ def _overlap(segments: Sequence[Segment]) -> bool:
 
 
 def _in_time(log: Sequence[Segment], segments: list[Segment], wanted: MessageFilter) -> list[Segment]:
-    """Return those files that can hold messages of wanted times; all if the times do not ascend."""
+    """Return the files that can hold messages of wanted times; all if the times do not ascend."""
     if wanted.begin_ms is None and wanted.end_ms is None:
         return segments
     times = [_first_time(one) for one in log]
@@ -134,7 +126,7 @@ def _nearest(other: int | None, own: int | None) -> int | None:
 
 
 def _may_hold(wanted: MessageFilter, first_ms: int | None, after_ms: int | None) -> bool:
-    """Whether a file can hold what is wanted that begins at one time, and the next at another."""
+    """Whether a file can hold wanted messages that begins at one time, and the next file at another."""
     if wanted.end_ms is not None and first_ms is not None and first_ms - CLOCK_SLACK_MS > wanted.end_ms:
         return False
     return wanted.begin_ms is None or after_ms is None or after_ms + CLOCK_SLACK_MS >= wanted.begin_ms
@@ -147,7 +139,7 @@ def _first_time(segment: Segment) -> int | None:
 
 
 def _windows(segments: list[Segment], window_bytes: int) -> Iterator[list[Segment]]:
-    """Yield files in groups, each of which is looked at together."""
+    """Yield files in groups that are examined together."""
     window: list[Segment] = []
     for segment in segments:
         if window and segment.stop - window[0].start > window_bytes:
@@ -161,8 +153,8 @@ def _windows(segments: list[Segment], window_bytes: int) -> Iterator[list[Segmen
 class IndexAccount:
     """Coverage by index files: ranges of messages that may have a key.
 
-    A file is believed if its header fits, and the chains of the key hold only what belongs there. Its first
-    and last message are not: their items may go on in another file.
+    A file counts if its header fits, and the chains of the key hold only its own items. Its first and last
+    message do not: their items may go on in another file.
     """
 
     def __init__(self, store: Store, topics: list[str], key: str) -> None:
@@ -194,7 +186,7 @@ class IndexAccount:
         self._known, self._met = np.sort(np.concatenate(known)), np.sort(np.concatenate(met))
 
     def may_have(self, offsets: Int64s) -> Bools:
-        """Return which of the messages that lie at physical offsets may have the key."""
+        """Return which of the messages at physical offsets may have the key."""
         return ~_are_among(offsets, self._known) | _are_among(offsets, self._met)
 
     def _is_sound(self, file: IndexFile) -> bool:
@@ -211,7 +203,7 @@ class IndexAccount:
 
 
 def _are_among(numbers: npt.NDArray[np.integer[Any]], some: Int64s) -> Bools:
-    """Return which numbers are among some that ascend; many times faster than ``np.isin``."""
+    """Return which numbers are in an ascending array; many times faster than ``np.isin``."""
     if not len(some):
         return np.zeros(len(numbers), np.bool_)
     places = np.searchsorted(some, numbers)
@@ -222,7 +214,7 @@ _SIZE_BITS = 31
 _SIZES = (1 << _SIZE_BITS) - 1
 _FIRST_CHUNK_UNITS = 1 << 9
 _LARGEST_CHUNK_UNITS = 1 << 18
-_TRIED = 512  # records by which units are tried, of wanted queues and of others
+_TRIED = 512  # records that test units, of wanted queues and of others
 
 
 class _Units(NamedTuple):
@@ -234,7 +226,7 @@ class _Units(NamedTuple):
 
 
 class _Trial(NamedTuple):
-    """A unit to be tried by its record; without a number, that of the record is not looked at."""
+    """A unit to test by its record, whose own number does not matter if the unit has none."""
 
     queue: QueueFiles
     number: int | None
@@ -243,13 +235,7 @@ class _Trial(NamedTuple):
 
 
 class QueueAccount:
-    """Coverage by queues: ranges of the log where wanted messages lie.
-
-    Args:
-        store: The store.
-        wanted: What messages must be like.
-        limits: When this pays.
-    """
+    """Coverage by queues: ranges of the log where wanted messages lie."""
 
     def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:
         self._log, self._wanted, self._limits = store.commitlog, wanted, limits
@@ -261,10 +247,10 @@ class QueueAccount:
         self._index = None if wanted.key is None else IndexAccount(store, topics, wanted.key)
 
     def ranges(self, window: list[Segment]) -> Ranges:
-        """Return where wanted messages can lie in files that follow each other: all of these, if anywhere."""
+        """Return where wanted messages can lie in adjacent files: the whole files if they can be anywhere."""
         everything = tuple((one.start, one.stop) for one in window)
         size = sum(stop - start for start, stop in everything)
-        if not self._asked:  # only a damaged record has such a topic, or a queue is gone
+        if not self._asked:  # only a damaged record has such a topic, or a queue is missing
             return everything
         trials: list[_Trial] = []
         spans, own_keys = self._asked_units(window, trials)
@@ -280,7 +266,7 @@ class QueueAccount:
         return found if read <= self._limits.most_read * size else everything
 
     def _cells(self, spans: Int64s, base: int) -> int:
-        """Return about how many bytes are read where spans lie, without having put them in order."""
+        """Return about how many bytes are read for spans, which need not be in order."""
         width = max(self._limits.join_bytes, 1)
         cells = np.sort((spans[:, 0] - base) // width)
         return int(np.count_nonzero(np.diff(cells)) + 1) * width if len(cells) else 0
@@ -328,7 +314,7 @@ class QueueAccount:
         file = np.searchsorted(firsts, starts, "right") - 1
         inside = stops <= np.array([one.stop for one in window])[file]
         starts, stops, file = starts[inside], stops[inside], file[inside]
-        while (clash := stops[:-1] > starts[1:]).any():  # neither of two that overlap is believed
+        while (clash := stops[:-1] > starts[1:]).any():  # of two that overlap neither counts
             keep = ~(np.append(clash, False) | np.insert(clash, 0, False))
             starts, stops, file = starts[keep], stops[keep], file[keep]
         if not len(starts):
@@ -339,7 +325,7 @@ class QueueAccount:
         return runs[last - first + 1 >= self._limits.least_units]
 
     def _ranges_of(self, segment: Segment, runs: Int64s, spans: Int64s) -> Ranges:
-        """Return what is to be read of a file: what no run covers, and wanted messages."""
+        """Return the ranges of a file to read: those that no run covers, and wanted messages."""
         own = runs[(runs[:, 0] >= segment.start) & (runs[:, 1] <= segment.stop)]
         holes = np.stack([np.insert(own[:, 1], 0, segment.start), np.append(own[:, 0], segment.stop)], axis=1)
         wanted = spans[(spans[:, 0] >= segment.start) & (spans[:, 1] <= segment.stop)]
@@ -354,7 +340,7 @@ class QueueAccount:
 
 
 def _keys(units: _Units, base: int) -> Int64s:
-    """Return numbers that sort units by where they lie, and hold their sizes."""
+    """Return numbers that sort units by their places, and hold their sizes."""
     return (units.starts - base) << _SIZE_BITS | units.sizes
 
 

@@ -1,7 +1,7 @@
 """Messages by queue offset: the consume queue names the place, the record must agree.
 
 The files of a queue show doubts by themselves: sizes, names, and the units at their edges. Beyond the last
-unit that a queue or an index knows, a short look down the log finds newer messages.
+unit that a queue or an index knows, a short walk down the log finds newer messages.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _LOOKED_AT = 200
 
 
 class Look(NamedTuple):
-    """Result of a look down the log.
+    """Result of a short walk down the log.
 
     Attributes:
-        record: The first record that was looked for; None if none was met.
-        is_complete: Whether all records of the stretch were looked at, if none was met.
+        record: The first wanted record; None if none was met.
+        is_complete: Whether all records of the stretch were read, if none was met.
     """
 
     record: Record | None
@@ -49,13 +49,13 @@ class Look(NamedTuple):
 
 
 def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[Record], bool]) -> Look:
-    """Look at the first records after one place and before another.
+    """Read the first records after one place and before another.
 
     Args:
         log: The log.
-        start: Physical offset of a record that is not looked at; before the log, all of it is.
+        start: Physical offset of a record that is left out; before the log, none is.
         stop: Physical offset; None is the end of the log.
-        wanted: Which record is looked for.
+        wanted: Which record is searched.
     """
     if start >= log.start and record_at(log, start) is None:
         return Look(None, is_complete=False)
@@ -71,12 +71,9 @@ def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[R
 
 
 def file_doubts(queue: QueueFiles, settings: Settings, log_start: int) -> Iterator[str]:
-    """Yield a sentence for everything that makes it possible that messages of a queue are missed.
+    """Yield a sentence for every sign that messages of a queue may be missed.
 
-    Args:
-        queue: A consume queue, or a batch consume queue.
-        settings: Of the store.
-        log_start: Physical offset at which the log begins.
+    ``log_start`` is the physical offset at which the log begins.
     """
     is_of_batches = queue.kind is PathKind.BATCHCONSUMEQUEUE
     size = settings.batchconsumequeue_file_size if is_of_batches else settings.consumequeue_file_size
@@ -116,12 +113,12 @@ def _edges(segment: Segment, kind: PathKind) -> tuple[int | None, int | None]:
 
 
 def _ends_well(segment: Segment, first: int | None) -> bool:
-    """Whether the last file of a queue begins with a unit, or holds nothing at all."""
+    """Whether the last file of a queue begins with a unit, or is all zeros."""
     return first is not None or Window(segment).skip_zeros(0) == segment.size_bytes
 
 
 class Entry(NamedTuple):
-    """A unit: the queue offset it stands for, and where its message lies."""
+    """A unit: the queue offset it stands for, and the place of its message."""
 
     queue_offset: int
     physical_offset: int
@@ -155,7 +152,7 @@ def places_of(record: Record) -> Iterator[QueuePlace]:
 
 
 def queues_problem(store: Store) -> tuple[Reason, str] | None:
-    """Say why no queue can answer; None if they can."""
+    """Return why no queue can answer; None if they can."""
     directory = None if store.root is None else store.root / "consumequeue"
     if directory is not None and is_rocksdb(directory):
         return Reason.QUEUE_MISSING, f"{directory} is a RocksDB database, which is not read"
@@ -163,13 +160,13 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
 
 
 class QueueConsumer:
-    """One queue of a store, as a consumer reads it; damage is reported and never believed."""
+    """One queue of a store, as a consumer reads it; damage is reported and never trusted."""
 
     def __init__(self, context: QueryContext, queue: QueueFiles) -> None:
         self._context = context
         self._log = context.store.commitlog
         self._explanation = context.explanation
-        self._end_is_told = False
+        self._end_is_reported = False
         self.queue = queue
         self.bounds = queue_bounds(queue, self._log.start)
         self.name = f"{queue.topic}/{queue.queue_id}"
@@ -182,7 +179,7 @@ class QueueConsumer:
         return self.queue.kind is PathKind.BATCHCONSUMEQUEUE
 
     def explain(self, queue_offset: int) -> None:
-        """Tell the bounds of the queue, as an advice if the offset does not lie between them."""
+        """Explain the bounds of the queue, as advice if the offset does not lie between them."""
         low, high = self.bounds
         add = self._explanation.add if low <= queue_offset < high else self._explanation.advise
         message = f"{self.name} holds the queue offsets from {low} to before {high}"
@@ -191,14 +188,9 @@ class QueueConsumer:
             self.check_begin()
 
     def records(self, queue_offset: int, wanted: int | None) -> Iterator[Record]:
-        """Yield the messages from an offset on; what a unit leads to must be the message of that offset.
-
-        Args:
-            queue_offset: The first offset.
-            wanted: How many units are looked at; None is all.
-        """
+        """Yield the messages of at most ``wanted`` units from an offset on; each must be that of its unit."""
         for number, entry in enumerate(self.entries(queue_offset, wanted)):
-            # The offsets that messages have in a light queue leave some out where one names it twice.
+            # Offsets in a light queue have gaps where a message names it twice.
             record = self.record(entry, of_any_offset=(self.queue.topic or "").startswith(LMQ_PREFIX))
             is_due = number == 0 or entry.queue_offset <= queue_offset
             if self.is_of_batches and is_due and not is_in_batch(queue_offset, entry, record):
@@ -222,12 +214,11 @@ class QueueConsumer:
         return next((one.queue_offset for one in places if one.queue_id == self.queue.queue_id), None)
 
     def record(self, entry: Entry, *, of_any_offset: bool = False) -> Record | None:
-        """Return the message of a unit; None, and say why, if there is none.
+        """Return the message of a unit; explain why if there is none.
 
-        Args:
-            entry: The unit.
-            of_any_offset: Whether a message with another offset of this queue counts, too, unless the unit
-                of that offset leads to it: units of a broker that lost one lie beside their offsets.
+        ``of_any_offset`` also takes a message with another offset of this queue, unless the unit of that
+        offset
+        leads to it: units of a broker that lost one lie beside their offsets.
         """
         record = record_at(self._log, entry.physical_offset)
         found = None if record is None else self.place_of(record)
@@ -310,7 +301,7 @@ class QueueConsumer:
             self.check_end()
 
     def _note_end(self, segment: Segment, position: int, message: str) -> None:
-        """Tell an invalid unit that ends the queue from one in the middle of it."""
+        """Distinguish an invalid unit that ends the queue from one in the middle of it."""
         after = Window(segment).skip_zeros(position)
         later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
         if later or after < segment.size_bytes:
@@ -320,7 +311,7 @@ class QueueConsumer:
         self._explanation.add(Reason.UNIT, f"{message}: a broker ends the queue there")
 
     def check_begin(self) -> None:
-        """Say when the log holds messages of the queue before the first one that has a unit."""
+        """Warn if the log holds messages of the queue before the first one that has a unit."""
         first = next(self.entries(self.bounds.min_offset, 1), None)
         stop = None if first is None else first.physical_offset
         look = peek_after(self._log, self._log.start - 1, stop, self._is_of_queue)
@@ -334,10 +325,10 @@ class QueueConsumer:
         return self.place_of(record) is not None
 
     def check_end(self) -> None:
-        """Say when the log goes on with messages of the queue after the last one that has a unit."""
-        if self._end_is_told:
+        """Warn if the log goes on with messages of the queue after the last one that has a unit."""
+        if self._end_is_reported:
             return
-        self._end_is_told = True
+        self._end_is_reported = True
         end = self.bounds.max_offset
         last = next(self.entries(end - 1, 1), None) if end > self.bounds.min_offset else None
         start = self._log.start - 1 if last is None else last.physical_offset
@@ -358,11 +349,11 @@ class QueueConsumer:
         for segment in self.queue.files:
             file = QueueFile(segment, BATCH_UNITS)
 
-            def ends_behind(number: int) -> bool:
+            def ends_after(number: int) -> bool:
                 unit = file.unit(number)  # noqa: B023 - used at once
                 return unit.size <= 0 or unit.msg_base_offset + unit.batch_size > queue_offset
 
-            for number in range(first_holding(file.room, ends_behind), file.room):
+            for number in range(first_holding(file.room, ends_after), file.room):
                 unit = file.unit(number)
                 base = unit.msg_base_offset
                 if unit.size <= 0:
@@ -384,7 +375,7 @@ def is_in_batch(queue_offset: int, entry: Entry, record: Record | None) -> bool:
 
 
 def units_at(queue: QueueFiles, physical_offset: int) -> Iterator[str]:
-    """Yield the units of a queue in order that lead to a physical offset: what each says of its message."""
+    """Yield the facts of the units, in a queue in order, that lead to a physical offset."""
     if queue.kind is not PathKind.CONSUMEQUEUE:
         return
     files = [QueueFile(segment, UNITS) for segment in queue.files]

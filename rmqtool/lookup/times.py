@@ -1,4 +1,4 @@
-"""Messages by store time: queues are searched by halves, as their messages were stored in order."""
+"""Messages by store time: a binary search of queues, as their messages were stored in order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles
 
-_SKIPPED = 1000  # units without a message that are passed over to find the time of a place in the queue
+_SKIPPED = 1000  # units without a message that are skipped to find the time of a place in the queue
 
 
 def records_by_time(context: QueryContext) -> Iterator[Record]:
@@ -74,7 +74,6 @@ class _TimeSearch:
 
     @property
     def is_of_batches(self) -> bool:
-        """Whether it is a batch queue."""
         return self._reader.is_of_batches
 
     def records(self) -> Iterator[Record]:
@@ -118,7 +117,7 @@ class _TimeSearch:
         return self._low + first_holding(self._high - self._low, is_late)
 
     def _time_from(self, queue_offset: int) -> int | None:
-        """Return when a message was stored; of one that cannot be, when one of the next ones was."""
+        """Return when a message was stored; if it cannot be read, when one of the next ones was."""
         for entry in self._reader.entries(queue_offset, _SKIPPED):
             record = record_at(self._log, entry.physical_offset)
             if record is not None and self._reader.place_of(record) is not None:
@@ -127,7 +126,7 @@ class _TimeSearch:
         return None
 
     def _check_place(self, wanted: int, entry: Entry, record: Record) -> None:
-        """Say when units are in the wrong slots: a search by halves goes astray there."""
+        """Warn if units are in the wrong slots, where a binary search fails."""
         place = self._reader.place_of(record)
         is_within = wanted < entry.queue_offset or is_in_batch(wanted, entry, record)
         if place != entry.queue_offset or (self.is_of_batches and not is_within):
@@ -135,7 +134,7 @@ class _TimeSearch:
             self._context.doubt(f"the units of {self._reader.name} are in the wrong slots: {units}")
 
     def _check_order(self, first: int) -> None:
-        """Say when the ends of the queue contradict what was found: its store times do not ascend then."""
+        """Warn if the ends of the queue contradict the result: its store times do not ascend then."""
         begin_ms, end_ms = self._request.begin_ms, self._request.end_ms
         oldest = self._time_from(self._low) if first > self._low else None
         newest = self._time_from(self._high - 1) if first < self._high else None

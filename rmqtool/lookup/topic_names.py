@@ -1,4 +1,4 @@
-"""Names of the topics of a store, and suggestions for a name that is none."""
+"""Names of the topics of a store, and suggestions for an unknown one."""
 
 from __future__ import annotations
 
@@ -26,12 +26,7 @@ _WAITING = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPI
 
 
 class KnownTopics(NamedTuple):
-    """The topics under which a message may lie.
-
-    Attributes:
-        names: Ascending.
-        of_log: How many of them are known by the log alone.
-    """
+    """The topics under which a message may lie, ascending; ``of_log`` are known by the log alone."""
 
     names: list[str]
     of_log: int
@@ -47,7 +42,7 @@ class KnownTopics(NamedTuple):
 def known_topics(context: QueryContext) -> KnownTopics:
     """Return every topic that the queues, ``config/topics.json`` or the log's beginnings of files name.
 
-    The broker's own are among them in which a message waits for its delivery.
+    With those of the broker's own in which a message waits for its delivery.
     """
     known = _WAITING.union(topics_of(context.store, context.progress))
     met: set[str] = set()
@@ -58,7 +53,7 @@ def known_topics(context: QueryContext) -> KnownTopics:
 
 
 def topics_of(store: Store, progress: Progress) -> list[str]:
-    """Return the topics that the store has queues of, or that its ``config/topics.json`` names."""
+    """Return the topics that have queues in the store, or that its ``config/topics.json`` names."""
     names = {topic for kind in UNIT_QUEUE_KINDS for topic in store.topics(kind)}
     return sorted(names | _configured(store, progress))
 
@@ -76,7 +71,7 @@ def _configured(store: Store, progress: Progress) -> set[str]:
 
 
 def missing_topic(store: Store, glob: str, progress: Progress) -> str | None:
-    """Say which topics a glob may mean that none fits; None if one does, or the store does not show them."""
+    """Return a sentence with topics near a glob that matches none; None if it does, or none is known."""
     known = topics_of(store, progress)
     if not known or any(fnmatchcase(name, glob) for name in known):
         return None
@@ -84,7 +79,7 @@ def missing_topic(store: Store, glob: str, progress: Progress) -> str | None:
 
 
 def unknown_topic(topic: str, known: list[str]) -> str:
-    """Say that there is no such topic, and which may be meant."""
+    """Return the sentence that there is no such topic, and which may be meant."""
     from difflib import get_close_matches
 
     by_folded = {name.casefold(): name for name in known}

@@ -1,14 +1,12 @@
-"""PREDICTION: what a broker of a given release does with a store when it starts, before anybody starts one.
+"""PREDICTION: what a broker of a given release does with a store when it starts.
 
-``store_files`` loads as the broker does (``loading``, ``index_files``, ``first_file``), ``unit_queue``,
+``store_files`` loads as the broker does (``loading``, ``index_files``, ``first_file``). ``unit_queue``,
 ``ext_queue`` and ``batch_queue`` are its queues in memory, ``log_walk`` is the log as recovery reads it,
-``derived`` takes what is dispatched, ``reput`` catches up as 4.9 does, ``losses`` counts what is gone and
-what stays missing, ``lost`` tells it message by message, and ``predict`` goes through it all in the broker's
-order. Nothing is written.
+``derived`` takes what is dispatched, ``reput`` catches up as 4.9 does, ``losses`` counts lost records and
+missing units, and ``predict`` runs all of it in the broker's order. Nothing is written.
 
-The settings of ``switches`` count as the broker's release knows them. With DLedger, ``duplicationEnable``
-or ``recheckReputOffsetFromCq`` nothing is predicted; a master without controller is
-assumed.
+The settings of ``switches`` count as the broker's release knows them. With DLedger, ``duplicationEnable`` or
+``recheckReputOffsetFromCq`` there is no prediction. It assumes a master without controller.
 """
 
 from __future__ import annotations

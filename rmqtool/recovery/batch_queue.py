@@ -29,17 +29,12 @@ _NOTHING = (1 << 63) - 1
 
 
 class BatchQueue:
-    """The state of one batch consume queue; of units that are appended only the first and last are kept.
-
-    Args:
-        segments: its files as loaded, by name.
-        file_size: bytes of a file.
+    """The state of one batch consume queue; of appended units it keeps the first and the last.
 
     Attributes:
         deleted: labels of files that the broker deletes.
         max_physical_offset: start, not end, of the last record with a unit; -1 if none.
         minimum: min offset; -1 if there is none.
-        maximum: max offset.
         found: max offset as recovery of the queue finds it.
     """
 
@@ -60,7 +55,7 @@ class BatchQueue:
         self._covered = self._coverage()
 
     def put(self, bases: Int64s, physical_offsets: Int64s, batch_sizes: Int64s) -> Appended:
-        """Put units in log order, all arrays ``(n,)``; nothing is compared but the physical offset."""
+        """Put units in log order, all arrays ``(n,)``; only the physical offset is compared."""
         before = np.concatenate(([self.max_physical_offset], physical_offsets))
         keep = physical_offsets > np.maximum.accumulate(before)[:-1]
         kept = int(keep.sum())
@@ -71,7 +66,7 @@ class BatchQueue:
         return Appended(kept, 0, np.zeros(len(keep), np.bool_))
 
     def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
-        """Tell which records have no unit in the files as they are found, by the range that those cover."""
+        """Return which records have no unit in the files as found, by the range that those cover."""
         first, last = self._covered
         found: npt.NDArray[np.bool_] = (physical_offsets < first) | (physical_offsets > last) | (sizes <= 0)
         return found

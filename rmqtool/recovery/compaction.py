@@ -1,9 +1,9 @@
-"""The logs of compacted topics as a broker loads them: what of them ends the start, and what it deletes.
+"""Logs of compacted topics as a broker loads them: what stops its start, and what it deletes.
 
-Sources: ``CompactionService#load``, ``CompactionStore#load``, ``CompactionLog.TopicPartitionLog#init``,
+Origin: ``CompactionService#load``, ``CompactionStore#load``, ``CompactionLog.TopicPartitionLog#init``,
 ``SparseConsumeQueue#recover`` (5.3.3, 5.5.1: the same bytecode). A size that does not fit is an
-``IOException``, which costs the queue alone; a name that does not fit is another exception, which ends the
-start.
+``IOException``, which only that queue does not survive; a name that does not fit is another exception, which
+ends the start.
 """
 
 from __future__ import annotations
@@ -30,22 +30,18 @@ if TYPE_CHECKING:
 
 _UNIT = struct.Struct(">qiqqqh8x")
 _READ_BYTES = _UNIT.size * 4096
-_FEWEST_QUEUES = 5  # that a file of the log is as long as
+_FEWEST_QUEUES = 5  # a file of the log is at least as long as so many of a queue
 
 
 class _Queue(NamedTuple):
-    """A queue of a compacted topic: the names of its directories, in log and queues."""
+    """Directories of a queue of a compacted topic, in log and queues."""
 
     log: str
     queue: str
 
 
 def load_compaction(settings: Settings, root: Location, base: Location, prediction: PredictionDraft) -> None:
-    """Load what lies in ``compaction/``; refusals, deletions and hazards are added to ``prediction``.
-
-    Raises:
-        EnvironmentFailureError: a directory or file may not be read.
-    """
+    """Load ``compaction/``; refusals, deletions and hazards are added to ``prediction``."""
     setting = settings["enableCompaction"]
     if not setting.value or not DEFINITIONS[setting.name].is_known_to(prediction.release):
         return
@@ -67,7 +63,7 @@ def load_compaction(settings: Settings, root: Location, base: Location, predicti
 
 
 def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_Queue]:
-    """Yield the queues that have both directories; one without that of its queue is passed over."""
+    """Yield the queues that have both directories; one without that of its queue is skipped."""
     for topic in sorted(names_in(root / COMPACTION_LOGS, Kind.DIRECTORY)):
         for name in sorted(names_in(root / COMPACTION_LOGS / topic, Kind.DIRECTORY)):
             log, number = f"{COMPACTION_LOGS}/{topic}/{name}", parse_int(name)
@@ -81,7 +77,7 @@ def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_Queue]:
 
 
 def _sizes(settings: Settings, root: Location, queues: list[_Queue]) -> tuple[int, int]:
-    """Return the sizes of files of logs and queues: by the settings, else as most files that are there."""
+    """Return the sizes of files of logs and queues: by the settings, else those of most present files."""
     queue_size = _number(settings, "compactionCqMappedFileSize") // _UNIT.size * _UNIT.size
     whole, rest = divmod(_number(settings, "compactionMappedFileSize"), max(queue_size, 1))
     more = whole >= _FEWEST_QUEUES and not 0 < rest < queue_size >> 1
@@ -113,7 +109,7 @@ def _commonest(directories: list[Location]) -> int:
 
 
 def _pair(one: _Queue, log: LoadedFiles, queue: LoadedFiles, prediction: PredictionDraft) -> None:
-    """Cut the log where its queue ends, then compare the names of what is left."""
+    """Cut the log where its queue ends, then compare the names of the files that remain."""
     end = -1
     if queue.segments:
         end = _end(queue.segments[-1])

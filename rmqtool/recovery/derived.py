@@ -1,4 +1,4 @@
-"""Consume queues and index in the broker's memory, fed by what is dispatched."""
+"""Consume queues and index in the broker's memory, fed by the dispatch."""
 
 from __future__ import annotations
 
@@ -30,18 +30,17 @@ Queue = UnitQueue | BatchQueue
 
 
 class DispatchStallError(Exception):
-    """The dispatch of a record fails, as an LMQ offset in it is not a number; the argument is its place."""
+    """A record whose LMQ offset is not a number, so that its dispatch fails; the argument is its place."""
 
 
 @dataclass
 class Tally:
-    """What became of a queue's units.
+    """Counts of a queue's units.
 
     Attributes:
-        appended: units appended.
-        misplaced: those of them at another place than their queue offset.
-        dropped: put in vain.
-        missing: never put, and not there.
+        misplaced: appended units at another place than their queue offset.
+        dropped: dispatched in vain.
+        missing: never put, and not there before.
     """
 
     appended: int = 0
@@ -55,13 +54,10 @@ class Derived:
     """The derived files, changed as the broker would.
 
     Attributes:
-        queues: by topic and queue id.
-        index: the index files.
-        unit_file_size: bytes of a consume queue file.
-        batch_file_size: bytes of a batch consume queue file.
+        unit_file_size: bytes.
+        batch_file_size: bytes.
         batch_topics: topics whose new queues are batch queues.
-        lost: is told what is dispatched in vain; None if nobody asks.
-        tallies: by queue.
+        lost: receives what is dispatched in vain, if anyone wants it.
         log_offsets: ranges ``[first place, after the last place)`` of the records dispatched.
     """
 
@@ -80,11 +76,7 @@ class Derived:
         return max((queue.max_physical_offset for queue in self.queues.values()), default=-1)
 
     def take(self, dispatcher: Dispatcher, batch: MessageBatch, done: DispatchDraft) -> None:
-        """Dispatch a batch.
-
-        Raises:
-            DispatchStallError: the dispatch of a record fails; what comes before it is taken.
-        """
+        """Dispatch a batch; after a DispatchStallError the records before the failing one have been taken."""
         if not len(batch.rows):
             return
         dispatcher.clear()
@@ -115,7 +107,7 @@ class Derived:
             queue.destroy()
 
     def is_dispatched(self, log_offsets: Int64s) -> npt.NDArray[np.bool_]:
-        """Tell which records were dispatched, by their places, ``(n,)`` ascending."""
+        """Return which records were dispatched, by their places, ``(n,)`` ascending."""
         if not self.log_offsets:
             return np.zeros(len(log_offsets), np.bool_)
         ranges = np.array(sorted(self.log_offsets), np.int64)
@@ -125,7 +117,7 @@ class Derived:
         return found
 
     def outcomes(self) -> list[QueueOutcome]:
-        """Return the queues as they are now, by topic and queue id."""
+        """Return the queues in their present state, by topic and queue id."""
         return [self._outcome(key, queue) for key, queue in sorted(self.queues.items())]
 
     def tally(self, key: QueueKey) -> Tally:
@@ -133,7 +125,7 @@ class Derived:
         return self.tallies.setdefault(key, Tally())
 
     def queue(self, key: QueueKey) -> Queue:
-        """Return a queue, a new one without files if it is not there."""
+        """Return a queue, a new one without files if it does not exist."""
         if key not in self.queues:
             is_batch = key[0] in self.batch_topics
             self.queues[key] = (
@@ -172,7 +164,7 @@ class Derived:
         return put.appended
 
     def tell_without_unit(self, key: QueueKey, units: npt.NDArray[np.void]) -> None:
-        """Tell messages that have no unit in a queue, by the units that they ask for, of ``UNIT_ROW``."""
+        """Pass on the messages that have no unit in a queue, by the units that they need, of ``UNIT_ROW``."""
         if self.lost is not None:
             for queue_offset, physical_offset in units[["queue_offset", "physical_offset"]].tolist():
                 self.lost.message(QueuePlace(*key, queue_offset), physical_offset, LostReason.NO_UNIT)

@@ -1,4 +1,4 @@
-"""Results of recovery in the making: what is added to while a start is followed."""
+"""Drafts of results, filled while a start is followed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class DispatchDraft:
-    """Becomes a `Dispatched`, whose fields these are."""
+    """Draft of a `Dispatched`, with its fields."""
 
     start: int | None = None
     stop: int | None = None
@@ -34,13 +34,13 @@ class DispatchDraft:
     index_entries: int = 0
 
     def finish(self) -> Dispatched:
-        """Return what was dispatched by now."""
+        """Return what was dispatched so far."""
         return Dispatched(self.start, self.stop, self.messages, self.units, self.index_entries)
 
 
 @dataclass
 class PredictionDraft:
-    """Becomes a `Prediction`, whose fields these are."""
+    """Draft of a `Prediction`, with its fields."""
 
     store: str
     release: Release
@@ -62,11 +62,11 @@ class PredictionDraft:
 
     @property
     def loads(self) -> bool:
-        """Whether the store loads, as far as it is known."""
+        """Whether the store loads, as far as is known yet."""
         return not self.refusals
 
     def finish(self) -> Prediction:
-        """Return the prediction, whole."""
+        """Return the finished prediction."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
         return Prediction(**values | lists | {"dispatched_by_recovery": self.dispatched_by_recovery.finish()})

@@ -1,9 +1,9 @@
-"""The ext files of a consume queue in the broker's memory: which of them a start deletes, and when it fails.
+"""Ext files of a consume queue in the broker's memory: which a start deletes, and when it fails.
 
-Sources: ``ConsumeQueueExt#recover``, ``#truncateByMaxAddress``, ``#truncateByMinAddress``, ``#get``,
-``#put``, ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOffset`` (4.9.8, 5.3.3). When
-the log is cut nothing happens to them: ``#truncateDirtyLogicFiles`` returns before it comes to them, or has
-met no address. What a start appends has no bit map: a broker's filters are not at work yet.
+Origin: ``ConsumeQueueExt#recover``, ``#truncateByMaxAddress``, ``#truncateByMinAddress``, ``#get``, ``#put``,
+``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOffset`` (4.9.8, 5.3.3). A cut of the log
+does not change them: ``#truncateDirtyLogicFiles`` returns before it reaches them, or has met no address. What
+a start appends has no bit map: a broker's filters do not run yet.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_ADDRESS = 1
 
 
 class ExtFailureError(Exception):
-    """The broker reads beyond the end of an ext file; its queue cannot be recovered."""
+    """An ext file that ends inside a unit that the broker reads; its queue cannot be recovered."""
 
     def __init__(self, label: str, position: int) -> None:
         super().__init__(f"has an ext unit at {position} that runs out of the file: recovery fails")
@@ -47,13 +47,7 @@ def last_address(tags_codes: Int64s) -> int:
 
 
 class ExtQueue:
-    """The ext files of one consume queue.
-
-    Args:
-        segments: its files as loaded, by name.
-        file_size: bytes of a file.
-        deleted: labels of files that loading deleted, by start.
-    """
+    """The ext files of one consume queue, as loaded, by name; ``deleted`` are labels by start."""
 
     def __init__(
         self, segments: Iterable[Segment], file_size: int, deleted: Mapping[int, str] | None = None
@@ -66,14 +60,14 @@ class ExtQueue:
 
     @property
     def deleted(self) -> list[str]:
-        """Return the labels of the files that are deleted, and not made again."""
+        """Return the labels of the files that are deleted and not created again."""
         return [label for start, label in self._gone.items() if start not in self._starts]
 
     def recover(self, max_address: int) -> None:
-        """Find the end of the units, then drop what lies after the one that the queue's last address names.
+        """Find the end of the units, then drop those after the one that the queue's last address names.
 
         Raises:
-            ExtFailureError: it cannot be done, so the broker does not start.
+            ExtFailureError: the broker cannot do it, so it does not start.
         """
         for segment in self._segments.values():
             found = ExtFile(segment).size_chain()
@@ -81,10 +75,10 @@ class ExtQueue:
                 raise ExtFailureError(segment.label, found.position)
             self._end = segment.start + found.position
         if max_address <= EXT_ADDRESS_MAX:
-            self._drop_behind(max_address - EXT_ADDRESS_BASE)
+            self._drop_after(max_address - EXT_ADDRESS_BASE)
 
     def put(self, count: int) -> None:
-        """Append units without bit map: one for every message, whether the queue takes its unit or not."""
+        """Append a unit without bit map for every message, whether the queue takes its unit or not."""
         if self._size < EXT_HEAD_SIZE + EXT_END_ROOM:
             return
         while count > 0:
@@ -106,7 +100,7 @@ class ExtQueue:
         """Delete all files."""
         self._delete(list(self._starts))
 
-    def _drop_behind(self, offset: int) -> None:
+    def _drop_after(self, offset: int) -> None:
         segment = self._segment_of(offset)
         if segment is None:
             return

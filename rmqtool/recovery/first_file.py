@@ -1,4 +1,4 @@
-"""Which recovery runs, and where in the log it begins to read."""
+"""Choice of the recovery that runs, and of the place in the log where it begins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
 
 
 def read_checkpoint(path: Location) -> Checkpoint | Refusal:
-    """Read the checkpoint as a broker does: missing is zero, short is extended by zeros."""
+    """Read the checkpoint as a broker does: a missing one is zero, a short one is extended by zeros."""
     if not path.is_there():
         return Checkpoint()
     try:
@@ -41,14 +41,12 @@ def read_checkpoint(path: Location) -> Checkpoint | Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What the choice depends on, beside the log.
+    """Conditions of the choice beside the log.
 
     Attributes:
-        release: whose rules apply.
-        unclean: whether ``abort`` is there.
+        unclean: whether ``abort`` exists.
         checkpoint: as the broker reads it.
         queue_end: largest ``maxPhysicOffset`` of any consume queue, -1 without queues.
-        switches: the broker's settings.
     """
 
     release: Release
@@ -60,12 +58,12 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """What the first record of the file must be like; None asks nothing.
+    """Conditions on the first record of the file; None sets none.
 
     Attributes:
-        latest_ms: its store time at most.
-        last_offset: its PHYSICALOFFSET at most.
-        asks: what gave the limits, for people.
+        latest_ms: its largest store time.
+        last_offset: its largest PHYSICALOFFSET.
+        asks: the origin of the limits, for people.
     """
 
     latest_ms: int | None
@@ -88,15 +86,7 @@ class _Match:
 
 
 def first_file(segments: Sequence[Segment], start: Start) -> tuple[int, Recovery]:
-    """Return the number of the file that recovery begins with, and where in it, and why.
-
-    Args:
-        segments: the log's files, at least one.
-        start: what else counts.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
-    """
+    """Return the number of the file that recovery begins with, and the place in it with the reason."""
     release = start.release
     if start.unclean or release.clean_start is CleanStart.BY_FIRST_RECORD:
         number, reason = _walk_back(segments, _match(start), start)
@@ -113,7 +103,7 @@ def first_file(segments: Sequence[Segment], start: Start) -> tuple[int, Recovery
 
 
 def acceleration_refusal(start: Start) -> Refusal | None:
-    """Return why a broker with ``enableAcceleratedRecovery`` does not load, whatever the log is like.
+    """Return why a broker with ``enableAcceleratedRecovery`` does not load, whatever the log holds.
 
     Java: ``ConsumeQueueStore#getDispatchFromPhyOffset`` (5.5.0, 5.5.1).
     """
@@ -126,7 +116,7 @@ def acceleration_refusal(start: Start) -> Refusal | None:
 
 
 def skip_refusal(first: Segment, recovery: Recovery) -> Refusal | None:
-    """Return why recovery cannot begin where it should: the place is not within its first file."""
+    """Return why recovery cannot begin at its place, if that is not within its first file."""
     if first.start <= recovery.physical_offset <= first.stop:
         return None
     reason = (
@@ -137,7 +127,7 @@ def skip_refusal(first: Segment, recovery: Recovery) -> Refusal | None:
 
 
 def _accelerated(first: Segment, start: Start) -> int:
-    """Return the bytes of the first file that are passed over (``CommitLog#recoverAbnormally``, 5.5.0+)."""
+    """Return the bytes of the first file that are skipped (``CommitLog#recoverAbnormally``, 5.5.0+)."""
     if not (start.unclean and start.switches.accelerated):
         return 0
     offset = start.checkpoint.logics_physical_offset - first.start
@@ -179,22 +169,22 @@ def _match(start: Start) -> _Match:
 
 
 def _walk_back(segments: Sequence[Segment], match: _Match, start: Start) -> tuple[int, str]:
-    """Look for the newest file that matches, in as many as the release walks back.
+    """Find the newest file that matches, within the files that the release walks back.
 
     Java: ``CommitLog#recoverNormally`` (5.3.4+), ``#recoverAbnormally``.
     """
     window = start.switches.window
-    for looked_at, number in enumerate(range(len(segments) - 1, -1, -1), 1):
+    for walked, number in enumerate(range(len(segments) - 1, -1, -1), 1):
         if match.takes(_first_record(segments[number], start)):
             return number, f"the newest file whose first record {match}"
-        if looked_at == window and number:
+        if walked == window and number:
             reason = f"no first record of the newest {window} files (commitLogRecoverMaxNum) {match}"
             return number, f"{reason}: the oldest of them"
     return 0, f"no file's first record {match}: the first file"
 
 
 def _first_record(segment: Segment, start: Start) -> MessageHead | None:
-    """Return the head of what a broker takes for a file's first record."""
+    """Return the head of the record that a broker takes for a file's first."""
     records = start.release.records
     if start.release.first_record_must_parse:
         checked = check_record(

@@ -1,4 +1,4 @@
-"""What else goes wrong at a start, in whole sentences."""
+"""Hazards of a start, in whole sentences."""
 
 from __future__ import annotations
 
@@ -23,22 +23,16 @@ _SHOWN_BY_FILES = (
     "enableMultiDispatch",
     "enableLmq",
 )
-"""Settings that stop no start where they are not what the files show: keys or queues are missed after it."""
+"""Settings that stop no start where the files show others: keys or queues are missed after it."""
 
 
 def hazards_of(prediction: PredictionDraft) -> list[str]:
-    """Return what a prediction implies beyond its numbers."""
+    """Return the hazards that a prediction implies."""
     return [*_delayed(prediction), *_queues(prediction), *_reput(prediction), *_cut(prediction)]
 
 
 def window_hazards(prediction: PredictionDraft, window: int | None, log_files: int) -> list[str]:
-    """Return what the window of a start means for a log with more files than it looks at.
-
-    Args:
-        prediction: whole, but for this.
-        window: files that the start looks at most; None without a limit.
-        log_files: files that the log has.
-    """
+    """Return the hazards of a start that reads ``window`` files at most, for a log with more."""
     if window is None or log_files <= window:
         return []
     seen = f"the newest {window} of the log's {log_files} files (commitLogRecoverMaxNum)"
@@ -51,13 +45,7 @@ def window_hazards(prediction: PredictionDraft, window: int | None, log_files: i
 
 
 def settings_hazards(settings: Settings, shown: Settings, release: Release) -> list[str]:
-    """Return what follows from the settings alone.
-
-    Args:
-        settings: the broker's.
-        shown: those that the files of the store show.
-        release: whose rules apply.
-    """
+    """Return the hazards of the settings alone; ``shown`` are those that the store's files show."""
     hazards = [sentence if sentence.endswith("?") else f"{sentence}." for sentence in settings.unknown_names]
     for name in _SHOWN_BY_FILES:
         one, other = settings[name], shown[name]

@@ -1,6 +1,6 @@
-"""The index in the broker's memory: which files it loads and deletes, and what it puts into them.
+"""Index files in the broker's memory: which it loads and deletes, and what it puts into them.
 
-Sources: ``IndexService#load``, ``#buildIndex``, ``IndexFile#putKey`` (4.9.8, 5.3.3).
+Origin: ``IndexService#load``, ``#buildIndex``, ``IndexFile#putKey`` (4.9.8, 5.3.3).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class IndexState:
 
     Attributes:
         deleted: labels of files that loading deletes.
-        ignored: labels of entries that loading passes over.
-        refusals: what makes the broker refuse.
+        ignored: labels of entries that loading skips.
+        refusals: reasons for which the broker does not start.
     """
 
     def __init__(self, items: int) -> None:
@@ -59,24 +59,20 @@ class IndexState:
 
     @property
     def end_phy_offset(self) -> int:
-        """Return endPhyOffset of the last file: messages below are not indexed."""
+        """Return endPhyOffset of the last file: messages below it are not indexed."""
         return self._files[-1].end_phy_offset if self._files else 0
 
     @property
     def outcomes(self) -> list[IndexFileOutcome]:
-        """Return the files as they are now."""
+        """Return the files in their present state."""
         return [IndexFileOutcome(file.label, file.items, file.end_phy_offset) for file in self._files]
 
     def load(
         self, paths: Iterable[Location], base: Location, release: Release, delete_after_ms: int | None
     ) -> None:
-        """Load the files of the index directory.
+        """Load the entries of the index directory.
 
-        Args:
-            paths: its entries.
-            base: what labels are relative to.
-            release: whose rules apply.
-            delete_after_ms: indexMsgTimestamp after an unclean stop: files that end later are deleted.
+        After an unclean stop, files that end later than ``delete_after_ms`` (indexMsgTimestamp) are deleted.
         """
         is_over = False
         for path in sorted(paths, key=str):
@@ -96,7 +92,7 @@ class IndexState:
         self._loaded = [(file.begin_phy_offset, file.end_phy_offset) for file in self._files if file.items]
 
     def put(self, entries: Rows, keyless: Rows) -> None:
-        """Put entries in log order; a message without entries makes a full last file's successor.
+        """Put entries in log order; a message without entries creates the successor of a full last file.
 
         Args:
             entries: ``(n,)`` of ``ENTRY_ROW``.
@@ -110,7 +106,7 @@ class IndexState:
         self._put(offsets, done, len(offsets))
 
     def covers(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Tell which records the loaded files have entries of, by their ranges; ``(n,)``."""
+        """Return which records the loaded files have entries of, by their ranges; ``(n,)``."""
         covered = np.zeros(len(offsets), np.bool_)
         for begin, end in self._loaded:
             covered |= (offsets >= begin) & (offsets <= end)
@@ -126,7 +122,7 @@ class IndexState:
         return stop
 
     def _last(self) -> _File:
-        """Java: ``getAndCreateLastIndexFile``, called for every message before it is looked at."""
+        """Java: ``getAndCreateLastIndexFile``, called for every message before its keys are read."""
         if not self._files or self._files[-1].items >= self._capacity:
             end = self.end_phy_offset
             self._files.append(_File(None, 0, end, end))
@@ -134,7 +130,7 @@ class IndexState:
 
 
 def _header(path: Location) -> Header | None:
-    """Return the header, zeros after the end of a short file; None where there is no file to open."""
+    """Return the header, with zeros after the end of a short file; None where no file can be opened."""
     try:
         return HEADERS.padded(path.read_head(HEADERS.size, []))
     except EnvironmentFailureError:

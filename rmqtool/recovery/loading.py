@@ -1,6 +1,6 @@
-"""What a broker accepts when it loads a directory, and what makes it refuse to start.
+"""Loading of a directory by a broker: what it accepts, and what makes it refuse to start.
 
-Sources: ``MappedFileQueue#doLoad``, ``DefaultMessageStore#loadConsumeQueue`` (4.9.8),
+Origin: ``MappedFileQueue#doLoad``, ``DefaultMessageStore#loadConsumeQueue`` (4.9.8),
 ``ConsumeQueueStore#loadConsumeQueues`` (5.3.3).
 """
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 NO_NUMBER = "is not named by a number"
-"""Why a file is refused that has the right size."""
+"""Reason to refuse a file of the right size."""
 
 
 @dataclass
 class LoadedFiles:
-    """The files of one file queue as the broker has them in memory after loading.
+    """The files of one file queue, as the broker has them in memory after loading.
 
     Attributes:
         segments: by name.
         deleted: labels of files that loading deletes, by their start.
-        refusals: entries that make the broker refuse.
+        refusals: for each entry for which the broker refuses.
     """
 
     segments: list[Segment] = field(default_factory=list)
@@ -44,13 +44,7 @@ class LoadedFiles:
 
 @dataclass
 class LoadedQueue:
-    """A queue's directory.
-
-    Attributes:
-        topic: name of the topic's directory.
-        queue_id: number that the directory's name stands for.
-        files: what is in it.
-    """
+    """A queue's directory; ``queue_id`` is the number in its name."""
 
     topic: str
     queue_id: int
@@ -62,12 +56,9 @@ def load_files(directories: Iterable[Location], base: Location, size: int, relea
 
     Args:
         directories: one, or several for a commit log on several paths.
-        base: what labels are relative to.
+        base: labels are relative to it.
         size: the configured size of a file in bytes.
         release: whose rules apply.
-
-    Raises:
-        EnvironmentFailureError: a directory may not be read.
     """
     loaded = LoadedFiles()
     entries = sorted(
@@ -101,11 +92,7 @@ def _refusal_reason(path: Location, status: Status, size: int) -> str | None:
 
 
 def load_queues(directory: Location, base: Location, size: int, release: Release) -> list[LoadedQueue]:
-    """Load all queues of a tree ``TOPIC/QUEUEID``; what is named otherwise is passed over.
-
-    Raises:
-        EnvironmentFailureError: a directory may not be read.
-    """
+    """Load all queues of a tree ``TOPIC/QUEUEID``; entries with other names are skipped."""
     return [
         LoadedQueue(topic, number, load_files((directory / topic / name,), base, size, release))
         for topic, _ in directory.entries()

@@ -1,4 +1,4 @@
-"""The log as recovery reads it, with bodies and checksums, and as one who looks for every true record."""
+"""Walks of the log: as recovery reads it, with bodies and checksums; and over every intact record."""
 
 from __future__ import annotations
 
@@ -40,12 +40,10 @@ class RecoveryWalk:
 
     Attributes:
         segments: the log's files from the first that it reads on.
-        rules: how this broker reads a record.
-        switches: what it checks.
         start: physical offset in the first file at which it begins.
         end: physical offset of the end of the log, once the walk is over.
         last: the file it lies in.
-        unreadable: whether the disk failed: a broker that maps files dies of it.
+        unreadable: files where the disk failed: a broker that maps files dies of it.
     """
 
     segments: Sequence[Segment]
@@ -57,11 +55,7 @@ class RecoveryWalk:
     unreadable: list[str] = field(default_factory=list)
 
     def batches(self) -> Iterator[MessageBatch]:
-        """Yield what is accepted, in log order.
-
-        Raises:
-            EnvironmentFailureError: a file cannot be opened or read.
-        """
+        """Yield the accepted records, in log order."""
         for segment in self.segments:
             self.last = segment
             walk = SegmentWalk(segment, self.rules, stops_at_mismatch=True)
@@ -73,7 +67,7 @@ class RecoveryWalk:
                 return
 
     def _segment(self, walk: SegmentWalk) -> Generator[MessageBatch, None, bool]:
-        """Yield what is accepted of a file; return whether recovery goes on to the next."""
+        """Yield the accepted records of a file; return whether recovery goes on to the next."""
         start = self.start if walk.segment is self.segments[0] else walk.segment.start
         for batch in walk.batches(start, walk.segment.stop):
             good = self._first_bad(walk, batch)
@@ -86,7 +80,7 @@ class RecoveryWalk:
         return walk.outcome == Outcome.BLANK
 
     def _first_bad(self, walk: SegmentWalk, batch: MessageBatch) -> int:
-        """Return the row that ends the log, as many as there are if none does."""
+        """Return the row that ends the log; the number of rows if none does."""
         good = len(batch.rows)
         if self.switches.check_property:
             good = _first_bad_property(walk, batch)
@@ -125,7 +119,7 @@ def _first_bad_property(walk: SegmentWalk, batch: MessageBatch) -> int:
 
 
 def holds_property(record: Record) -> bool:
-    """Tell whether the property ``__CRC32#`` of a record is there and holds, as ``forceVerifyPropCRC`` asks.
+    """Whether a record's property ``__CRC32#`` exists and matches, as ``forceVerifyPropCRC`` requires.
 
     Java: ``CommitLog#checkMessageAndReturnSize`` (5.3.3).
     """
@@ -135,11 +129,7 @@ def holds_property(record: Record) -> bool:
 
 
 def true_batches(segment: Segment, start: int, stop: int, records: RecordRules) -> Iterator[MessageBatch]:
-    """Yield the true records of a range: those that lie where they say, damage between them or not.
-
-    Raises:
-        EnvironmentFailureError: the file cannot be opened or read.
-    """
+    """Yield the intact records of a range: those that lie where they say, with or without damage between."""
     walk = GapWalk(segment, records)
     first = walk.guess(start, stop)
     if first is None:

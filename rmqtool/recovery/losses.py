@@ -1,4 +1,4 @@
-"""What a start costs: records after the cut, and records that stay without units or index entries."""
+"""Losses of a start: records after the cut, and records that stay without units or index entries."""
 
 from __future__ import annotations
 
@@ -35,15 +35,9 @@ _COUNTED_ROWS = 1 << 19
 
 
 def lost_records(segments: Sequence[Segment], cut: int, lost: LostMessages | None = None) -> list[Loss]:
-    """Count the true records from ``cut`` on, by topic; records that this broker cannot read count, too.
+    """Count the intact records from ``cut`` on, by topic, also those that this broker cannot read.
 
-    Args:
-        segments: the log's files.
-        cut: physical offset of the log's end from then on.
-        lost: is told each of them; None if nobody asks.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
+    Each of them is passed to ``lost``, if given.
     """
     queues = QueueTotals()
     for batch in _after(segments, cut):
@@ -66,22 +60,11 @@ def _after(segments: Sequence[Segment], start: int) -> Iterator[MessageBatch]:
 def count_missing(
     looking: LogSurvey, cut: int, policy: DispatchPolicy, derived: Derived, account: Account
 ) -> tuple[int, int]:
-    """Count, before the cut, what was neither dispatched by the start nor was there before.
+    """Count units and index entries, before the cut, that the start did not dispatch and that did not exist.
 
-    A unit was there if one leads to its record, in files that hold on to it.
-
-    Args:
-        looking: takes the log up to the cut.
-        cut: physical offset of the log's end from then on.
-        policy: whose units and index entries.
-        derived: queues and index after the start.
-        account: what the queues list before it.
-
-    Returns:
-        Units, which are also counted in the tallies of ``derived``, and index entries.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
+    A unit existed if one leads to its record, in files that the start keeps. The units are also counted in
+    the
+    tallies of ``derived``.
     """
     counting = _Counting(Dispatcher(policy), derived, account)
     for segment in looking.log:
@@ -95,7 +78,7 @@ def count_missing(
 
 @dataclass
 class _Counting:
-    """Counts what is missing in queues and index, many units at a time: a batch has few of each queue."""
+    """Counts missing units and entries, many units at a time: a batch has few of each queue."""
 
     dispatcher: Dispatcher
     derived: Derived

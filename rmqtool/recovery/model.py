@@ -1,4 +1,4 @@
-"""What a broker will make of a store when it starts: the prediction as data."""
+"""Prediction of what a broker will make of a store when it starts, as data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """A file of settings that a start finds nothing in.
+    """A file of settings in which a start finds nothing.
 
     Attributes:
         file: path relative to the store.
@@ -41,12 +41,12 @@ class Forgotten:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Which recovery runs, and where it begins to read.
+    """The recovery that runs, and where it begins to read.
 
     Attributes:
         kind: ``normal`` without ``abort``, else ``abnormal``.
         file: the log's file that it begins with; None for a log without files.
-        physical_offset: where it begins: that file's first byte, or a place in it that the broker was told.
+        physical_offset: where it begins: that file's first byte, or a place in it that the checkpoint names.
         reason: why that file.
     """
 
@@ -58,7 +58,7 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where recovery ends the log.
+    """The place at which recovery ends the log.
 
     Attributes:
         physical_offset: the log's end from then on.
@@ -77,7 +77,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """True records of a topic that lie after the cut.
+    """Intact records of a topic that lie after the cut.
 
     Attributes:
         topic: the stored topic.
@@ -92,7 +92,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What is dispatched again.
+    """The records that are dispatched again.
 
     Attributes:
         start: physical offset of the first record; None if there is none.
@@ -111,7 +111,7 @@ class Dispatched:
 
 @dataclass(frozen=True, slots=True)
 class Reput:
-    """How the broker catches up after recovery.
+    """The dispatch after recovery.
 
     Attributes:
         start: physical offset at which it begins.
@@ -178,17 +178,17 @@ class Prediction:
         refusals: why it does not start; empty if it does.
         recovery: which recovery runs; None when loading is refused before.
         cut: where it ends the log; None for a log without files.
-        lost: true records after the cut, by topic.
+        lost: intact records after the cut, by topic.
         log_losses: messages that the log has lost already; None for a log without files.
-        lost_messages: all messages that are lost, added up; None unless they are asked for one by one.
+        lost_messages: all messages that are lost, added up; None unless they are requested one by one.
         deleted_files: files it deletes, relative to the store.
         dispatched_by_recovery: what recovery dispatches.
         reput: what is dispatched after recovery; None if it does not come to that.
         queues: the queues afterwards.
         index: the index files afterwards, in order.
-        ignored_index_files: entries of the index directory that the broker passes over.
-        missing_index_entries: index entries that the log demands, and that are not there and are not put.
-        forgets: files of settings that it finds nothing in.
+        ignored_index_files: entries of the index directory that the broker skips.
+        missing_index_entries: index entries that the log requires, but that do not exist and are not put.
+        forgets: files of settings in which it finds nothing.
         hazards: whole sentences on what else will go wrong.
     """
 

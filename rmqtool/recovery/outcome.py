@@ -1,4 +1,4 @@
-"""What a prediction means for whoever has to decide about the start: one word, and findings."""
+"""Meaning of a prediction for the operator who decides about the start: one word, and findings."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _DERIVED = tuple(f"{name}/" for kind, name in DIRECTORY_NAMES.items() if kind is
 
 
 class StartOutcome(IntEnum):
-    """What a start does, from harmless to grave."""
+    """Effects of a start, from harmless to grave."""
 
     WHOLE = 0  # all is kept as it is
-    REBUILDS = 1  # derived files are deleted or made anew
+    REBUILDS = 1  # derived files are deleted or built again
     FORGETS = 2  # settings: topics and their queues, or offsets
-    LOSES = 3  # true records are cut off
+    LOSES = 3  # intact records are cut off
     HANGS = 4
     REFUSED = 5
 
 
 def outcome_of(prediction: Prediction) -> StartOutcome:
-    """Return the gravest that a start does."""
+    """Return the gravest effect of a start."""
     if not prediction.loads:
         return StartOutcome.REFUSED
     if not prediction.starts:
@@ -43,12 +43,12 @@ def outcome_of(prediction: Prediction) -> StartOutcome:
 
 
 def lost_messages(prediction: Prediction) -> int:
-    """Return how many true records a start cuts off."""
+    """Return how many intact records a start cuts off."""
     return sum(loss.messages for loss in prediction.lost)
 
 
 def start_findings(prediction: Prediction) -> Iterator[Finding]:
-    """Yield what is wrong with a start; nothing for one that keeps all as it is."""
+    """Yield the findings of a start; none for one that keeps everything as it is."""
     broker = f"a {prediction.release.name} broker"
     for refusal in prediction.refusals:
         message = f"{broker} does not start: {refusal.file} {refusal.reason}"
@@ -80,12 +80,12 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
 
 
 def skipped(reason: str) -> Finding:
-    """Return that there is no prediction."""
+    """Return the finding that there is no prediction."""
     return Finding(code=NS_SKIPPED, message=f"prediction skipped: {reason}")
 
 
 def _changes(prediction: Prediction) -> list[str]:
-    """Return what happens to derived files; ends of the log that hold no record are of no interest."""
+    """Return what happens to derived files; ends of the log that hold no record do not matter."""
     deleted = sum(name.startswith(_DERIVED) for name in prediction.deleted_files)
     dispatched = [
         prediction.dispatched_by_recovery,

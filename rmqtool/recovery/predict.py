@@ -1,6 +1,6 @@
-"""The start of a broker in its own order: load, recover the queues, recover the log, catch up.
+"""Start of a broker in its own order: load, recover the queues, recover the log, catch up.
 
-Sources: ``DefaultMessageStore#load``, ``#recover``, ``#start``; ``CommitLog#recoverNormally``,
+Origin: ``DefaultMessageStore#load``, ``#recover``, ``#start``; ``CommitLog#recoverNormally``,
 ``#recoverAbnormally`` (4.9.8, 5.3.3 to 5.5.1).
 """
 
@@ -64,7 +64,7 @@ _NOT_FOLLOWED = ("duplicationEnable", "recheckReputOffsetFromCq")
 
 
 class NotPredictedError(UsageError):
-    """A broker recovers such a store by other rules than those that are known here."""
+    """A store that a broker recovers by rules that are not modelled here."""
 
 
 def predict_recovery(
@@ -73,13 +73,13 @@ def predict_recovery(
     """Predict what a broker does with a store when it starts.
 
     Args:
-        store: a whole store; see `Settings.of_broker` for what is taken for the broker's settings.
+        store: a whole store; `Settings.of_broker` chooses the broker's settings.
         release: the broker's.
-        tell_lost: is told every message that is lost; None if nobody asks.
+        tell_lost: receives every message that is lost, if anyone wants them.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
-        NotPredictedError: it is a store whose recovery goes other ways.
+        NotPredictedError: its recovery follows other rules.
         UsageError: it is only a part of a store.
     """
     if store.kind is not PathKind.STORE or store.root is None:
@@ -120,13 +120,13 @@ def predict_recovery(
 
 
 def _lost_totals(gaps: OffsetGaps, prediction: PredictionDraft, lost: LostMessages) -> LostTotals:
-    """Add up what was told; a place of a unit may be lost that leads to no record."""
+    """Add up the lost messages; a missing unit's place may lead to no record."""
     without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
     return lost.totals(gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
 def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:
-    """Return the switches of a broker of that release, whichever wrote the store."""
+    """Return the switches of a broker of that release, whichever release wrote the store."""
     return DispatchPolicy(
         release=settings.rules_of(release),
         delay_levels_ms=settings.delay_levels.delay_ms,
@@ -139,8 +139,6 @@ def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> 
 
 
 class _Start:
-    """A start under way."""
-
     def __init__(
         self,
         loaded: LoadedStore,
@@ -267,14 +265,9 @@ class _Start:
 def cut_at(
     segment: Segment, end: int, release: Release, switches: RecoverySwitches, records_after: bool
 ) -> Cut:
-    """Return the cut of a log that recovery ends at ``end``, with what lies there.
+    """Return the cut of a log that recovery ends at physical offset ``end``, in ``segment``.
 
-    Args:
-        segment: the file that recovery stopped in.
-        end: physical offset of the log's end.
-        release: whose rules apply.
-        switches: what recovery checks.
-        records_after: whether true records lie after the end.
+    ``records_after`` is whether intact records lie after the end.
     """
     position = end - segment.start
     window = Window(segment)

@@ -1,4 +1,4 @@
-"""Messages that no pull serves though log and queue have them: a unit before them leads out of the log.
+"""Messages that no pull serves, though log and queue have them: a unit before them leads out of the log.
 
 A pull that meets such a unit goes on with the first unit that leads to the log's next file, or beyond it
 (``DefaultMessageStore#getMessage``, ``CommitLog#rollNextFile``; 4.9.8, 5.3.3 and 5.5.1 do the same).
@@ -30,17 +30,14 @@ _PULL_UNITS = 800
 def not_served(
     queues: Sequence[QueueOutcome], log: Sequence[Segment], end: int, file_size: int, account: Account
 ) -> Iterator[str]:
-    """Yield, of each queue, how many messages pulls step over at most, as a sentence.
+    """Yield, for each queue, a sentence on how many messages pulls skip at most.
 
     Args:
         queues: as the start leaves them.
         log: the log's files.
         end: physical offset at which the start ends the log.
-        file_size: of a file of a queue.
+        file_size: bytes of a file of a queue.
         account: has the files of the queues.
-
-    Raises:
-        EnvironmentFailureError: a file of a queue cannot be opened or read.
     """
     kept = [one for one in log if one.start < end]
     for queue in queues:
@@ -60,7 +57,7 @@ def not_served(
 
 
 def _leads_to_bytes(units: LiveUnits, log: Sequence[Segment], end: int) -> Bools:
-    """Tell which units lead to bytes of one file of the log."""
+    """Return which units lead to bytes of one file of the log."""
     starts = np.array([one.start for one in log], np.int64)
     stops = np.minimum(np.array([one.stop for one in log], np.int64), end)
     number = np.searchsorted(starts, units.physical_offsets, "right") - 1

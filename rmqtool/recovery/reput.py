@@ -1,6 +1,6 @@
-"""How a 4.9 broker catches up while it starts, and what it does over damage.
+"""Reput of a 4.9 broker while it starts, and what it does at damage.
 
-Source: ``DefaultMessageStore#start``, ``ReputMessageService#doReput``,
+Origin: ``DefaultMessageStore#start``, ``ReputMessageService#doReput``,
 ``MappedFileQueue#findMappedFileByOffset`` (4.9.8); see ``rmqtool.reput.chain`` for the two counters.
 """
 
@@ -33,18 +33,7 @@ def catch_up(
     derived: Derived,
     dispatcher: Dispatcher,
 ) -> Reput:
-    """Dispatch from the end of the consume queues to the end of the log.
-
-    Args:
-        segments: the log's files after recovery.
-        log_end: where recovery ended the log.
-        rules: how the broker reads a record.
-        derived: changed.
-        dispatcher: feeds it.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
-    """
+    """Dispatch from the end of the consume queues to physical offset ``log_end``; changes ``derived``."""
     start = max(derived.max_physical_offset, segments[0].start)
     done = DispatchDraft()
     log_offset = start
@@ -70,7 +59,7 @@ def _region(
     dispatcher: Dispatcher,
     done: DispatchDraft,
 ) -> int:
-    """Dispatch what can be read of a file; return where the next region begins."""
+    """Dispatch the readable part of a file; return where the next region begins."""
     walk = SegmentWalk(segment, rules)
     for batch in walk.batches(log_offset, stop):
         derived.take(dispatcher, batch, done)

@@ -1,4 +1,4 @@
-"""The store as the broker loads it: log, queues, index, checkpoint, and every reason to refuse."""
+"""Store as the broker loads it: log, queues, index, checkpoint, and every reason to refuse."""
 
 from __future__ import annotations
 
@@ -46,14 +46,7 @@ _CONFIG_FILES = (
 
 @dataclass
 class LoadedStore:
-    """What is in the broker's memory before it recovers.
-
-    Attributes:
-        log: the commit log's files.
-        derived: queues, recovered each by itself, and index.
-        checkpoint: its times.
-        unclean: whether ``abort`` is there.
-    """
+    """Content of the broker's memory before it recovers: each queue by itself is recovered already."""
 
     log: list[Segment]
     derived: Derived
@@ -62,11 +55,7 @@ class LoadedStore:
 
 
 def load_store(store: Store, root: Location, settings: Settings, prediction: PredictionDraft) -> LoadedStore:
-    """Load a store as a broker with ``settings`` does; refusals and deletions are added to ``prediction``.
-
-    Raises:
-        EnvironmentFailureError: a directory may not be read.
-    """
+    """Load a store as a broker with ``settings`` does; refusals and deletions are added to ``prediction``."""
     release, unclean = prediction.release, store.abort is not None
     log = load_files(store.commitlog.directories, store.base, settings.commitlog_file_size, release)
     prediction.refusals += _explained(log.refusals, settings["mappedFileSizeCommitLog"])
@@ -137,7 +126,7 @@ def _tree(root: Location, kind: PathKind) -> Location:
 
 
 def _explained(refusals: list[Refusal], size: Setting) -> list[Refusal]:
-    """Say where a size comes from that the broker's file does not name."""
+    """Name the origin of a size that the broker's configuration file does not set."""
     if size.origin is not Origin.DEFAULT or not size.note:
         return refusals
     return [replace(one, reason=f"{one.reason} ({size.name}, {size.note})") for one in refusals]
@@ -167,7 +156,7 @@ def _load_index(
 
 
 def _batch_topics(root: Location) -> frozenset[str]:
-    """Return the topics that the broker knows to have batch queues: those of topics.json alone."""
+    """Return the topics for which the broker has batch queues: those of topics.json alone."""
     try:
         return batch_queue_topics(load_broker_json(root / "config" / "topics.json"))
     except ConfigFileError:
@@ -191,12 +180,9 @@ def _config_refusals(root: Location) -> list[Refusal]:
 
 
 def _decodes(path: Location) -> bool | None:
-    """Tell whether a config file can be decoded.
+    """Whether a config file can be decoded; None if it is missing, empty, or not a regular file.
 
-    Java: ``MixAll#file2String`` reads as many bytes as ``File#length`` says, which is 0 for a device.
-
-    Returns:
-        None if it is missing, empty, or not a regular file.
+    Java: ``MixAll#file2String`` reads as many bytes as ``File#length`` states, which is 0 for a device.
     """
     try:
         text = read_config_text(path)

@@ -1,4 +1,4 @@
-"""The settings that a recovery goes by, as far as a release knows them."""
+"""Settings that a recovery follows, as far as a release knows them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
     from rmqtool.store import Settings
 
 RECOVER_FILES = 10
-"""commitLogRecoverMaxNum where it is not given, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
+"""commitLogRecoverMaxNum where it is not set, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoverySwitches:
-    """What a broker's settings say of its recovery.
+    """A broker's settings for its recovery.
 
     Attributes:
         check_crc: ``checkCRCOnRecover``.

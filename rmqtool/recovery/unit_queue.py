@@ -1,6 +1,6 @@
-"""A consume queue in the broker's memory: recovery, appending, truncation and bounds.
+"""Consume queue in the broker's memory: recovery, appending, truncation and bounds.
 
-Sources: ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOffset``,
+Origin: ``ConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correctMinOffset``,
 ``#putMessagePositionInfo`` (4.9.8, 5.3.3), ``MappedFileQueue#truncateDirtyFiles``.
 """
 
@@ -32,7 +32,7 @@ _NOTHING = (1 << 63) - 1
 
 
 class EmptyLastFileError(Exception):
-    """A broker looks for the last unit of a last file that has none; the message names the file."""
+    """A last file without units, in which a broker looks for the last unit; the message names the file."""
 
 
 class UnitQueue:
@@ -79,7 +79,7 @@ class UnitQueue:
 
     @property
     def deleted(self) -> list[str]:
-        """Return the labels of the files that are deleted, and not made again."""
+        """Return the labels of the files that are deleted and not created again."""
         gone = [label for start, label in self._gone.items() if start not in self._starts]
         return gone + self._ext.deleted
 
@@ -121,18 +121,18 @@ class UnitQueue:
         return Appended(kept, misplaced, vain)
 
     def put_ext(self, count: int) -> None:
-        """Append ext units; they come before the queue's own, which it may not take."""
+        """Append ext units, before the queue's own, which it may not take."""
         self._ext.put(count)
 
     def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
-        """Tell which records have no unit in the files as they are found, by the ranges that those cover."""
+        """Return which records have no unit in the files as found, by the ranges that those cover."""
         absent = np.ones(len(physical_offsets), np.bool_)
         for first, end in self._covered:
             absent &= (physical_offsets < first) | (physical_offsets + sizes > end)
         return absent
 
     def truncate(self, physical_offset: int) -> None:
-        """Drop units from ``physical_offset`` on; the first unit of a file counts whatever it is."""
+        """Drop units from ``physical_offset`` on; the first unit of a file counts, valid or not."""
         self._state[State.MAX_PHYSICAL_OFFSET] = physical_offset
         before = self.maximum
         while self._starts:
@@ -220,7 +220,7 @@ class UnitQueue:
         state[State.CURRENT], state[State.STOP] = end, self._starts[-1] + self._size
 
     def _begin(self, first_queue_offset: int) -> int:
-        """Note the first file of a queue that had none; return where its first unit goes."""
+        """Add the first file of a queue that had none; return where its first unit goes."""
         start, blank = int(self._state[State.FIRST_START]), int(self._state[State.PREBLANK])
         self._starts.append(start)
         if blank:
@@ -236,7 +236,7 @@ class UnitQueue:
             self._starts.append(self._starts[-1] + self._size)
 
     def _keep(self, position: int, units: Units) -> None:
-        """Remember units appended, as far as they lie in the first or the last file."""
+        """Keep appended units that lie in the first or the last file."""
         self._chunks.append((position, units))
         first_stop, last_start = self._starts[0] + self._size, self._starts[-1]
         self._chunks = [
@@ -246,7 +246,7 @@ class UnitQueue:
         ]
 
     def _units(self, start: int) -> Units:
-        """Return the units of a file, those appended over those on disk."""
+        """Return the units of a file, with appended ones over those on disk."""
         rows = np.zeros(self._size // UNIT_SIZE, UNITS.dtype)
         if start in self._on_disk:
             rows = QueueFile(self._on_disk[start], UNITS).loaded(self._size)

@@ -1,4 +1,4 @@
-"""Units as the queues of a prediction hand them around."""
+"""Units as the queues of a prediction exchange them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Units(NamedTuple):
 
     @property
     def is_record(self) -> npt.NDArray[np.bool_]:
-        """Tell which stand for a record: neither zeros nor pre-blank."""
+        """Return which stand for a record: neither zeros nor pre-blank."""
         return np.asarray((self.sizes > 0) & (self.sizes != PREBLANK_SIZE), np.bool_)
 
     def cover(self, first: int, newer: Units) -> None:
-        """Lay newer units over these, the first of them over unit ``first``, as far as they meet."""
+        """Lay newer units over these, the first of them over unit ``first``, as far as they overlap."""
         low, high = max(first, 0), min(first + len(newer.sizes), len(self.sizes))
         if low < high:
             for old, new in zip(self, newer, strict=True):
@@ -39,7 +39,7 @@ class Units(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """Units that were put: how many were appended, how many landed elsewhere, which were put in vain."""
+    """Result of a put: units appended, units at another place than theirs, and which were put in vain."""
 
     appended: int
     misplaced: int

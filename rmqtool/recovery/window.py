@@ -1,4 +1,4 @@
-"""What a start of 5.4.0+ passes over, as it looks at no more than the newest files of the log.
+"""Files of the log that a start of 5.4.0+ skips, as it reads only the newest ones.
 
 Java: ``CommitLog#recoverNormally``, ``#recoverAbnormally`` (5.4.0 to 5.5.1) with ``commitLogRecoverMaxNum``.
 """
@@ -30,12 +30,12 @@ NO_UNITS = -1
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the next start reads of a log that has more files than it looks at.
+    """The part that the next start reads of a log with more files than its limit.
 
     Attributes:
-        release: whose start it is.
-        files: files that it looks at, ``commitLogRecoverMaxNum``.
-        log_files: files that the log has.
+        release: of the broker that starts.
+        files: the limit, ``commitLogRecoverMaxNum``.
+        log_files: files of the log.
         log_start: physical offset of the log's first byte.
         reach: physical offset of the first byte that it would read if there were no queues.
         queue_end: where the consume queues end; ``NO_UNITS`` without units; None at or after ``reach``.
@@ -53,9 +53,6 @@ def window_of(store: Store) -> Window | None:
     """Return the window of the next start; None if it reads all it needs.
 
     Where the files leave the release open, it is that of the newest candidate: older ones read all.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
     """
     release, root, segments = store.settings.candidates[-1], store.root, store.commitlog.segments
     settings = store.settings.of_broker(release)

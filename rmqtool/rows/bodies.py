@@ -1,8 +1,8 @@
 """Bodies as the application sent them: decompressed within bounds, inner batches cut into messages.
 
 Compression is as in ``MessageSysFlag``, ``CompressionType#findByValue`` and the three compressors (5.3.3);
-4.9.8 knows zlib only. A body is hostile: a few bytes may unpack to terabytes, and any may be no compressed
-data at all. An inner batch is what a producer put into one record: ``PullAPIWrapper#processPullResult`` and
+4.9.8 knows zlib only. A body is hostile: a few bytes may unpack to terabytes, and any may be uncompressed
+data. An inner batch is what a producer put into one record: ``PullAPIWrapper#processPullResult`` and
 ``MessageDecoder#decodeMessage`` (5.3.3) give every message of it the fields of the record around it.
 """
 
@@ -39,13 +39,13 @@ _LZ4, _ZSTD, _ZLIB, _OLD_ZLIB = 0x1 << 8, 0x2 << 8, 0x3 << 8, 0
 
 
 class BodyError(ValueError):
-    """A body cannot be unpacked; the message says why."""
+    """A body that cannot be unpacked; the message says why."""
 
 
 def decompressed(found: Iterable[rows.Row], progress: Progress) -> Iterator[rows.Row]:
     """Yield rows, bodies of messages unpacked; ``body_length`` stays that of the log.
 
-    A body that cannot be unpacked stays as it is, and that is said.
+    A body that cannot be unpacked stays as it is, with a warning.
     """
     for row in found:
         if not isinstance(row, rows.Message):
@@ -59,10 +59,10 @@ def decompressed(found: Iterable[rows.Row], progress: Progress) -> Iterator[rows
 
 
 def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_BODY_BYTES) -> bytes:
-    """Return a body unpacked, or as it is if SYSFLAG does not say that it is compressed.
+    """Return a body unpacked, or as it is if SYSFLAG does not mark it as compressed.
 
     Raises:
-        BodyError: It is no such data, is cut short, or unpacks to more than ``max_bytes``.
+        BodyError: It is not such data, is cut short, or unpacks to more than ``max_bytes``.
     """
     if not sys_flag & COMPRESSED_FLAG or not body:
         return body
@@ -96,7 +96,7 @@ def _unpack_lz4(body: bytes, max_bytes: int) -> bytes:
 
 
 def _unpack_zstd(body: bytes, max_bytes: int) -> bytes:
-    """Unpack one frame: the size that it claims is not believed, and its window has a bound."""
+    """Unpack one frame: the size that it claims does not count, and its window has a bound."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -128,10 +128,9 @@ _UNPACKERS: dict[int, Callable[[bytes, int], bytes]] = {
 def with_inner_messages(found: Iterable[rows.Row], wanted: MessageFilter) -> Iterator[rows.Row]:
     """Yield rows, after every batch those of its messages that are wanted; bodies must be as stored.
 
-    A batch is left out if neither it nor one of its messages has the tag and the key that are wanted.
-
-    Raises:
-        UsageError: A body needs a library for decompression that is not there.
+    A batch is left out if neither it nor one of its messages has the wanted tag and key. A missing library
+    for
+    decompression raises UsageError.
     """
     for row in found:
         if not isinstance(row, rows.Message) or not row.sys_flag & INNER_BATCH_FLAG:
@@ -148,10 +147,9 @@ def _is_shown(row: rows.InnerMessage | rows.Damage, wanted: MessageFilter) -> bo
 
 
 def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]:
-    """Yield the messages of a batch, decompressed if SYSFLAG says so, and what is wrong with it.
+    """Yield the messages of a batch, decompressed if SYSFLAG says so, and its damage.
 
-    Raises:
-        UsageError: The body needs a library for decompression that is not there.
+    A missing library for decompression raises UsageError.
     """
     count = 0
     try:

@@ -1,7 +1,7 @@
 """Rows of the files beside the log, of ``dump --hex`` and ``--layout``, and messages as columns.
 
-They are apart from `rmqtool.rows.model`, and loaded on first use: a look-up shows messages only, and defining
-these classes takes longer than its search.
+They are separate from `rmqtool.rows.model`, and loaded on first use: a look-up shows messages only, and
+defining these classes takes longer than its search.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class BatchUnit:
 
 @dataclass(frozen=True, slots=True)
 class ExtUnit:
-    """A unit of ``consumequeue_ext``; ``address`` is what consume queue units hold as tags code."""
+    """A unit of ``consumequeue_ext``; consume queue units hold its ``address`` as tags code."""
 
     type: ClassVar = "ext-unit"
     file: str
@@ -192,7 +192,7 @@ class Columns:
         texts: By ``Text``, uint8.
         stops: ``(Text, p + 1)`` int32, where texts end in their row of ``texts``.
         list_stops: ``(2, n + 1)`` int32, after how many keys and properties those of a message end.
-        words: By ``Word``, what the numbers of words mean, as stored.
+        words: By ``Word``, the values behind the numbers of words, as stored.
         damage: Codes of findings by number of the message.
         remarks: What could not be done.
     """

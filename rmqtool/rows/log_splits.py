@@ -1,7 +1,7 @@
 """Rows of a large log, on all cores: kernels encode the plain messages, Python makes rows of the rest.
 
-The log is cut into splits. Each but the first of a file begins at the first true record it finds; where the
-split before did not end there, it is done again from that end, so the result is that of one walk. An
+The log is cut into splits. Each but the first of a file begins at the first intact record that it finds; if
+the split before did not end there, it is read again from that end, so the result is that of one walk. An
 ``Encoder`` decides the form: lines of ndjson, or columns.
 """
 
@@ -53,9 +53,7 @@ class KernelFilter:
 
     Attributes:
         numbers: By ``RowFilter``, int64.
-        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them, uint8; not looked at if none is wanted.
-        tag: The tag, uint8.
-        key: The key or unique key, uint8.
+        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them; read only if one is wanted.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -68,7 +66,7 @@ class KernelFilter:
         """Return a filter; messages with one of ``odd_flags`` in SYSFLAG are not plain.
 
         Raises:
-            UnicodeEncodeError: A text is no UTF-8.
+            UnicodeEncodeError: A text is not UTF-8.
         """
         numbers = np.zeros(len(RowFilter), np.int64)
         numbers[RowFilter.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
@@ -94,22 +92,21 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class Encoder(Protocol):
-    """Takes the messages of one split, in order, and what else lies among them."""
+    """Takes the messages of one split, in order, and the other rows between them."""
 
     def encode(self, batch: MessageBatch, first: int, stop: int) -> int:
-        """Take those rows of a batch from ``first`` on that are wanted, up to one that is not plain.
+        """Take the wanted rows of a batch from ``first`` on, up to one that is not plain, for `add`.
 
-        Returns:
-            The index of that one, to be given to `add`; ``stop`` if there is none.
+        Returns its index; ``stop`` if there is none.
         """
         ...
 
     def add(self, row: rows.Row) -> None:
-        """Take what plain Python made: a message that is not plain, damage, a BLANK."""
+        """Take a row that plain Python made: a message that is not plain, damage, a BLANK."""
         ...
 
     def finish(self) -> list[rows.Row]:
-        """Return all that was taken, in order."""
+        """Return everything taken, in order."""
         ...
 
 
@@ -118,15 +115,12 @@ class LogJob(ABC):
     """Job that reads a range of a log.
 
     Attributes:
-        log: The files.
-        delay_levels: The broker's delay table.
         messages: Which messages; a topic is a glob of ``*`` and ``?``.
         begin: Physical offset; inside a record the next one is the first.
         end: Physical offset; what begins there or later is not read. None: to the end.
-        split_bytes: What one core does at a time.
         edge: Facts about the log as a whole; None: its files alone.
         advance: Called with the physical offset up to which pieces have been yielded.
-        ranges: Where what is wanted can lie; None: anywhere.
+        ranges: Where wanted messages can lie; None: anywhere.
     """
 
     log: FileQueue
@@ -145,7 +139,7 @@ class LogJob(ABC):
 
 
 def within(ranges: Ranges | None, start: int, stop: int) -> Ranges:
-    """Return what is to be read between two physical offsets of one file; all of it without ranges."""
+    """Return the ranges to read between two physical offsets of one file; all of it without ranges."""
     if ranges is None:
         return ((start, stop),)
     first = bisect_right(ranges, start, key=itemgetter(1))
@@ -155,7 +149,7 @@ def within(ranges: Ranges | None, start: int, stop: int) -> Ranges:
 
 @dataclass(frozen=True)
 class LogSplit:
-    """A range of one file, physical offsets; ``first`` is its first record, None if that is to be found."""
+    """A range of one file, physical offsets; ``first`` is its first record, None if it must be found."""
 
     job: LogJob
     edge: FoundEdge
@@ -194,10 +188,10 @@ class ReadSplit:
     """Result of a split.
 
     Attributes:
-        split: The range that was to be read.
+        split: The range.
         first_log_offset: Physical offset where its chain of records begins; None if no record begins in it.
         next_log_offset: Physical offset at which the next split has to begin.
-        rows: Lines, and the rows of what is not plain.
+        rows: Lines, and the rows of messages that are not plain.
         closed: Whether damage, not a message, came last.
         ended: Whether a BLANK ended the file.
     """
@@ -216,17 +210,11 @@ class ReadSplit:
 
 
 def read_split(split: LogSplit) -> ReadSplit:
-    """Return what is in a split.
-
-    Raises:
-        EnvironmentFailureError: The file cannot be opened or read.
-    """
+    """Return the content of a split."""
     return _Reading(split).run()
 
 
 class _Reading:
-    """The work on one split."""
-
     def __init__(self, split: LogSplit) -> None:
         job = split.job
         self._split = split
@@ -277,7 +265,7 @@ class _Reading:
                 first += 1
 
     def _name(self, gap: Gap) -> None:
-        """Add the rows that say what a gap is."""
+        """Add the rows that name a gap."""
         split, done = self._split, self._done
         for defect in classified(gap, split.segment, split.number, split.edge):
             self._encoder.add(self._make.row(defect))
@@ -308,7 +296,7 @@ class _Reading:
                 self._tell_unreadable(event)
 
     def _tell_unreadable(self, event: Defect) -> None:
-        """Add the row of what the disk did not deliver, unless it goes on from before: then there is one."""
+        """Add the row of an unreadable range, unless it goes on from before and has one."""
         if not (event.physical_offset - self._split.segment.start) % RETRY_BYTES:
             self._encoder.add(self._make.row(event))
 
@@ -318,11 +306,7 @@ def _end_of(event: Record | Defect) -> int:
 
 
 def log_pieces(job: LogJob) -> Iterator[rows.Row]:
-    """Yield what a job makes of a log, in its order.
-
-    Raises:
-        EnvironmentFailureError: A file cannot be opened or read.
-    """
+    """Yield the rows of a job, in the order of the log."""
     threads = usable_cpus()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
     try:
@@ -337,8 +321,6 @@ def log_pieces(job: LogJob) -> Iterator[rows.Row]:
 
 
 class _Segment:
-    """One file of the log."""
-
     def __init__(self, job: LogJob, number: int, edge: FoundEdge) -> None:
         self._job = job
         self._number = number
@@ -346,7 +328,7 @@ class _Segment:
         self._segment = edge.segments[number]
 
     def pieces(self, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
-        """Yield pieces of the file, at most ``ahead`` splits being done before they are wanted."""
+        """Yield pieces of the file, with at most ``ahead`` splits read in advance."""
         lead, log_offset = before_segment(self._job, self._edge, self._number)
         yield from lead
         if log_offset is None:
@@ -364,7 +346,7 @@ class _Segment:
     def _results(
         self, splits: list[LogSplit], pool: ThreadPoolExecutor, ahead: int
     ) -> Generator[ReadSplit, None, None]:
-        """Yield what becomes of each split, at most ``ahead`` being under way."""
+        """Yield the result of each split, with at most ``ahead`` under way."""
         waiting = deque(pool.submit(read_split, split) for split in splits[:ahead])
         following = iter(splits[ahead:])
         try:
@@ -388,12 +370,10 @@ class _Segment:
 
 
 def before_segment(job: LogJob, edge: FoundEdge, number: int) -> tuple[list[rows.Row], int | None]:
-    """Return what lies before the first split of a file.
+    """Return the rows before the first split of a file, and the physical offset at which that begins.
 
-    That is what is missing in front of it or, where the job begins inside of it, all up to the first message.
-
-    Returns:
-        Rows, and the physical offset at which the first split begins; None if there is none.
+    The rows name what is missing before the file. Where the job begins inside of it, they go up to the first
+    message. The offset is None if there is no split.
     """
     segment, make = edge.segments[number], MessageRows(job.log, job.delay_levels)
     if segment.start >= job.begin:
@@ -410,7 +390,7 @@ def before_segment(job: LogJob, edge: FoundEdge, number: int) -> tuple[list[rows
 
 
 def after_segment(job: LogJob, segment: Segment, last: EndOfSplit) -> list[rows.Row]:
-    """Return what is missing at the end of a file, by what became of the last split that counts."""
+    """Return the row of a missing BLANK at the end of a file, by the last split that counts."""
     is_wanted = job.end is None or segment.stop <= job.end
     if last.ended or last.closed or last.next_log_offset != segment.stop or not is_wanted:
         return []
@@ -418,5 +398,5 @@ def after_segment(job: LogJob, segment: Segment, last: EndOfSplit) -> list[rows.
 
 
 def _read_again(read: ReadSplit, first: int) -> ReadSplit:
-    """Read a split whose first record is not the one that was guessed."""
+    """Read a split again whose first record is not the guessed one."""
     return read_split(replace(read.split, first=first))

@@ -63,7 +63,7 @@ class MessageFilter:
     inside_batches: bool = False
 
     def admits(self, record: Record) -> bool:
-        """Whether a record is like that."""
+        """Whether the filter admits a record."""
         head = record.head
         return (
             self.admits_queue(record.topic, head.queue_id)
@@ -82,21 +82,21 @@ class MessageFilter:
     def is_for_kernels(self) -> bool:
         """Whether kernels can filter: they know no classes in globs, and texts as UTF-8 only.
 
-        Bytes of the command line that are no UTF-8 are surrogates in a text.
+        Bytes of the command line that are not UTF-8 are surrogates in a text.
         """
         texts = (*self.topics, self.tag, self.key)
         return all("[" not in topic for topic in self.topics) and all(map(_is_unicode, texts))
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """Return the globs over the stored topic; none where any will do."""
+        """Return the globs over the stored topic; none if any topic will do."""
         return () if self.topic is None else (self.topic,) if isinstance(self.topic, str) else self.topic
 
     def _may_hold(self, sys_flag: int) -> bool:
         return self.inside_batches and bool(sys_flag & INNER_BATCH_FLAG)
 
     def admits_queue(self, topic: str | None, queue_id: int | None) -> bool:
-        """Whether messages of a queue can be like that."""
+        """Whether the filter can admit messages of a queue."""
         if self.queue_id not in {None, queue_id}:
             return False
         return self.topic is None or (
@@ -123,7 +123,7 @@ def has_unit(record: Record) -> bool:
 
 
 def tags_code(record: Record, delay_levels: DelayLevels) -> int:
-    """Return what the consume queue holds for a record: hash of the tags, or the time of delivery.
+    """Return the tags code of a record in its consume queue: hash of the tags, or the time of delivery.
 
     Java: ``CommitLog#checkMessageAndReturnSize``, ``ScheduleMessageService#computeDeliverTimestamp`` (4.9.8),
     ``DefaultMessageStore#computeDeliverTimestamp`` (5.3.3).
@@ -151,12 +151,7 @@ def offset_id_of(record: Record) -> str:
 
 
 class MessageRows:
-    """Makes rows of what a walk over a log yields; what is wrong with a record comes before it.
-
-    Args:
-        log: The files; they place an offset.
-        delay_levels: The broker's delay table.
-    """
+    """Makes rows of what a walk over a log yields; a record's damage comes before it."""
 
     def __init__(self, log: FileQueue, delay_levels: DelayLevels) -> None:
         self._log = log
@@ -189,7 +184,7 @@ class MessageRows:
         )
 
     def _may_be_foreign(self, defect: Defect) -> bool:
-        """Return whether a wrong ``__CRC32#`` came with the message: what ``verify`` says of it, too."""
+        """Return whether a wrong ``__CRC32#`` came with the message, which ``verify`` finds, too."""
         segment = self._log.segment_at(defect.physical_offset) if defect.code is CL_PROP_CRC else None
         if segment is None:
             return False
@@ -236,7 +231,7 @@ class MessageRows:
         return [one.code.code for one in met if one.physical_offset == record.physical_offset]
 
     def _place(self, physical_offset: int) -> tuple[str, int]:
-        """Return file and position of an offset; after the last byte of a file counts as in it."""
+        """Return file and position of an offset; one after the last byte of a file counts as in it."""
         segment = self._segment
         if segment is None or not segment.start <= physical_offset < segment.stop:
             segment = self._log.segment_at(physical_offset) or self._log.segment_at(physical_offset - 1)

@@ -1,7 +1,7 @@
-"""The rows that commands yield: one class per ``type`` of the ndjson objects, fields in their order.
+"""Rows that commands yield: one class per ``type`` of the ndjson objects, fields in their order.
 
-A field is called as in JSON, in snake case; ``_ms`` is added where the number is milliseconds. None is an
-absent value. ``file`` is a path relative to the store, ``position`` bytes from its start.
+A field has its name in JSON, in snake case, with ``_ms`` where the number is milliseconds. None is an absent
+value. ``file`` is a path relative to the store, ``position`` bytes from its start.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 class Message:
     """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored.
 
-    ``explanation`` says what a message of the broker's own is about: `rmqtool.rows.system_messages`;
-    ``damage`` what is wrong with the record, codes of findings.
+    ``explanation`` is the meaning of a message of the broker's own: `rmqtool.rows.system_messages`;
+    ``damage`` has
+    the codes of the record's findings.
     """
 
     type: ClassVar = "message"
@@ -58,8 +59,9 @@ class Message:
 class InnerMessage:
     """A message of an inner batch, number ``index`` of the record at ``physical_offset``.
 
-    ``batch_position`` is bytes from the start of the batch, decompressed; what the message does not say of
-    itself is the record's, as for a client.
+    ``batch_position`` is bytes from the start of the batch, decompressed; fields that the message does not
+    have
+    are the record's, as for a client.
     """
 
     type: ClassVar = "inner-message"

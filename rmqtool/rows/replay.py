@@ -1,7 +1,7 @@
 """Messages as a producer would send them again: lines of ``replay.ndjson``.
 
-What the broker or a client's library put into a message on its first way is taken off: the new one gets its
-own. What was never a message of a user's is left out, and counted by the reason.
+They lack what the broker or a client's library added on the first way: the new message gets its own. Messages
+that no user sent are left out, and counted by the reason.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ that brokers and clients write."""
 
 @dataclass(frozen=True, slots=True)
 class ReplayMessage:
-    """A message to be sent again.
+    """A message to send again.
 
     Attributes:
         physical_offset: where it lay in the log.
@@ -56,9 +56,9 @@ class ReplayMessage:
         keys: its keys.
         properties: what its sender added.
         uniq_key: the unique key that it had; the new message gets another.
-        born_timestamp: when it was sent.
-        store_timestamp: when it was stored.
-        deliver_timestamp: when it was to be delivered, of a delayed one.
+        born_timestamp_ms: when it was sent.
+        store_timestamp_ms: when it was stored.
+        deliver_timestamp_ms: when it was to be delivered, of a delayed one.
         delay_level: the level of its delay, if it still has one.
         body: as sent, unpacked.
     """
@@ -87,16 +87,11 @@ LEFT_OUT = {
     "lost": "tombstones of lost messages",
     "packed": "messages whose bodies cannot be unpacked",
 }
-"""Reasons why messages are no lines, and their kinds."""
+"""Kinds of messages that are left out, by the reason."""
 
 
 class Replayed:
-    """Turns rows into lines, and counts what is left out.
-
-    Attributes:
-        lines: how many messages became lines.
-        left_out: how many did not, by the reason: see ``LEFT_OUT``.
-    """
+    """Turns rows into lines, and counts the messages left out by the reasons of ``LEFT_OUT``."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -105,7 +100,7 @@ class Replayed:
     def of(self, row: rows.Row) -> ReplayMessage | None:
         """Return the line of a row with its body as stored; None for one that has none.
 
-        An inner batch is the messages in it, which have to come as rows of their own.
+        The messages of an inner batch come as rows of their own.
         """
         if not isinstance(row, rows.Message | rows.InnerMessage):
             return None
@@ -124,7 +119,7 @@ class Replayed:
         return _message(row, body)
 
     def sentences(self) -> list[str]:
-        """Return what was left out, as sentences."""
+        """Return how many were left out, as sentences."""
         return [f"left out: {count:,} {LEFT_OUT[reason]}" for reason, count in sorted(self.left_out.items())]
 
 

@@ -1,6 +1,6 @@
 """Meaning of messages in the broker's own topics, as fields.
 
-Source: ``TransactionalMessageUtil``, ``TransactionalMessageServiceImpl``, ``TopicValidator``, ``MixAll``,
+Origin: ``TransactionalMessageUtil``, ``TransactionalMessageServiceImpl``, ``TopicValidator``, ``MixAll``,
 ``MessageConst`` (4.9.8, 5.3.3), ``TimerMessageStore`` (5.0.0+), ``PopCheckPoint``, ``AckMsg`` (5.5.1).
 """
 
@@ -35,19 +35,13 @@ Explanation = dict[str, object]
 
 
 def explanation_of(record: Record, tags_code: int) -> Explanation | None:
-    """Say what a message of the broker's own is about, or one that lies in light queues, too.
+    """Return the meaning of a message of the broker's own, or of one in light queues; None for any other.
 
     ``half`` and ``delay`` name the topic and queue that a message is meant for, ``timer`` also; ``op`` the
-    half messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
-    ``pop-check-point`` and ``pop-ack`` what a group was given and has acknowledged; ``multi-dispatch`` the
-    other queues.
-
-    Args:
-        record: The message.
-        tags_code: What its consume queue holds, for a delayed message the time of delivery in ms.
-
-    Returns:
-        None for an ordinary message.
+    half
+    messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
+    ``pop-check-point`` and ``pop-ack`` the messages that a group received and has acknowledged;
+    ``multi-dispatch`` the other queues. For a delayed message ``tags_code`` is the time of delivery in ms.
     """
     topic = record.topic
     if not topic.startswith(EXPLAINED_TOPICS):
@@ -77,7 +71,7 @@ def _op(record: Record, _: int) -> Explanation:
 
 
 def _rocksdb_op(record: Record, _: int) -> Explanation:
-    """Name the one half message that ends, by its log offset (``TransMessageRocksDBStore``, 5.4.0+)."""
+    """Name the one half message that it ends, by its log offset (``TransMessageRocksDBStore``, 5.4.0+)."""
     offset = parse_long(record.properties.get("TRANS_OFFSET", ""))
     return {"kind": "op", "topic": record.properties.get("REAL_TOPIC"), "physicalOffset": offset}
 
@@ -113,7 +107,7 @@ def _group(record: Record) -> Explanation:
 
 
 def _pop(record: Record) -> Explanation | None:
-    """Read a check point of pop, by its tag ``ck``, or what was acknowledged of one: ``ack``, ``bAck``.
+    """Read a check point of pop, by its tag ``ck``, or the acknowledgement of one: ``ack``, ``bAck``.
 
     ``sp`` of a check point, 5.5.0+, is whether it is suspended.
     """

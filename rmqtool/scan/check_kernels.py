@@ -1,7 +1,7 @@
-"""What a record says of itself, held against its bytes: level 1 of ``verify`` at memory speed.
+"""Checks of what a record says of itself against its bytes: level 1 of ``verify`` at memory speed.
 
 A broker checks BODYCRC at recovery only and none of the rest ever (``CommitLog#checkMessageAndReturnSize``,
-4.9.8 and 5.3.3), so this is where damage of a header shows that leaves the lengths intact.
+4.9.8 and 5.3.3), so only these checks show a damaged header that leaves the lengths intact.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAX_HITS = MAX_HITS
 
 
 class Sum(IntEnum):
-    """What is added up over records: places."""
+    """Places in the array of sums over records."""
 
     SOUND_CRCS = 0  # records whose property __CRC32# holds
     AHEAD = 1  # records that were born more than a second after they were stored
@@ -58,17 +58,9 @@ _CLOCKS_AGREE_MS, _OUT_OF_REASON_MS = 1000, 1 << 42
 @entry(lambda: (np.empty(1, np.uint8), 0, 0))
 @kernel
 def stored_record_crc(buffer: Buffer, start: int, stop: int) -> int:
-    """Return the checksum that the property ``__CRC32#`` states.
+    """Return the checksum in ``__CRC32#``, the last property; -1 without one, -2 if its digits are none.
 
-    Its digits stand lowest first (``MessageDecoder#createCrc32``, 5.2.0+).
-
-    Args:
-        buffer: bytes, ``(n,)`` uint8.
-        start: position of the properties.
-        stop: position after them; the property is their last, or it does not count.
-
-    Returns:
-        -1 if there is no such property, -2 if its digits are none.
+    They stand lowest first (``MessageDecoder#createCrc32``, 5.2.0+).
     """
     at = stop - _CRC_BYTES
     if at < start:
@@ -139,19 +131,19 @@ def _example_of_check_records() -> tuple[object, ...]:
 def check_records(
     buffer: Buffer, rows: Rows, first: int, base: int, cut: int, sums: Int64s, hits: Rows
 ) -> tuple[int, int]:
-    """Check records from row ``first`` on; the place becomes the PHYSICALOFFSET of every row.
+    """Check records from row ``first`` on, and set PHYSICALOFFSET of every row to its place.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         first: the first row to check.
         base: physical offset of the window's first byte.
-        cut: body bytes that the window leaves out; then checksums are left to others.
+        cut: body bytes that the window leaves out; checksums are then not checked here.
         sums: ``(len(Sum),)``, added to.
         hits: filled, of ``HIT_ROW``, at least ``MAX_HITS``.
 
     Returns:
-        The row to go on with (no room for more hits), or their number; and the number of hits.
+        The row to go on with when ``hits`` has room again, or the number of rows; and the number of hits.
     """
     count = 0
     for number in range(first, len(rows)):
@@ -178,13 +170,8 @@ def check_records(
 def measure_times(rows: Rows, first: int, latest_ms: int) -> tuple[int, int]:
     """Find the first row from ``first`` on whose STORETIMESTAMP is lower than the one before.
 
-    Args:
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        first: where to begin.
-        latest_ms: STORETIMESTAMP of the record before.
-
     Returns:
-        That row, or their number; and the STORETIMESTAMP of the record before it.
+        That row, or the number of rows; and the STORETIMESTAMP of the record before it.
     """
     for number in range(first, len(rows)):
         store_ms = rows[number].store_timestamp_ms

@@ -1,8 +1,8 @@
-"""What a gap in the log is called: one judgement for every command.
+"""Names of gaps in the log: one judgement for every command.
 
-A gap alone does not say whether it is damage: zeros after the last record are the log's end, the same zeros
-in front of a later file's records are lost messages. So the judge asks whether a later file of the log holds
-a record (``LogEdge``). What a broker does about it is another matter, and said beside.
+A gap alone does not show whether it is damage: zeros after the last record are the log's end, the same zeros
+before a later file's records are lost messages. So it matters whether a later file of the log holds a record
+(``LogEdge``).
 """
 
 from __future__ import annotations
@@ -78,14 +78,13 @@ class Defect:
     """Something wrong, or worth knowing, at one place of the log.
 
     Attributes:
-        code: The catalogue entry.
         physical_offset: Bytes from the start of the log.
         length: Bytes concerned; 0 where something is missing between two bytes.
         message: One sentence; the code's title when empty.
         severity_override: A severity that differs from the code's usual one.
         expected: What should have been there.
         observed: What was there.
-        remedy_override: What the operator can do where it is not what the code says.
+        remedy_override: What the operator can do where that differs from the code's remedy.
     """
 
     code: FindingCode
@@ -109,7 +108,7 @@ class Defect:
 
     @property
     def of_record(self) -> bool:
-        """Whether it speaks of a record that can be read, and follows."""
+        """Whether it is about a record that can be read, and follows."""
         return self.code in _OF_RECORDS and self.remedy_override is not HIDDEN_REMEDY
 
     def finding(self, segment: Segment) -> Finding:
@@ -130,13 +129,9 @@ class Defect:
 
 
 def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Defect:
-    """Give a gap its name.
+    """Return the name of a gap in file ``number`` of the log, from 0.
 
-    Args:
-        gap: As far as it goes: a true record or BLANK follows, or the file ends.
-        segment: The file.
-        number: Of the file in its log, from 0.
-        edge: Where the records of the log end.
+    The gap ends at an intact record or BLANK, or with the file.
     """
     if gap.stop < segment.stop or number < edge.last:
         return _inside(gap, segment)
@@ -150,7 +145,7 @@ def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Defect:
 
 
 def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterator[Defect]:
-    """Yield the name of a gap, and that it took the BLANK along with it."""
+    """Yield the name of a gap, and that its file lost the BLANK with it."""
     yield classify(gap, segment, number, edge)
     torn = gap.stop == segment.stop and not gap.zero and gap.magic != BLANK_MAGIC
     if torn and number < edge.last:
@@ -158,12 +153,12 @@ def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterat
 
 
 def missing_blank(segment: Segment) -> Defect:
-    """Return what is wrong with a file that ends without a BLANK."""
+    """Return the defect of a file that ends without a BLANK."""
     return Defect(CL_NO_BLANK, segment.stop, 0, f"{segment.label} ends without BLANK")
 
 
 def ghosts(segment: Segment, blank: int) -> Defect:
-    """Return what is to be said of bytes that are not zero after the BLANK at a physical offset."""
+    """Return the defect of bytes that are not zero after the BLANK at a physical offset."""
     return Defect(CL_GHOST, blank, segment.stop - blank, "")
 
 
@@ -180,7 +175,7 @@ def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Def
 
 
 def unreadable_part(segment: Segment, bad: UnreadableRange) -> Defect:
-    """Return what is wrong with bytes that the disk did not deliver."""
+    """Return the defect of bytes that the disk did not deliver."""
     sentence = f"{bad.length} bytes of {segment.label} cannot be read; taken for zeros"
     return Defect(IO_UNREADABLE, segment.start + bad.position, bad.length, sentence)
 
@@ -259,7 +254,7 @@ def _blank_length(gap: Gap, segment: Segment) -> Defect:
 
 
 def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> FindingCode:
-    """Name what a broker fails on by itself, whatever lies around it.
+    """Return the code of what a broker fails on, whatever lies around it.
 
     Args:
         outcome: What lies there; None where only the body's checksum is wrong.
@@ -286,7 +281,7 @@ def _code(gap: Gap, segment: Segment) -> FindingCode:
 
 
 def _is_foreign(outcome: Outcome, magic: int) -> bool:
-    """Whether it has no record's magic: 5.3.2+ looks at TOTALSIZE before it."""
+    """Whether it has no record's magic: 5.3.2+ checks TOTALSIZE before it."""
     return outcome is Outcome.BAD_LENGTH and magic not in {MAGIC_V1, MAGIC_V2, BLANK_MAGIC}
 
 

@@ -1,8 +1,7 @@
-"""Messages as columns, straight from the window: numbers, texts and lists as Arrow lays them out.
+"""Kernels that write messages as columns: numbers, texts and lists in Arrow's layout.
 
-As in ``ndjson_kernels``, what is done here must be what the rows of ``rmqtool.rows`` hold. Only messages with
-nothing wrong and with valid UTF-8 are taken; at anything else the kernel stops, and its caller does that
-message in plain Python.
+Their output equals the rows of ``rmqtool.rows``, as that of ``ndjson_kernels`` does. They take intact
+messages in valid UTF-8 only and stop at any other, which their caller does in plain Python.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ _LONGEST_ID = 56
 
 @kernel
 def is_utf8(buffer: Buffer, start: int, stop: int) -> bool:
-    """Whether bytes are UTF-8 that every decoder takes for the same: no surrogates, no U+FFFD."""
+    """Whether bytes are UTF-8 that every decoder reads alike: no surrogates, no U+FFFD."""
     at = start
     while at < stop:
         while at + 8 <= stop and not load_word(buffer, at) & _NOT_ASCII:
@@ -166,7 +165,7 @@ def _number_words(
 def _put_text(
     texts: Buffer, stops: Int32s, used: Int64s, text: int, n: int, buffer: Buffer, start: int, stop: int
 ) -> None:
-    """Write text number ``n`` of a column; of one that is not there, ``start`` is negative."""
+    """Write text number ``n`` of a column; a negative ``start`` means that there is none."""
     if start >= 0:
         used[text] = copy_bytes(texts[text], used[text], buffer, start, stop)
     stops[text, n + 1] = used[text]
@@ -290,7 +289,6 @@ def _look_at(buffer: Buffer, start: int, stop: int) -> tuple[bool, bool]:
 
 @kernel
 def _holds_checksum(buffer: Buffer, row: Row) -> bool:
-    """Whether the record agrees with its property ``__CRC32#``, if it has one; it must be the last."""
     start = row.topic_stop + 2
     stop = start + row.properties_length
     if find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
@@ -353,30 +351,30 @@ def encode_columns(
     """Write the columns of messages, up to the first that is for plain Python.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         values: ``(k, 8, 2)``, ranges of the values of ``Property``.
         first: index of the first row.
         segment_start: physical offset of the file's first byte.
         wanted: see ``RowFilter``.
-        topic: globs of ``*`` and ``?`` over the topic, ``GLOBS_APART`` between them, if one is wanted.
-        tag: the tag that is wanted, if one is.
-        key: the key or unique key that is wanted, if one is.
-        takes: what is written, by ``Take``.
-        parts: room for the places of properties, ``(MAX_PROPERTIES, 4)``.
-        counts: how many there are, by ``Count``.
+        topic: globs of ``*`` and ``?`` with ``GLOBS_APART`` between them.
+        tag: read if ``wanted`` has ``HAS_TAG``.
+        key: a key or a unique key; read if ``wanted`` has ``HAS_KEY``.
+        takes: columns to write, by ``Take``.
+        parts: scratch, ``(MAX_PROPERTIES, 4)``.
+        counts: rows and pieces written so far, by ``Count``.
         longs: ``(len(Long), r)``, room for r rows.
         numbers: ``(len(Number), r)``.
         texts: ``(len(Text), b)``, bytes.
         stops: ``(len(Text), p + 1)``, where each text ends; the first begins at 0.
         used: bytes of ``texts``, by ``Text``.
-        list_stops: ``(2, r + 1)``, after how many keys, and properties, those of a row end.
+        list_stops: ``(2, r + 1)``, the number of keys, and of properties, up to the end of each row.
         slots: ``(len(Word), s)``, see ``put_word``.
         word_stops: ``(len(Word), s / 2)``.
         words: ``(len(Word), w)``.
 
     Returns:
-        A ``Stopped``, and the index of the first row that was not looked at.
+        A ``Stopped``, and the index of the first row that was not written.
     """
     for i in range(first, len(rows)):
         row, found = rows[i], values[i]

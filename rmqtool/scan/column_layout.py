@@ -1,4 +1,4 @@
-"""How columns of messages lie in arrays: what kernels fill, and what is made of it."""
+"""Layout of the arrays that the kernels of columns fill."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Long(IntEnum):
-    """Columns of int64: places in their matrix."""
+    """Columns of int64: rows of their matrix."""
 
     POSITION = 0
     PHYSICAL_OFFSET = 1
@@ -18,7 +18,7 @@ class Long(IntEnum):
 
 
 class Number(IntEnum):
-    """Columns of int32; of words, numbers of them."""
+    """Columns of int32; a word stands as its number."""
 
     TOTAL_SIZE = 0
     BODY_CRC = 1
@@ -34,7 +34,7 @@ class Number(IntEnum):
 
 
 class Text(IntEnum):
-    """Texts that follow each other in one array: of a row, or of the pieces of its keys and properties."""
+    """Texts that follow each other in one array, one per row, or one per key or property."""
 
     BODY = 0
     TAGS = 1  # empty where there are none, as the unique key
@@ -46,7 +46,7 @@ class Text(IntEnum):
 
 
 class Word(IntEnum):
-    """Columns whose values are few: each value is kept once."""
+    """Columns with few values, each of which is kept once."""
 
     TOPIC = 0
     BORN_HOST = 1  # as stored: address and port
@@ -54,7 +54,7 @@ class Word(IntEnum):
 
 
 class Take(IntEnum):
-    """What is written; other columns are as good as free, and always written."""
+    """Columns that can be left out; any other costs next to nothing and is always written."""
 
     TOPIC = 0
     BORN_HOST = 1
@@ -69,7 +69,7 @@ class Take(IntEnum):
 
 
 class Count(IntEnum):
-    """How many there are so far."""
+    """Places in the array of counts so far."""
 
     ROWS = 0
     KEYS = 1
@@ -78,7 +78,7 @@ class Count(IntEnum):
 
 
 class Stopped(IntEnum):
-    """Why no more messages were taken."""
+    """Reasons why no more messages were taken."""
 
     DONE = 0
     FULL = 1

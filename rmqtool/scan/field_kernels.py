@@ -1,6 +1,6 @@
-"""Fields of a record that can have few values only, or that say the same as others of it.
+"""Checks of fields that can have few values only, or that repeat what others say.
 
-None of these is looked at by a broker before it delivers the message, most of them not even then.
+A broker reads none of these before it delivers the message, and most of them not even then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Check(IntEnum):
-    """What can be wrong with a record that is well framed."""
+    """Checks that a well-framed record can fail."""
 
     PHYSICAL_OFFSET = 0
     BODY_CRC = 1
@@ -83,7 +83,7 @@ _INNER_NUM_NAME = np.frombuffer(b"INNER_NUM", np.uint8)
 
 @kernel
 def put_hit(hits: Rows, count: int, check: int, row: int, expected: int, observed: int) -> int:
-    """Put a hit after the ``count`` that are there; return how many there are now."""
+    """Append a hit; return how many there are now."""
     hit = hits[count]
     hit.check, hit.row, hit.expected, hit.observed = check, row, expected, observed
     return count + 1
@@ -112,8 +112,10 @@ def check_transaction(buffer: Buffer, at: int, row: Row, number: int, hits: Rows
     """Check what depends on the transaction type; return the number of hits.
 
     Only ``EndTransactionProcessor#processRequest`` sets PREPARED_TRANSACTION_OFFSET, to where the half
-    message lies; commits that were delayed or sent back have none. Prepared and rolled back records get queue
-    offset 0 (``DefaultAppendMessageCallback#doAppend``; 4.9.8, 5.3.3).
+    message
+    lies; commits that were delayed or sent back have none. Prepared and rolled back records have queue offset
+    0
+    (``DefaultAppendMessageCallback#doAppend``; 4.9.8, 5.3.3).
     """
     kind = row.sys_flag & _TRANSACTION
     variant = (row.sys_flag >> VARIANT_SHIFT) & 3
@@ -150,7 +152,7 @@ def _is_compressed(buffer: Buffer, at: int, length: int, kind: int) -> bool:
 
 @kernel
 def check_sys_flag(buffer: Buffer, row: Row, number: int, cut: int, hits: Rows, count: int) -> int:
-    """Check bits that have no meaning, and the compression's against the body; return the number of hits."""
+    """Check for undefined bits, and for a compression that is not the body's; return the number of hits."""
     kind = (row.sys_flag >> _COMPRESSION_SHIFT) & _COMPRESSION_MASK
     if row.sys_flag & ~_DEFINED_BITS or kind > _LAST_COMPRESSION:
         return put_hit(hits, count, _SYS_FLAG, number, 0, row.sys_flag)
@@ -164,7 +166,7 @@ def check_sys_flag(buffer: Buffer, row: Row, number: int, cut: int, hits: Rows, 
 def check_inner_batch(
     buffer: Buffer, row: Row, number: int, start: int, stop: int, hits: Rows, count: int
 ) -> int:
-    """Check an inner batch: INNER_NUM is there, and INNER_BASE is QUEUEOFFSET; return the number of hits."""
+    """Check that an inner batch has INNER_NUM, and INNER_BASE equals QUEUEOFFSET; return the hits so far."""
     if not row.sys_flag & _INNER_BATCH_FLAG:
         return count
     if find_property(buffer, start, stop, _INNER_NUM_NAME)[0] < 0:

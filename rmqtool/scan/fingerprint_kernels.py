@@ -1,4 +1,4 @@
-"""Whether two copies of a record are the same bytes."""
+"""Fingerprints of records, to compare two copies."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 @entry(lambda: (np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, np.empty(0, np.uint32)))
 @kernel
 def fingerprints(buffer: Buffer, rows: Rows, base: int, cut: int, into: npt.NDArray[np.uint32]) -> None:
-    """Fill in CRC-32 of all bytes of records; of one that is longer than a window, of those at hand.
+    """Fill in CRC-32 of all bytes of records; of one longer than a window, of those at hand.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         base: physical offset of the window's first byte.
         cut: body bytes that the window leaves out of its only record; its BODYCRC is among the others.

@@ -1,8 +1,8 @@
-"""Read on over gaps at the speed of the kernels: what ``record_walk.ChainWalk`` does, in batches.
+"""Walk over gaps at the speed of the kernels: what ``record_walk.ChainWalk`` does, in batches.
 
-Where a broker's reput gives up, this goes on at the next *true* record or BLANK: the magic is right,
-PHYSICALOFFSET is the place it lies at, and the lengths add up. Where a frame of another place lies over such
-a record, it goes on there.
+Where a broker's reput gives up, this continues at the next intact record or BLANK: the magic is right,
+PHYSICALOFFSET is its place, and the lengths add up. Where a frame of another place lies over such a record,
+it continues there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class GapWalk:
         stale_from: physical offset from which copies of older records lie after the log's end; None without.
 
     Attributes:
-        outcome: what ended the last walk: STOP, its end was reached; BLANK, one that says what is left of the
+        outcome: what ended the last walk: STOP, its end was reached; BLANK, one that states the rest of the
             file; else what lies where the gap begins that reaches its end.
         log_offset: physical offset of that end: after the last record, of the BLANK, or where the walk was to
             end.
@@ -59,25 +59,19 @@ class GapWalk:
 
     @property
     def unreadable(self) -> list[UnreadableRange]:
-        """Ranges of the file that could not be read so far, ascending."""
+        """Return the ranges of the file that could not be read so far, ascending."""
         return self._walk.unreadable
 
     def guess(self, start: int, stop: int) -> int | None:
-        """Return where the first record of a range begins: the file's, or else the first true one."""
+        """Return where the first record of a range begins: the file's, or else the first intact one."""
         return start if start == self.segment.start else self._find(start, stop)
 
     def parts(self, start: int, stop: int, reach: int | None = None) -> Iterator[MessageBatch | Gap]:
         """Walk from ``start``, where a record is due; records that begin at ``stop`` or later are not taken.
 
-        Gaps inside a window are in its batch (``MessageBatch.gaps``); the last one may reach ``reach``.
-
-        Args:
-            start: physical offset.
-            stop: physical offset.
-            reach: physical offset up to which a gap is followed; ``stop`` when None.
-
-        Raises:
-            EnvironmentFailureError: the segment cannot be opened or read.
+        Gaps inside a window are in its batch (``MessageBatch.gaps``). The last one may extend to physical
+        offset
+        ``reach``, or to ``stop``. A segment that cannot be read raises EnvironmentFailureError.
         """
         stop = min(stop, self.segment.stop)
         reach = stop if reach is None else min(reach, self.segment.stop)
@@ -132,16 +126,11 @@ class GapWalk:
         return starts.padded(self.segment.read_at(self.log_offset - self.segment.start, starts.size, []))
 
     def _find(self, start: int, stop: int) -> int | None:
-        """Return where the next true record or BLANK is."""
         return find_after_zeros(self._walk, start, stop)
 
 
 def find_after_zeros(walk: SegmentWalk, start: int, stop: int) -> int | None:
-    """Return where the first true record or BLANK begins in a range of a file, which may begin with zeros.
-
-    Raises:
-        EnvironmentFailureError: the file cannot be opened or read.
-    """
+    """Return where the first intact record or BLANK of a range begins; the range may begin with zeros."""
     # TOTALSIZE, a record's first bytes, may begin with zeros.
     zeros = _SIZE_BYTES - 1
     last = min(stop + zeros, walk.segment.stop)
@@ -165,13 +154,13 @@ def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
 
 
 class SplitEnd:
-    """How a split ended that was read on over its gaps, for ``splits.stitch``; fields are the subclass's.
+    """The end of a split that was read over its gaps, for ``splits.stitch``; fields are the subclass's.
 
     Attributes:
         split: what was read.
-        first_log_offset: physical offset of the first record; None if no true one begins in the split.
-        outcome: as `GapWalk` has it.
-        log_offset: likewise.
+        first_log_offset: physical offset of the first record; None if no intact one begins in the split.
+        outcome: see `GapWalk`.
+        log_offset: see `GapWalk`.
     """
 
     split: Split
@@ -230,7 +219,7 @@ def joined_gaps(segment: Segment, parts: Iterable[SplitGaps]) -> Iterator[Gap]:
 
 
 def joined_gap(segment: Segment, gap: Gap, stop: int) -> Gap:
-    """Return a gap that reached the end of its split, and goes on to ``stop``."""
+    """Return a gap that reached the end of its split, extended to ``stop``."""
     data_start = first_nonzero(segment, gap.stop, stop) if gap.zero else gap.data_start
     return replace(gap, stop=stop, data_start=data_start)
 

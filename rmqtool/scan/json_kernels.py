@@ -1,6 +1,6 @@
-"""Pieces of JSON straight from bytes: numbers, strings, hexadecimal, hosts.
+"""Pieces of JSON from bytes: numbers, strings, hexadecimal, hosts.
 
-Strings are written as they are: what ``is_harmless`` refuses must not get here.
+Strings are written as they are, so the caller passes only those that `is_harmless` accepts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GROUPS = 8  # of an IPv6 address, two bytes each
 
 
 class BodyForm(IntEnum):
-    """How bodies are written."""
+    """Ways to write a body."""
 
     NONE = 0
     TEXT = 1
@@ -52,11 +52,7 @@ _TEXT, _HEX = BodyForm.TEXT.value, BodyForm.HEX.value
 def is_harmless(buffer: Buffer, start: int, stop: int, allows_controls: bool) -> bool:
     """Whether bytes are UTF-8 that any format may show as it is.
 
-    Args:
-        buffer: bytes, ``(n,)`` uint8.
-        start: position of the first byte.
-        stop: position after the last byte.
-        allows_controls: whether ASCII controls do no harm, as they will be escaped.
+    ``allows_controls`` accepts ASCII controls, where the caller escapes them.
     """
     at = start
     while at < stop:
@@ -190,7 +186,7 @@ def _longest_zeros(buffer: Buffer, at: int) -> tuple[int, int]:
 
 @kernel
 def put_body(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, form: int) -> int:
-    """Write a body and the member that says how it is encoded; text is harmless UTF-8, controls aside."""
+    """Write a body and the member that names its encoding; text is harmless UTF-8, controls aside."""
     if form == _HEX:
         out[n] = _QUOTE
         n = put_hex(out, n + 1, buffer, start, stop, _LOWER)
@@ -214,7 +210,6 @@ def put_body(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, form: i
 
 @kernel
 def _put_control(out: Buffer, n: int, byte: int) -> int:
-    """Write a control character as JSON escapes it."""
     if _BACKSPACE <= byte <= _CARRIAGE_RETURN and byte != _VERTICAL_TAB:
         out[n], out[n + 1] = _BACKSLASH, _SHORT_CONTROLS[byte - _BACKSPACE]
         return n + 2

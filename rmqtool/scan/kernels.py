@@ -1,11 +1,11 @@
-"""Records at memory speed: check one, walk a chain of them, find the next true one after damage.
+"""Kernels for records: check one, walk a chain of them, find the next intact one after damage.
 
 Positions are indices into ``buffer``, a window on one segment: ``window_stop`` ends the bytes at hand,
 ``segment_stop`` the segment (it may lie beyond the window). ``base`` is the physical offset of index 0.
 ``cut`` body bytes of the record at hand are left out of the window (long records; 0 otherwise): indices up
 to the body are plain, ranges after it are shifted down.
 
-Source: ``CommitLog#checkMessageAndReturnSize`` without reading bodies, as reput calls it (4.9.8, 5.3.3).
+Origin: ``CommitLog#checkMessageAndReturnSize`` without reading bodies, as reput calls it (4.9.8, 5.3.3).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def is_schedule_topic(buffer: Buffer, start: int, stop: int) -> bool:
 def _check_start(
     buffer: Buffer, at: int, window_stop: int, segment_stop: int, rules: Int64s
 ) -> tuple[int, int, int]:
-    """Check TOTALSIZE and MAGICCODE; return outcome (RECORD = go on), TOTALSIZE and magic."""
+    """Check TOTALSIZE and MAGICCODE; return an outcome (RECORD: go on), TOTALSIZE and magic."""
     room = segment_stop - at
     if room < 8:
         return _BAD_LENGTH, 0, 0
@@ -170,7 +170,7 @@ def _check_head(
 def _check_topic(
     buffer: Buffer, at: int, width: int, window_stop: int, segment_stop: int, array: int, row: Row
 ) -> int:
-    """Read the topic's length of ``width`` bytes, and where the topic lies, into ``row``."""
+    """Read where the topic lies, after a length of ``width`` bytes, into ``row``."""
     if at + width > segment_stop:
         return _BAD_LENGTH
     if at + width > window_stop:
@@ -185,7 +185,7 @@ def _check_topic(
 
 @inlined
 def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, array: int, row: Row) -> int:
-    """Read the length of the properties into ``row``, negative as none."""
+    """Read the length of the properties into ``row``; a negative one counts as 0."""
     length = max(read_i16(buffer, row.topic_stop), 0)
     stop = row.topic_stop + 2 + length
     if length > array or stop > segment_stop:
@@ -222,19 +222,20 @@ def check_record(
     row: Row,
     values: Int64s,
 ) -> int:
-    """Tell what lies at ``at``, an ``Outcome``; fills ``row`` and ``values`` for RECORD and MISMATCH.
+    """Return what lies at ``at``, an ``Outcome``; fills ``row`` and ``values`` for RECORD and MISMATCH.
 
-    TOTALSIZE is in ``row`` wherever a record begins, else 0. As 0 on disk it is no length to go on by.
+    ``row`` has TOTALSIZE wherever a record begins, else 0. Where 0 is what the disk has, it is no size to
+    skip.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         at: index of the record's first byte.
         window_stop: index after the last byte at hand.
-        segment_stop: index after the segment's last byte, the cut bytes counted.
+        segment_stop: index after the segment's last byte, with the cut bytes.
         base: physical offset of index 0.
         cut: body bytes of this record that the window leaves out.
         rules: see ``Rules``.
-        kept: bytes of the array that the thread has kept; 0 unless ``Rules.KEPT_ARRAY`` says so.
+        kept: bytes of the array that the thread has kept; 0 without ``Rules.KEPT_ARRAY``.
         row: one ``MESSAGE_ROW``.
         values: ranges of the values of ``Property``, ``(8, 2)``.
     """
@@ -291,8 +292,10 @@ def walk_records(
 ) -> tuple[int, int, int, int, int]:
     """Walk the chain of records from ``at`` until something other than a record comes.
 
+    See ``check_record`` for the arguments that are not named here.
+
     Args:
-        buffer: the window; see ``check_record`` for the arguments not named here.
+        buffer: the window.
         at: index of the first record.
         stop: records that begin here or later are not taken.
         window_stop: index after the last byte at hand.
@@ -303,8 +306,8 @@ def walk_records(
         kept: bytes of the array that the thread has kept so far.
         rows: filled, ``(n,)`` of ``MESSAGE_ROW``.
         values: filled, ``(n, 8, 2)``.
-        passed: filled, of ``MISMATCH_ROW``: records whose lengths do not add up, passed by what was read, as
-            a broker does. Without any room for them, the first one ends the walk.
+        passed: filled, of ``MISMATCH_ROW``: records whose lengths do not add up. As a broker does, the walk
+            goes on after the bytes that were read. Without room for any, the first one ends the walk.
 
     Returns:
         The ``Outcome`` that ended the walk (never RECORD), the index it stands at, how many rows and how many
@@ -353,10 +356,11 @@ def find_record(
     rows: Rows,
     values: Int64s,
 ) -> tuple[int, int]:
-    """Find the first true record or BLANK at ``at`` or after it.
+    """Find the first intact record or BLANK at ``at`` or after it.
 
-    True means: the magic is right, PHYSICALOFFSET is the place it lies at, and the lengths add up; of a
-    BLANK, that TOTALSIZE is what is left of the segment.
+    Intact means: the magic is right, PHYSICALOFFSET is its place, and the lengths add up; for a BLANK,
+    TOTALSIZE
+    is the rest of the segment.
 
     Returns:
         RECORD or BLANK with its index; NEED with the index from which more bytes are needed; STOP.

@@ -1,6 +1,6 @@
-"""Find records in raw bytes of any size through a window; and the same in plain Python, one record at a time.
+"""Search for records in raw bytes of any size, through a window; and the same in plain Python.
 
-The plain form is the judge of the kernels, and reads those records that are longer than a window, in pieces.
+The plain form is the oracle of the kernels, and reads records longer than a window, in pieces.
 """
 
 from __future__ import annotations
@@ -53,24 +53,15 @@ class RawBytes(Protocol):
         ...
 
     def next_data(self, position: int) -> int:
-        """Return where the next bytes lie that are in no hole."""
+        """Return the position of the next bytes outside a hole."""
         ...
 
 
 def find_loose(image: RawBytes, start: int, stop: int, window_bytes: int = WINDOW_BYTES) -> Rows:
-    """Find the records that begin in a range of an image, those inside of others, too.
+    """Return the records that begin in a range of an image, also those inside others, by position.
 
-    Args:
-        image: where to read.
-        start: position of the first byte where one may begin.
-        stop: position after the last such byte.
-        window_bytes: what is read at once.
-
-    Returns:
-        ``(n,)`` of ``FOUND_ROW``, by position; those whose checks fail, too.
-
-    Raises:
-        EnvironmentFailureError: the image cannot be read.
+    ``(n,)`` of ``FOUND_ROW``, also of records that fail checks. An image that cannot be read raises
+    EnvironmentFailureError.
     """
     taken: list[Rows] = [np.empty(0, FOUND_ROW)]
     buffer = np.empty(max(window_bytes, *message.HEAD_SIZES), np.uint8)
@@ -125,11 +116,7 @@ def find_plainly(data: bytes) -> list[FoundRecord]:
 
 
 def examine(image: RawBytes, position: int) -> FoundRecord | None:
-    """Tell what the bytes at a position are that a magic stands in, as the kernel does; None if no record.
-
-    Raises:
-        EnvironmentFailureError: the image cannot be read.
-    """
+    """Return the record at a position that has a magic, as the kernel does; None if it cannot be one."""
     if position + message.SMALLEST_RECORD > image.size_bytes:
         return None
     head = message.decode_head(_read(image, position, max(message.HEAD_SIZES)))
@@ -176,7 +163,7 @@ def _is_head(head: message.MessageHead) -> bool:
 
 
 def host_key(host: bytes) -> int:
-    """Return the number of a host as rows have it: address and port of IPv4, of IPv6 a hash (FNV-1a)."""
+    """Return the number of a host as rows have it: address and port of IPv4, for IPv6 a hash (FNV-1a)."""
     if len(host) == _IPV4_BYTES:
         return int.from_bytes(host[:4]) << 16 | int.from_bytes(host[4:]) & 0xFFFF
     key = 0xCBF29CE484222325
@@ -201,7 +188,7 @@ def _parts(tail: bytes, magic: int) -> tuple[bytes, bytes] | None:
 def _checked(
     image: RawBytes, row: FoundRecord, head: message.MessageHead, tail: bytes, parts: tuple[bytes, bytes]
 ) -> tuple[Found, int]:
-    """Return marks for what checksums and text say, and the CRC-32 of the whole record."""
+    """Return marks for what checksums and text show, and the CRC-32 of the whole record."""
     topic, properties = parts
     marks = Found(0)
     size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
@@ -266,8 +253,6 @@ def _read(image: RawBytes, position: int, length: int) -> bytes:
 
 
 class _Bytes:
-    """Bytes at hand as an image."""
-
     def __init__(self, data: bytes) -> None:
         self._data = data
 

@@ -1,8 +1,9 @@
-"""Records amid anything: the search for their magic at memory speed, and what each says of itself.
+"""Kernels that find records in raw bytes by their magic, and check what each says of itself.
 
-No file, no segment and no chain is known here. A position where the magic of a record stands 4 bytes later is
-a candidate; it is told of if its head can be one, with marks for all that does not hold. ``loose`` drives
-this over images of any size and does the same in plain Python.
+They know no file, segment or chain. A position with the magic of a record 4 bytes later is a candidate. It
+becomes a row if its head can be one, with marks for all that does not hold. ``loose`` runs them over images
+of
+any size, and does the same in plain Python.
 """
 
 from __future__ import annotations
@@ -82,18 +83,11 @@ def _is_magic(buffer: Buffer, at: int, stop: int) -> bool:
 @entry(lambda: (np.zeros(1, np.uint8), 0, 0))
 @kernel
 def next_magic(buffer: Buffer, at: int, stop: int) -> int:
-    """Find the next magic of a record that lies whole between two positions.
+    """Return the position of the next magic of a record that lies whole before ``stop``; else ``stop``.
 
-    Blocks are looked through without a branch, which LLVM makes vector instructions of; in random bytes, one
-    block of 256 has the first two bytes of a magic.
-
-    Args:
-        buffer: bytes, ``(n,)`` uint8.
-        at: position where the search begins.
-        stop: position after the last byte.
-
-    Returns:
-        Its position; ``stop`` if there is none.
+    Blocks are searched without a branch, which LLVM makes vector instructions of; in random bytes, one block
+    of
+    256 has the first two bytes of a magic.
     """
     while at + _BLOCK < stop:
         found = np.uint8(0)
@@ -127,7 +121,7 @@ def _host_key(buffer: Buffer, at: int, width: int) -> int:
 
 @kernel
 def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
-    """Read what a record says of itself; tell whether it can be the head of one."""
+    """Read what a record says of itself; return whether it can be the head of one."""
     found.total_size = read_i32(buffer, at)
     found.log_offset = read_i64(buffer, at + PHYSICAL_OFFSET_AT)
     sys_flag = read_i32(buffer, at + SYS_FLAG_AT)
@@ -156,11 +150,7 @@ def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
 def is_text(buffer: Buffer, start: int, stop: int, separators: int) -> bool:
     """Whether bytes are UTF-8 without control characters.
 
-    Args:
-        buffer: bytes, ``(n,)`` uint8.
-        start: position of the first byte.
-        stop: position after the last byte.
-        separators: whether those of properties may be in it, tabs and line ends as well.
+    ``separators`` accepts those of properties, tabs and line ends as well.
     """
     more, lowest = 0, 0
     character = 0
@@ -191,7 +181,7 @@ def is_text(buffer: Buffer, start: int, stop: int, separators: int) -> bool:
 
 @kernel
 def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
-    """Whether a record begins that says it lies at an offset; where bytes end early, those that are there."""
+    """Whether a record that names an offset begins; where the bytes end early, by those at hand."""
     if at + PHYSICAL_OFFSET_AT + 8 > window_stop:
         return _is_magic(buffer, at + MAGIC_AT, window_stop)
     if not _is_magic(buffer, at + MAGIC_AT, window_stop):
@@ -201,7 +191,7 @@ def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
 
 @kernel
 def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
-    """Tell what stands after a record, as marks; sets ``blank`` where that is a BLANK."""
+    """Return marks for what stands after a record; sets ``blank`` if that is a BLANK."""
     after = found.log_offset + found.total_size
     if at + 8 > window_stop:  # the image ends
         return _ENDS
@@ -222,7 +212,7 @@ def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
 
 @kernel
 def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
-    """Hold a record whose lengths add up against its checksums and its text; return marks."""
+    """Check the checksums and the text of a record whose lengths add up; return marks."""
     marks = 0
     crc = 0
     if row.body_length:
@@ -265,10 +255,10 @@ def find_loose_records(
     values: Int64s,
     found: Rows,
 ) -> tuple[int, int, int]:
-    """Find the records that begin in a window, inside of each other, too.
+    """Find the records that begin in a window, also those inside others.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         at: index where the search begins.
         stop: records that begin here or later are not taken; may lie beyond the window.
         window_stop: index after the last byte at hand.
@@ -315,12 +305,9 @@ def find_loose_records(
 @entry(lambda: (np.empty(1, np.uint8), 0, np.empty(0, FOUND_ROW)))
 @kernel
 def first_changed(buffer: Buffer, base: int, rows: Rows) -> int:
-    """Return the first of some records that is not what it was when it was found; -1 if there is none.
+    """Return the first of some ``FOUND_ROW`` whose bytes have changed since; -1 if there is none.
 
-    Args:
-        buffer: bytes that hold all of them, ``(n,)`` uint8.
-        base: position of its first byte in the image.
-        rows: ``(k,)`` of ``FOUND_ROW``.
+    ``base`` is the position in the image of the first byte of ``buffer``, which holds all of them.
     """
     for number in range(len(rows)):
         start = rows[number].position - base

@@ -1,4 +1,4 @@
-"""What a search through raw bytes says of a record: one row each, never an object."""
+"""Rows of records that a search through raw bytes found, one each."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import numpy as np
 from rmqtool.formats import message
 
 SECTOR_BYTES = 512
-"""What a disk overwrites as a whole, or not at all."""
+"""A disk overwrites so many bytes as a whole, or none of them."""
 
 DLEDGER_BYTES = 48
 """The head of an entry of DLedger, which stands before each of its records."""
 
 LOOK_BYTES = DLEDGER_BYTES + message.HEAD_OFFSETS[0]["physicalOffset"] + 8
-"""What is looked at after a record: whether the next one says that it lies there."""
+"""Bytes read after a record, to see whether the next one names that place."""
 
 
 class Found(IntFlag):
-    """What is known of a record found somewhere."""
+    """Marks of a record found somewhere."""
 
-    FRAME = 1  # its lengths do not add up, or the image ends before it does
-    BODY = 2  # the body is not what BODYCRC says
-    SIGNATURE = 4  # the record is not what its property __CRC32# says
-    SIGNED = 8  # it is what its property __CRC32# says
-    TEXT = 16  # topic or properties are no text, or these are no list of properties
-    CHAINED = 32  # after it stands the record that says to lie there, or a BLANK
-    ENDS = 64  # after it stand zeros, or the image ends
+    FRAME = 1  # the lengths do not add up, or the image ends before it does
+    BODY = 2  # the body does not match BODYCRC
+    SIGNATURE = 4  # the record does not match its property __CRC32#
+    SIGNED = 8  # it matches its property __CRC32#
+    TEXT = 16  # topic or properties are not text, or the latter not a list
+    CHAINED = 32  # a record that names this place follows, or a BLANK
+    ENDS = 64  # zeros follow, or the image ends
     CROSSES = 128  # topic and properties, which no checksum protects, lie in more than one sector
 
 

@@ -1,8 +1,7 @@
-"""Messages as lines of JSON, straight from the window: for dumps of whole logs.
+"""Kernels that write messages as lines of JSON, for dumps of whole logs.
 
-What is written here must be, byte for byte, what the rows of ``rmqtool.rows`` look like as ndjson. So
-only plain messages are taken (``rmqtool.scan.plain_kernels``). At anything else the kernel stops, and its
-caller does that message in plain Python.
+Their lines equal, byte for byte, the rows of ``rmqtool.rows`` as ndjson. So they take plain messages only
+(``rmqtool.scan.plain_kernels``) and stop at any other, which their caller does in plain Python.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class Ended(IntEnum):
-    """Why no more lines were written."""
+    """Reasons why no more lines were written."""
 
     DONE = 0
     FULL = 1
@@ -211,17 +210,17 @@ def encode_ndjson(
     """Write the lines of plain messages, up to the first that is not.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         values: ``(k, 8, 2)``, ranges of the values of ``Property``.
         first: index of the first row.
         segment_start: physical offset of the file's first byte.
         label: the file's name as a JSON string.
         wanted: see ``RowFilter``.
-        topic: globs of ``*`` and ``?`` over the topic, ``GLOBS_APART`` between them, if one is wanted.
-        tag: the tag that is wanted, if one is.
-        key: the key or unique key that is wanted, if one is.
-        parts: room for the places of properties, ``(MAX_PROPERTIES, 4)``.
+        topic: globs of ``*`` and ``?`` with ``GLOBS_APART`` between them.
+        tag: read if ``wanted`` has ``HAS_TAG``.
+        key: a key or a unique key; read if ``wanted`` has ``HAS_KEY``.
+        parts: scratch, ``(MAX_PROPERTIES, 4)``.
         out: receives the lines.
 
     Returns:

@@ -1,6 +1,6 @@
-"""Which messages are plain, and which are wanted: those that the kernel of lines writes itself.
+"""Kernels that select plain messages, which the kernel of lines writes itself, and requested ones.
 
-Plain is a message with nothing wrong, whose text any format may show as it is, of an ordinary topic.
+A plain message is intact, has an ordinary topic, and has text that any format may show as it is.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GLOBS_APART = 0xFF
 
 
 class RowFilter(IntEnum):
-    """Places in the array of numbers that the kernel takes."""
+    """Places in the array of numbers that `is_wanted` takes."""
 
     BEGIN_MS = 0
     END_MS = 1
@@ -43,7 +43,7 @@ class RowFilter(IntEnum):
 
 
 MAX_PROPERTIES = 64
-"""Messages with more are not plain."""
+"""A message with more is not plain."""
 
 _BEGIN_MS, _END_MS, _QUEUE_OFFSET = (
     RowFilter.BEGIN_MS.value,
@@ -98,16 +98,9 @@ def _is_repeated(buffer: Buffer, parts: Int64s, count: int) -> bool:
 
 @kernel
 def split_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
-    """Find the properties of a message.
+    """Find the properties of a message; return their number, -1 if they are too many or a name is repeated.
 
-    Args:
-        buffer: the window.
-        start: position of the property string.
-        stop: position after it.
-        parts: filled with start and stop of each name and of its value, ``(MAX_PROPERTIES, 4)``.
-
-    Returns:
-        Their number; -1 if they are too many, or a name is repeated.
+    ``parts`` is filled with start and stop of each name and of its value, ``(MAX_PROPERTIES, 4)``.
     """
     count, at = 0, start
     while at < stop:
@@ -125,7 +118,7 @@ def split_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> in
 
 @kernel
 def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
-    """Find the properties of a message as `split_properties`; -1 also if one is not harmless."""
+    """Find properties as `split_properties` does; -1 also if one is not harmless."""
     count = split_properties(buffer, start, stop, parts)
     for i in range(count):
         if not is_harmless(buffer, parts[i, 0], parts[i, 1], False):
@@ -151,7 +144,7 @@ def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
 
 @inlined
 def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
-    """Whether a message has no flag that is odd, and nothing but its properties can be wrong with it."""
+    """Whether a message has no odd flag, and nothing but its properties can be wrong."""
     if row.physical_offset != row.log_offset or row.sys_flag & odd_flags:
         return False
     if row.sys_flag & (BORN_V6 | STORE_V6) and _has_mapped_host(buffer, row):
@@ -164,7 +157,7 @@ def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
 
 @kernel
 def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
-    """Whether nothing is wrong with a message, and none of its parts but the properties is odd."""
+    """Whether nothing is wrong with a message, and no part but the properties is odd."""
     if values[_MULTI_DISPATCH, 0] >= 0 or _is_system_topic(buffer, row):
         return False
     if not is_intact(buffer, row, values, odd_flags):
@@ -196,7 +189,7 @@ def _is_system_topic(buffer: Buffer, row: Row) -> bool:
 
 @kernel
 def _has_mapped_host(buffer: Buffer, row: Row) -> bool:
-    """Whether a host is an IPv4 address in IPv6 form, which is written in more than one way."""
+    """Whether a host is an IPv4 address in IPv6 form, for which there are several spellings."""
     variant = (row.sys_flag >> VARIANT_SHIFT) & 3
     at = row.body_start - HEAD_SIZES[variant]
     born = row.sys_flag & BORN_V6 and _is_mapped(buffer, at + BORN_HOST_AT)
@@ -256,10 +249,11 @@ def _matches_any(buffer: Buffer, start: int, stop: int, globs: Buffer) -> bool:
 
 @kernel
 def matches(buffer: Buffer, start: int, stop: int, glob: Buffer) -> bool:
-    """Whether UTF-8 is what a glob of ``*`` and ``?`` means; ``?`` is one character.
+    """Whether UTF-8 matches a glob of ``*`` and ``?``; ``?`` is one character.
 
-    On a mismatch the last ``*`` takes one byte more. It may so take a part of a character; a ``?`` after it
-    takes the rest, which is the match that it would have made with the whole.
+    On a mismatch the last ``*`` takes one byte more, which may be a part of a character. A ``?`` after it
+    takes
+    the rest, which is the match that it would have made with the whole.
     """
     at, place, star, resume = start, 0, -1, start
     while at < stop:
@@ -267,7 +261,7 @@ def matches(buffer: Buffer, start: int, stop: int, glob: Buffer) -> bool:
             star, resume = place, at
             place += 1
         elif place < len(glob) and glob[place] == _QUESTION_MARK:
-            at = _behind_character(buffer, at, stop)
+            at = _after_character(buffer, at, stop)
             place += 1
         elif place < len(glob) and glob[place] == buffer[at]:
             at += 1
@@ -283,7 +277,7 @@ def matches(buffer: Buffer, start: int, stop: int, glob: Buffer) -> bool:
 
 
 @kernel
-def _behind_character(buffer: Buffer, at: int, stop: int) -> int:
+def _after_character(buffer: Buffer, at: int, stop: int) -> int:
     at += 1
     while at < stop and buffer[at] & 0xC0 == 0x80:
         at += 1

@@ -1,4 +1,4 @@
-"""Which messages of a batch a query may mean, at memory speed."""
+"""Kernel that selects the messages of a batch that a query may mean."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ def find_candidates(
     unique: Int64s,
     log_offsets: Int64s,
 ) -> int:
-    """Write the physical offsets of the messages that stay; return how many.
+    """Write the physical offsets of the messages that may match; return how many.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         values: ``(k, 8, 2)``, ranges of the values of ``Property``.
         fields: numbers of a ``Prefilter``, see ``PrefilterField``.

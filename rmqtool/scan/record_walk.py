@@ -1,7 +1,7 @@
-"""The log in order, record by record: what is there, and what is wrong between.
+"""Walk of the log in order, record by record, with the damage between.
 
-A chain of records is followed as a broker does. Where it breaks, the next true record is searched
-(``resync``), and what lies between gets its name (``classify``). ``gap_walk`` does the same at memory speed.
+It follows a chain of records as a broker does. Where the chain breaks, it searches the next intact record
+(``resync``) and names what lies between (``classify``). ``gap_walk`` does the same at memory speed.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 LOOK_BACK_BYTES = 8 << 20
-"""How far before a start a true record is searched: two messages of the default maximum."""
+"""Distance before a start at which the search begins: two messages of the default maximum."""
 
 _STARTS, _PLACED = message.RECORD_STARTS, message.PLACED_STARTS
 
 
 @dataclass(frozen=True, slots=True)
 class Blank:
-    """The record that closes a full file; TOTALSIZE as it says."""
+    """The record that closes a full file."""
 
     physical_offset: int
     total_size: int
@@ -53,14 +53,14 @@ def walk(
     end: int | None = None,
     on_damage: str = "resync",
 ) -> Iterator[LogEvent]:
-    """Yield what lies in the log from ``begin`` to ``end``, in the order of the log.
+    """Yield records, BLANKs and defects from ``begin`` to ``end``, in the order of the log.
 
-    A record with a wrong checksum, or one that claims another place, is yielded after its defect.
+    A record with a wrong checksum, or one that claims another place, comes after its defect.
 
     Args:
         segments: The files, by start.
         begin: Physical offset; inside a record the next one is the first.
-        end: Physical offset; records that start here or later are not yielded. None: to the end.
+        end: Physical offset; records that start here or later are left out. None: to the end.
         on_damage: ``resync`` goes on after damage, ``stop`` ends with it.
     """
     yield from walk_log(FoundEdge(segments), begin, end, on_damage)
@@ -69,7 +69,7 @@ def walk(
 def walk_log(
     edge: FoundEdge, begin: int = 0, end: int | None = None, on_damage: str = "resync"
 ) -> Iterator[LogEvent]:
-    """Yield what ``walk`` does of the log of a store, of which more is known than its files."""
+    """Yield as ``walk`` does, for the log of a store, of which more is known than its files."""
     for event in _walk_segments(edge, begin, end):
         yield event
         if on_damage == "stop" and isinstance(event, Defect) and event.ends_chain:
@@ -89,12 +89,7 @@ def _walk_segments(edge: FoundEdge, begin: int, end: int | None) -> Iterator[Log
 
 
 class ChainWalk:
-    """The walk of one file.
-
-    Args:
-        number: Of the file in its log, from 0.
-        edge: Of that log.
-    """
+    """The walk of one file, which has a number in its log, from 0."""
 
     def __init__(self, number: int, edge: FoundEdge) -> None:
         self._number = number
@@ -162,14 +157,14 @@ class ChainWalk:
 
     @cached_property
     def _hidden(self) -> HiddenRecords:
-        """Load kernels where a frame of another place is met: look-ups in sound logs need none."""
+        """Load kernels only at a frame of another place: look-ups in sound logs need none."""
         from rmqtool.scan.hidden import HiddenRecords
         from rmqtool.scan.rows import rules_of
 
         return HiddenRecords(self._segment, rules_of(LENIENT))
 
     def _hidden_by(self, record: Record) -> int | None:
-        """Return where the first true record begins below one that says it lies elsewhere."""
+        """Return where the first intact record begins below one that names another place."""
         start = record.physical_offset
         if record.head.physical_offset == start:
             return None
@@ -183,12 +178,9 @@ class ChainWalk:
             yield ghosts(self._segment, log_offset)
 
     def _gap(self, position: int, checked: Checked, hidden: int | None) -> Gap:
-        """Return the bytes from ``position`` to the next true record or BLANK, or to the end of the file.
+        """Return the bytes from ``position`` to the next intact record or BLANK, or to the end of the file.
 
-        Args:
-            position: Of the gap in the file.
-            checked: What lies there.
-            hidden: Physical offset of a true record below it; None without.
+        ``hidden`` is the physical offset of an intact record below it, if any.
         """
         window, base = self._window, self._segment.start
         data_at = window.skip_zeros(position)
@@ -221,7 +213,7 @@ def _covers(event: LogEvent, begin: int) -> bool:
 
 
 def record_defects(record: Record) -> Iterator[Defect]:
-    """Yield what is wrong with a well-framed record: its place, its checksums, its numbers."""
+    """Yield the defects of a well-framed record: of its place, its checksums, its numbers."""
     log_offset, size = record.physical_offset, len(record.raw)
     claimed = record.head.physical_offset
     if claimed != log_offset:
@@ -241,7 +233,7 @@ def record_defects(record: Record) -> Iterator[Defect]:
 
 
 def _record_crc_holds(record: Record) -> bool:
-    """Tell whether a record agrees with a property ``__CRC32#`` at its end, where a broker appends one."""
+    """Whether a record agrees with a property ``__CRC32#`` at its end, where a broker appends one."""
     reserved = record.raw[-PROP_CRC_SIZE:]
     if "__CRC32#" not in record.properties or not reserved.startswith(PROP_CRC_NAME):
         return True

@@ -1,6 +1,6 @@
-"""One record of the commit log at a time, in plain Python: what a broker makes of it, and its parts.
+"""One record of the commit log at a time, in plain Python: how a broker reads it, and its parts.
 
-For look-ups and dumps, and the oracle of the kernels: no numpy here, and nothing clever.
+For look-ups and dumps, and the oracle of the kernels: no numpy, and simple code.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is rea
 
 
 class ByteSource(Protocol):
-    """Something that hands out bytes of a file: a segment, or a window on one."""
+    """Bytes of a file: a segment, or a window on one."""
 
     @property
     def size_bytes(self) -> int:
@@ -51,7 +51,7 @@ class Record:
     """A message record, decoded.
 
     Attributes:
-        physical_offset: Where it lies in the log, bytes; its PHYSICALOFFSET field is in ``head``.
+        physical_offset: Its place in the log, bytes; its PHYSICALOFFSET field is in ``head``.
         head: The fields before the body.
         topic: The stored topic, decoded as Java does.
         properties: Decoded properties, the last of equal names.
@@ -106,11 +106,11 @@ class Record:
 
 
 class Checked(NamedTuple):
-    """What ``CommitLog#checkMessageAndReturnSize`` returns, and why.
+    """Result of ``CommitLog#checkMessageAndReturnSize``, with its reason.
 
     Attributes:
         success: The broker goes on: a message, or a BLANK.
-        size: Bytes to advance: TOTALSIZE; 0 at a BLANK; -1 when the broker cannot tell.
+        size: Bytes to advance: TOTALSIZE; 0 at a BLANK; -1 when the broker cannot know.
         record: The message on success with a size.
         outcome: What lies there; None where only the body's checksum is wrong.
         reason: One phrase about the damage.
@@ -140,7 +140,7 @@ def check_record(
     read_body: bool = False,
     kept: int = 0,
 ) -> Checked:
-    """Tell what a broker makes of the bytes at ``position``.
+    """Return what a broker makes of the bytes at ``position``.
 
     Java: ``CommitLog#checkMessageAndReturnSize`` (4.9.8, 5.3.3) without ``checkDupInfo`` and
     ``forceVerifyPropCRC``, both off by default. Recovery reads the body and checks its CRC; reput does
@@ -149,7 +149,7 @@ def check_record(
     Args:
         source: The file; it ends where the broker's buffer ends.
         position: Bytes from the start of the file.
-        rules: What the broker's version does.
+        rules: Those of the broker's version.
         base: Physical offset of the file's first byte.
         check_crc: Compare the body's checksum; needs ``read_body``.
         read_body: Whether the body is read or skipped.
@@ -202,7 +202,7 @@ def _read_parts(
     check_crc: bool,
     read_body: bool,
 ) -> _Parts | None:
-    """Read what lies after the fixed part; None where Java meets an exception."""
+    """Read what lies after the fixed part; None where Java throws an exception."""
     variant = message.host_variant(head.sys_flag)
     body_length = max(head.body_length, 0)
     if array < _WIDEST_HOSTS[variant] or (read_body and body_length > array):
@@ -267,7 +267,7 @@ def _judge(
 
 
 def number_problem(record: Record) -> str | None:
-    """Say which property a broker fails to parse, so that it takes the record for damaged; None if none."""
+    """Return which property a broker fails to parse, so that it takes the record for damaged; or None."""
     if not _delay_parses(record.topic, record.properties):
         return "DELAY is not a number"
     return None if _inner_batch_parses(record.properties) else "INNER_NUM or INNER_BASE is not a number"

@@ -1,8 +1,9 @@
-"""Where the chain of records is taken up again after damage.
+"""Search for the record at which the chain continues after damage.
 
-A record counts as *true* only if the magic is right, PHYSICALOFFSET is the place it lies at and the lengths
-add up (a BLANK: TOTALSIZE is what is left of the file). Stale but valid bytes are normal in a store: after a
-BLANK, in dirty tails, in pooled buffers.
+A record counts as intact only if the magic is right, PHYSICALOFFSET is its place and the lengths add up (a
+BLANK: TOTALSIZE is the rest of the file). Stale but valid bytes are normal in a store: after a BLANK, in
+dirty
+tails, in pooled buffers.
 """
 
 from __future__ import annotations
@@ -31,13 +32,9 @@ _LARGEST_SPAN_BYTES = 1 << 19
 
 
 def find_true(window: Window, position: int, base: int, stop: int | None = None) -> int | None:
-    """Return the position of the first true record or BLANK from ``position`` on, before ``stop``.
+    """Return the position of the first intact record or BLANK from ``position`` on, before ``stop``.
 
-    Args:
-        window: The file.
-        position: Bytes from its start.
-        base: Physical offset of its first byte.
-        stop: Position at which the search ends; None: the end of the file.
+    ``base`` is the physical offset of the file's first byte; without ``stop`` the file's end is the limit.
     """
     stop = window.size_bytes if stop is None else stop
     span = _FIRST_SPAN_BYTES  # grows: damage is mostly short, and every look-up of a hostile file must be
@@ -57,7 +54,7 @@ def find_true(window: Window, position: int, base: int, stop: int | None = None)
 
 
 def occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
-    """Yield where bytes stand in others."""
+    """Yield the positions of some bytes in others."""
     at = data.find(wanted)
     while at >= 0:
         yield at
@@ -65,7 +62,7 @@ def occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def is_true(window: Window, position: int, base: int) -> bool:
-    """Whether a record or BLANK at ``position`` is what it says, and lies where it says."""
+    """Whether a record or BLANK at ``position`` is intact, and lies where it says."""
     start = _STARTS.decode(window.read_at(position, _STARTS.size))
     if start is None:
         return False
@@ -82,7 +79,7 @@ def is_true(window: Window, position: int, base: int) -> bool:
 
 
 def holds_record(segment: Segment) -> bool:
-    """Whether a file of the log holds a record: the one it begins with, or else a true one."""
+    """Whether a file of the log holds a record: the one it begins with, or else an intact one."""
     window, base = Window(segment), segment.start
     if check_record(window, 0, LENIENT, base=base).record is not None:
         return True

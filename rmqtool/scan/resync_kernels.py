@@ -1,4 +1,4 @@
-"""Walk on after damage inside the window: a torn log has damage at every other record."""
+"""Walk that continues after damage inside the window: a torn log has damage at every other record."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ def walk_over_damage(
     none_passed: Rows,
     gaps: Rows,
 ) -> tuple[int, int, int, int]:
-    """Walk as ``walk_records``; after damage go on at the next true record, if the window has all of it.
+    """Walk as ``walk_records``; after damage continue at the next intact record if the window has all of it.
+
+    See ``walk_records`` for the arguments that are not named here.
 
     Args:
-        buffer: the window; see ``walk_records`` for the arguments not named here.
+        buffer: the window.
         at: index of the first record.
         stop: records that begin here or later are not taken.
         window_stop: index after the last byte at hand.

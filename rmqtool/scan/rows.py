@@ -1,4 +1,4 @@
-"""What the kernels say of a message: one row each, with the ranges of its parts in the window."""
+"""Rows of messages that kernels fill, with the ranges of their parts in the window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Property(IntEnum):
-    """The properties that the broker's dispatch reads, as columns of the ranges a walk fills in."""
+    """Properties that the broker's dispatch reads, as columns of the ranges a walk fills in."""
 
     KEYS = 0
     UNIQ_KEY = 1
@@ -54,9 +54,9 @@ MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("r
 
 GAP_ROW = np.dtype(
     [
-        ("row", np.int64),  # messages of the batch in front of it
+        ("row", np.int64),  # messages of the batch before it
         ("start", np.int64),  # physical offset
-        ("stop", np.int64),  # physical offset of the next true record or BLANK
+        ("stop", np.int64),  # physical offset of the next intact record or BLANK
         ("data_start", np.int64),  # physical offset of the first byte that is not zero
         ("reason", np.int64),  # an Outcome
         ("total_size", np.int64),
@@ -70,7 +70,7 @@ GAP_ROW = np.dtype(
 class Rules(IntEnum):
     """Places in the array of version-dependent rules that kernels take."""
 
-    CHECKS_ROOM = 0  # 5.3.2+: TOTALSIZE is held against the bytes left before the magic is looked at
+    CHECKS_ROOM = 0  # 5.3.2+: TOTALSIZE is compared with the bytes left before the magic is read
     KNOWS_V2 = 1  # 5.1.0+
     KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
     REFUSES_NEGATIVE_SIZE = 3  # 5.5.1+: a negative TOTALSIZE fails, whatever the magic

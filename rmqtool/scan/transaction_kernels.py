@@ -1,10 +1,11 @@
 """Records that take part in transactions: half messages, op messages, and what ends a transaction.
 
-A half message waits in a topic of the broker's own. When it is committed, a record for consumers names it by
-physical offset; when it is committed or rolled back, an op message in the queue of the same number names it
-by queue offset: one in 4.x, a comma after each of several in 5.x (``TransactionalMessageBridge``,
-``TransactionalMessageServiceImpl#deletePrepareMessage``, ``EndTransactionProcessor``; 4.9.8, 5.3.3). Before
-4.3 a prepared record in the message's own topic stood where the half message is now.
+A half message waits in a topic of the broker's own. A commit writes a record for consumers, which names the
+half message by physical offset. A commit or rollback also writes an op message into the queue of the same
+number, which names it by queue offset: one in 4.x, a comma after each of several in 5.x
+(``TransactionalMessageBridge``, ``TransactionalMessageServiceImpl#deletePrepareMessage``,
+``EndTransactionProcessor``; 4.9.8, 5.3.3). Before 4.3, a prepared record in the message's own topic took the
+place of the half message.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Role(IntEnum):
-    """What a record is to a transaction."""
+    """Parts that a record can play in a transaction."""
 
     HALF = 0
     PREPARED = (
@@ -108,7 +109,7 @@ def _put(row: Row, values: Int64s, buffer: Buffer, role: int, target: int, out: 
 
 @kernel
 def _is_checkable(buffer: Buffer, row: Row) -> bool:
-    """Whether ``AbstractTransactionalMessageCheckListener#sendCheckMessage`` can ask for a half message."""
+    """Whether ``AbstractTransactionalMessageCheckListener#sendCheckMessage`` can check a half message."""
     start = row.topic_stop + 2
     stop = start + row.properties_length
     queue, queue_stop = find_property(buffer, start, stop, _REAL_QUEUE_ID)
@@ -125,7 +126,7 @@ def _put_half(row: Row, values: Int64s, buffer: Buffer, out: Rows, count: int) -
 
 @kernel
 def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count: int) -> int:
-    """Put a row for each offset that an op message names, or one that says what is wrong with it."""
+    """Put a row for each offset that an op message names, or one for the defect that it has."""
     tag, tag_stop = values[_TAGS, 0], values[_TAGS, 1]
     if tag < 0 or tag_stop - tag != 1 or buffer[tag] != _REMOVE_TAG:
         return _put(row, values, buffer, _BAD_TAG, 0, out, count)
@@ -155,10 +156,10 @@ def _example_of_collect_transactions() -> tuple[object, ...]:
 def collect_transactions(
     buffer: Buffer, rows: Rows, values: Ranges, first: int, base: int, cut: int, out: Rows, count: int
 ) -> tuple[int, int]:
-    """Collect what takes part in transactions from row ``first`` on.
+    """Collect the records that take part in transactions, from row ``first`` on.
 
     Args:
-        buffer: the window, ``(n,)`` uint8.
+        buffer: the window.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         values: ``(k, 8, 2)``, ranges of the values of ``Property``.
         first: the row to begin with.
@@ -168,7 +169,8 @@ def collect_transactions(
         count: rows of ``out`` in use.
 
     Returns:
-        The row to go on with when ``out`` has more room, or their number; and the rows of ``out`` in use.
+        The row to go on with when ``out`` has more room, or the number of rows; and the rows of ``out`` in
+        use.
     """
     for number in range(first, len(rows)):
         row, ranges = rows[number], values[number]

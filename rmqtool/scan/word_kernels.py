@@ -42,9 +42,9 @@ def copy_bytes(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> i
 
 @inlined
 def same_bytes(words: Buffer, at: int, buffer: Buffer, start: int, stop: int) -> bool:
-    """Whether the bytes from a position on are those of a range of another buffer.
+    """Whether the bytes from a position on equal a range of another buffer.
 
-    By words, the last overlapping the one before: where texts of one length differ is not foreseen.
+    Compared by words, the last overlapping the one before: texts of one length may differ anywhere.
     """
     size = stop - start
     if size < 8:
@@ -92,19 +92,16 @@ def _example_of_put_word() -> tuple[object, ...]:
 def put_word(
     buffer: Buffer, start: int, stop: int, slots: Int32s, stops: Int32s, words: Buffer, count: int
 ) -> int:
-    """Return the number of a word, a new one after the ``count`` there are if it was not there before.
+    """Return the number of a word, a new one if it is not among the ``count``; -1 without room for it.
 
     Args:
         buffer: where it is.
         start: position of its first byte.
         stop: position after it.
-        slots: numbers by hash, a power of two of them, -1 where there is none.
+        slots: numbers by hash, a power of two of them, -1 in free ones.
         stops: where words begin and the last ends; room for half as many as there are slots.
         words: the words, one after the other.
-        count: how many there are.
-
-    Returns:
-        -1 if there is no room for a new one.
+        count: words so far.
     """
     code = hash_bytes(buffer, start, stop)
     mask = len(slots) - 1

@@ -88,8 +88,8 @@ def _queue_messages(
     request = QueryRequest(
         topic=queue.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
     )
-    way_out = "dump the commitlog directory to read the log itself"
-    context = QueryContext(store, request, LimitedProgress(progress), way_out=way_out)
+    remedy = "dump the commitlog directory to read the log itself"
+    context = QueryContext(store, request, LimitedProgress(progress), remedy=remedy)
     if wanted.begin_ms is None and wanted.end_ms is None:
         reader = QueueConsumer(context, queue)
         found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
