@@ -1,4 +1,4 @@
-"""Where this user's caches are, and whose may be executed."""
+"""Folders of this user's caches, and whether their content may be executed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 def user_cache() -> Path | None:
-    """Return where this user's caches are; None for a user without a home, as containers have them.
+    """Return the folder of this user's caches; None for a user without a home, as in containers.
 
-    Executors are told of a folder in the archive that is unpacked where they work. Other processes that have
-    their environment, as those that plan a table's read beside the driver, do not make it where they stand.
+    Executors get a folder in the archive that is unpacked where they work. Other processes with their
+    environment,
+    such as those that plan a table's read beside the driver, do not create it where they stand.
     """
     base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
@@ -24,9 +25,9 @@ def user_cache() -> Path | None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether only this user can put code into ``folder``, made if need be: what lies in it is executed.
+    """Whether only this user can put code into ``folder``, created if need be: its content is executed.
 
-    A link is none, wherever it leads: whoever owns it can have it lead elsewhere later.
+    A link does not count, wherever it leads: its owner can redirect it later.
     """
     try:
         if not _is_out_of_reach(folder.parent, {os.geteuid()}):
@@ -53,13 +54,14 @@ def is_trusted(folder: Path) -> bool:
 def _is_out_of_reach(folder: Path, owners: set[int]) -> bool:
     """Whether nobody but these and root can exchange a folder, or one around it, for another or for a link.
 
-    Names that everybody can make are looked at, and for root all names on the way; not what is not there yet,
-    nor what this program lies in, too: who can exchange that needs no cache. The owner of ``/`` is root,
-    whatever his number is in here. Where everybody may rename everything, as in a pod's empty volume, is no
-    place for root alone.
+    Checked are names that everybody can create, and for root all names on the way; not missing ones, nor the
+    folders of this program: whoever can exchange those needs no cache. The owner of ``/`` is root, whatever
+    his
+    number is in here. A place where everybody may rename everything, as in a pod's empty volume, is not for
+    root.
 
     Raises:
-        OSError: A directory may not be looked at.
+        OSError: A directory may not be read.
     """
     owners = {*owners, 0, Path("/").stat().st_uid}
     is_root = os.geteuid() == 0

@@ -1,4 +1,4 @@
-"""Who is told of kernels that are compiled; apart from the compiler, so that asking for it loads nothing."""
+"""State of the compilation of kernels, apart from the compiler, so that reading it loads nothing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class Compilation:
-    """How far the kernels of this process are.
+    """Counts of the kernels of this process.
 
     Attributes:
-        kernels: how many there are in the modules loaded so far.
-        ready: how many were compiled, or found on disk.
-        under_way: how many are being compiled; one that calls others waits for them.
-        listener: is told ``ready``, ``kernels`` and whether one is under way at every change; it may be
-            called by any thread.
+        kernels: in the modules loaded so far.
+        ready: compiled, or found on disk.
+        under_way: being compiled; one that calls others waits for them.
+        listener: called with ``ready``, ``kernels`` and whether one is under way at every change, by any
+            thread.
     """
 
     def __init__(self) -> None:
@@ -26,12 +26,12 @@ class Compilation:
         self.listener: Listener | None = None
 
     def begin(self) -> None:
-        """Note that a kernel is not on disk."""
+        """Count a kernel that is not on disk."""
         self.under_way += 1
         self._tell()
 
     def end(self) -> None:
-        """Note that a kernel is compiled."""
+        """Count a kernel that is compiled."""
         self.under_way -= 1
         self.ready += 1
         self._tell()
@@ -42,7 +42,7 @@ class Compilation:
 
 
 _SECONDS_EACH = 0.28
-"""Of one core: the 123 kernels of ``verify`` took 35 s."""
+"""On one core: the 123 kernels of ``verify`` took 35 s."""
 _ENOUGH = 8
 _STEP_S = 5
 
@@ -50,14 +50,11 @@ _STEP_S = 5
 def expected_s(done: int, left: int, elapsed_s: float) -> int:
     """Return how long compiling takes in all, in steps of five seconds.
 
-    Args:
-        done: kernels compiled so far; when they are some, this machine's own speed counts.
-        left: kernels that may have to be compiled.
-        elapsed_s: what those done took.
+    Once some kernels are done, this machine's own speed counts.
     """
     each_s = elapsed_s / done if done >= _ENOUGH else _SECONDS_EACH
     return max(1, round((elapsed_s + left * each_s) / _STEP_S)) * _STEP_S
 
 
 COMPILATION = Compilation()
-"""That of this process."""
+"""The counts of this process."""

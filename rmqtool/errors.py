@@ -31,7 +31,7 @@ class RmqtoolError(Exception):
 
 
 class UsageError(RmqtoolError):
-    """The command was requested something that makes no sense."""
+    """A request that makes no sense."""
 
     status = ExitStatus.USAGE
 
@@ -43,7 +43,7 @@ class EnvironmentFailureError(RmqtoolError):
 
 
 class DeniedError(EnvironmentFailureError):
-    """The permissions of a file or directory do not allow to read it.
+    """A file or directory whose permissions do not allow to read it.
 
     Args:
         path: The file or directory.
@@ -58,10 +58,10 @@ class DeniedError(EnvironmentFailureError):
         return f"{self.path}: {self.reason}"
 
 
-class UnseenFileError(RmqtoolError):
-    """A task does not see a file that it was sent to read, or sees another one: its machine is to blame.
+class FileNotSharedError(RmqtoolError):
+    """A task does not see a file that it was sent to read, or sees another one: the fault of its machine.
 
-    It is no `EnvironmentFailureError`, so that no check takes it for the file's own trouble.
+    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault.
 
     Args:
         path: The file.
@@ -77,9 +77,9 @@ class UnseenFileError(RmqtoolError):
 
 
 class SourceFailureError(RmqtoolError):
-    """What holds a store did not deliver a file, or delivered another state of it than before.
+    """A source did not deliver a file, or delivered another state of it than before.
 
-    It is no `EnvironmentFailureError`, so that no check takes it for the file's own trouble.
+    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault.
 
     Args:
         path: The file.
@@ -94,11 +94,11 @@ class SourceFailureError(RmqtoolError):
         return f"{self.path}: {self.reason}"
 
 
-class UnreachableError(SourceFailureError):
-    """What holds a store has not answered this process once, or not let it read what another has read.
+class SourceUnreachableError(SourceFailureError):
+    """A source has never answered this process, or denied it what another has read.
 
     Args:
-        path: The file that it was requested, a URL.
+        path: The requested file, a URL.
         reason: As of `SourceFailureError`.
         cause: What happened, alone.
     """
@@ -109,13 +109,13 @@ class UnreachableError(SourceFailureError):
         self.cause = cause
 
 
-class UnreachedError(RmqtoolError):
-    """A task cannot reach what holds its store: its machine may be to blame.
+class ExecutorCannotReachError(RmqtoolError):
+    """A task cannot reach the source of its store, perhaps by the fault of its machine.
 
-    It is no `EnvironmentFailureError`, so that no check takes it for the file's own trouble.
+    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault.
 
     Args:
-        service: What the names of all files there begin with, such as ``s3://bucket``.
+        service: The prefix of the names of all files there, such as ``s3://bucket``.
         reason: A whole sentence that names the machine, the service and the next step.
     """
 
@@ -128,7 +128,7 @@ class UnreachedError(RmqtoolError):
 
 
 class UnansweredError(EnvironmentFailureError):
-    """The structure that should answer a query cannot; the log itself may."""
+    """A structure that should answer a query but cannot; the log itself may."""
 
 
 class RefusedError(RmqtoolError):

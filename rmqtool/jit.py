@@ -1,21 +1,19 @@
-"""How numba kernels are compiled, and where their machine code is kept.
+"""Compilation of numba kernels, and the cache of their machine code.
 
-numba keys its on-disk cache by the file that holds a kernel: it notices neither a changed constant that
-the kernel took from another module nor a changed kernel it calls. So the cache folder is named after a
-digest of every source a kernel can depend on: a changed layout or rule opens a new, empty folder.
+All private names of numba are here. Where a release lacks one, ``njit(cache=True)`` compiles the kernels, in
+the same folder, and each start loads them slower.
 
-``RMQTOOL_CACHE_DIR`` (or ``XDG_CACHE_HOME``) places the folder; where it cannot be written, a private
-folder in the system's temporary directory serves, never one behind a link that somebody put there. It begins
-as a copy of the one that cannot be written, as that of an image, if whoever owns it could change this
-program, too.
+numba keys its on-disk cache by the file that holds a kernel: it notices neither a changed constant that the
+kernel took from another module nor a changed kernel it calls. So the cache folder is named after a digest of
+every source a kernel can depend on. ``RMQTOOL_CACHE_DIR`` (or ``XDG_CACHE_HOME``) places the folder. Where it
+cannot be written, a private folder in the system's temporary directory serves, never one behind a link that
+somebody put there. It begins as a copy of one that cannot be written, as in an image, if the owner of that
+could change this program, too.
 
-All private names of numba are here. Where a release lacks one, kernels are compiled by ``njit(cache=True)``,
-in the same folder, and each start loads them slower.
-
-numba takes settings from a ``.numba_config.yaml`` of the working directory, at its import and before each
-compilation, where PyYAML is installed; where it is not, it warns of the file. Whoever looks at evidence often
-stands in it: such a file must change nothing. PyYAML and coverage.py are loaded for nothing else. A process
-that has imported numba before has its own reasons, and keeps its settings.
+numba reads settings from a ``.numba_config.yaml`` of the working directory, at its import and before each
+compilation, if PyYAML is installed; else it warns of the file. Examiners often work inside the evidence, so
+such a file must change nothing. PyYAML and coverage.py are loaded for nothing else. A process that has
+imported numba before keeps its settings.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _not_installed(*names: str) -> Iterator[None]:
-    """Let modules look for a while as if they were not there."""
+    """Make modules look for a while as if they were not installed."""
     loaded = {name: sys.modules[name] for name in names if name in sys.modules}
     sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type] # None is what import refuses
     try:
@@ -80,7 +78,7 @@ except ImportError:
     CompileResultCacheImpl = FunctionCache = CPUCodeLibrary = DefaultOptions = object
 
 __all__ = [
-    "ROOMS_WITH_KERNELS",
+    "KERNEL_PACKAGES",
     "binding",
     "cache_folder",
     "cgutils",
@@ -94,7 +92,7 @@ __all__ = [
     "types",
 ]
 
-ROOMS_WITH_KERNELS = ("formats", "javacompat", "scan", "dispatch", "reput")
+KERNEL_PACKAGES = ("formats", "javacompat", "scan", "dispatch", "reput")
 
 _Kernel = TypeVar("_Kernel", bound="Callable[..., Any]")
 
@@ -105,8 +103,8 @@ def _sources_digest() -> str:
     checked = os.environ.get("NUMBA_BOUNDSCHECK", "")
     digest = hashlib.sha256(f"{numba.__version__} {checked}".encode())
     digest.update(package.joinpath("jit.py").read_bytes())
-    for room in ROOMS_WITH_KERNELS:
-        for source in _sources(package / room):
+    for name in KERNEL_PACKAGES:
+        for source in _sources(package / name):
             digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -159,10 +157,9 @@ _PATIENCE_S = 30.0
 
 
 def _take_turn(path: Path) -> int | None:
-    """Wait until no other process compiles a kernel; one that was stopped amid it is not waited for.
+    """Wait until no other process compiles a kernel, but not for one that died in the middle.
 
-    Returns:
-        An open file that lets others wait; None where there can be none, or the wait was too long.
+    Returns an open file that makes others wait; None where files cannot be locked, or the wait was too long.
     """
     deadline = time.monotonic() + _PATIENCE_S
     with contextlib.suppress(OSError), contextlib.ExitStack() as undone:  # a file system without locks
@@ -178,7 +175,7 @@ def _take_turn(path: Path) -> int | None:
 
 
 def _has_private_names() -> bool:
-    """Tell whether this numba has all names that `_KernelCache` and `_compiled` use."""
+    """Return whether this numba has all names that `_KernelCache` and `_compiled` use."""
     needed = {
         FunctionCache: ("_impl_class", "_load_overload", "load_overload", "save_overload", "cache_path"),
         CompileResultCacheImpl: ("_locator_classes", "reduce", "rebuild", "filename_base"),
@@ -194,7 +191,7 @@ _HAS_PRIVATE_NAMES = _has_private_names()
 
 
 class _KernelPlace:
-    """Tells numba where a kernel is kept: by its module's name, wherever that was imported from.
+    """Place of a kernel in numba's cache: by its module's name, wherever that was imported from.
 
     numba's own locators take the path, so that machine code made elsewhere (in an image, in an archive that
     executors unpack) is never found; and they find nothing for a module in a zip archive.
@@ -207,34 +204,30 @@ class _KernelPlace:
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], path: str) -> _KernelPlace:
-        """Return the place of a kernel, as numba asks for it."""
+        """Return the place of a kernel, as numba requires."""
         return cls(function, path)
 
     def get_cache_path(self) -> str:
-        """Return the folder, made if need be; where it cannot be, nothing is kept."""
+        """Return the folder, created if need be; where it cannot be, nothing is kept."""
         with contextlib.suppress(OSError):
             self.ensure_cache_path()
         return str(self._folder)
 
     def ensure_cache_path(self) -> None:
-        """Make the folder, before something is kept there.
-
-        Raises:
-            OSError: It cannot be made.
-        """
+        """Create the folder; numba handles the OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def get_source_stamp(self) -> str:
-        """Return what changes with any source of any kernel."""
+        """Return a stamp that changes with any source of any kernel."""
         return _sources_digest()
 
     def get_disambiguator(self) -> str:
-        """Return what tells kernels of one name in one module apart."""
+        """Return a name that distinguishes kernels of one name in one module."""
         return str(self._line)
 
 
 def _names_alone(bitcode: bytes) -> bytes:
-    """Return a module that defines what another one does, with nothing in it."""
+    """Return a module that defines the names of another one, with nothing in them."""
     module, full = ir.Module(), binding.parse_bitcode(bitcode)
     nothing, byte = ir.FunctionType(ir.VoidType(), []), ir.IntType(8)
     for function in full.functions:
@@ -248,16 +241,16 @@ def _names_alone(bitcode: bytes) -> bytes:
 
 
 def _linkable(library: Any, bitcode: bytes) -> Any:  # noqa: ANN401 - numba's own
-    """Return what a kernel that calls a loaded one is linked with."""
+    """Return the module with which a kernel that calls a loaded one is linked."""
     if library._shared_module is None:
         library._shared_module = binding.parse_bitcode(bitcode)
     return library._shared_module
 
 
 class _KernelResult(CompileResultCacheImpl):  # type: ignore[misc] # numba has no types
-    """Keeps a kernel so that the code for linking is not parsed by those who only call it.
+    """Keeps the code for linking apart from a kernel, so that mere callers do not parse it.
 
-    That is two thirds of what numba does to load one, and of it only the names are wanted.
+    Parsing it is two thirds of what numba does to load a kernel, and only the names in it are needed.
     """
 
     _locator_classes = (_KernelPlace,)
@@ -268,7 +261,7 @@ class _KernelResult(CompileResultCacheImpl):  # type: ignore[misc] # numba has n
         return ((name, kind, (machine_code, _names_alone(bitcode))), *rest), bitcode
 
     def rebuild(self, target_context: Any, kept: tuple[Any, bytes]) -> Any:  # noqa: ANN401 - numba's own
-        """Return a kernel that can be called; it is made fit for linking when a caller of it is compiled."""
+        """Return a kernel that can be called, and linked once a caller of it is compiled."""
         payload, bitcode = kept
         result = super().rebuild(target_context, payload)
         result.library._shared_module = None
@@ -277,10 +270,10 @@ class _KernelResult(CompileResultCacheImpl):  # type: ignore[misc] # numba has n
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
-    """Loads machine code without what only the compiler needs, and makes it in one process at a time.
+    """Loads machine code without the compiler's registries, and compiles in one process at a time.
 
-    ``FunctionCache.load_overload`` first fills the compiler's registries, 0.15 s at the first kernel. A
-    kernel that is on disk needs none of them, and the compiler fills them itself when one is not.
+    ``FunctionCache.load_overload`` first fills those registries, 0.15 s at the first kernel. A kernel on disk
+    needs none of them, and the compiler fills them itself.
     """
 
     _impl_class = _KernelResult
@@ -298,7 +291,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
             return found
         COMPILATION.begin()
         self._turn = _take_turn(self._turn_path)
-        found = self._load_overload(sig, target_context)  # whoever was waited for has made it
+        found = self._load_overload(sig, target_context)  # the other process has made it
         if found is not None:
             self._end()
         return found
@@ -351,10 +344,9 @@ _ENTRIES: list[tuple[Callable[..., Any], Callable[[], tuple[object, ...]]]] = []
 
 
 def entry(example: Callable[[], tuple[object, ...]]) -> Callable[[_Kernel], _Kernel]:
-    """Register a kernel that plain Python calls; those that kernels alone call are compiled with these.
+    """Register a kernel that plain Python calls; those that only kernels call are compiled with these.
 
-    Args:
-        example: returns arguments of the types it gets at work, with nothing to do in them.
+    ``example`` returns arguments of the types it gets at work, with nothing to do in them.
     """
 
     def register(compiled: _Kernel) -> _Kernel:

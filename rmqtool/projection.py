@@ -2,7 +2,7 @@
 
 The object of a dataclass has ``schema`` and ``type`` first, where its class has them, then its fields in
 their order, in camel case and without ``_ms``. Nested dataclasses are objects, enums their values, bytes
-hexadecimal digits, iterables lists; None is null. What is otherwise stands in ``_OTHERWISE``.
+hexadecimal digits, iterables lists; None is null. Exceptions are in ``_OTHERWISE``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def camel_case(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a class looks like as an object.
+    """The object of a class.
 
     Attributes:
         names: JSON names.
@@ -90,7 +90,7 @@ class _Shape:
         optional: Names that are left out without a value.
         spread: Names whose members are taken.
         has_body: Whether one is a message's body.
-        needs_work: Whether any is converted, optional or spread; rows are none of it, and there are many.
+        needs_work: Whether any is converted, optional or spread; the many rows have none of these.
     """
 
     names: tuple[str, ...]
@@ -107,7 +107,7 @@ class Member(NamedTuple):
 
     Attributes:
         name: In JSON.
-        path: The attribute of an instance, by its dotted name; what it gives may be a method.
+        path: The attribute of an instance, by its dotted name; its value may be a method.
         is_optional: Whether it is left out where it is empty.
         is_spread: Whether its own members are taken.
     """
@@ -167,12 +167,7 @@ def _in_hex(body: bytes) -> tuple[str, str]:
 def json_object(
     value: DataclassInstance, body: Callable[[bytes], tuple[str | None, str | None]] = _in_hex
 ) -> dict[str, Any]:
-    """Return the object of a dataclass.
-
-    Args:
-        value: The instance.
-        body: What becomes of a message's body, and the name of that encoding.
-    """
+    """Return the object of a dataclass; ``body`` returns the text of a message's body, and its encoding."""
     shape = _shape_of(type(value))
     found = dict(zip(shape.names, shape.values(value), strict=True))
     if shape.has_body:

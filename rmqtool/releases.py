@@ -1,16 +1,17 @@
-"""RELEASES: what each released broker does with the files of a store, one field for every rule that changed.
+"""RELEASES: rules of each released broker for the files of a store, one field for every rule that changed.
 
 Each release is the one before it with what it changed, so this page is the history of the format and of the
-broker's rules. Rules elsewhere ask a field, never for a version. What a new release needs is a row here.
+broker's rules. Rules elsewhere read a field, never a version. A new release needs a row here.
+
 Compared: 4.9.8, 5.3.3, 5.3.4, 5.4.0, 5.5.0 and 5.5.1 (`fixtures/make/compare_releases.py`).
+Methods that rules cite and that changed without an effect on files, and so without a row here:
 
-Methods that rules cite and that changed without changing what is found in files, which is no row here:
-
-* 5.3.4: ``DefaultMessageStore#load``, ``#start`` and ``ConsumeQueue#putMessagePositionInfo`` ask a state
-  machine what to say in the broker's own log; ``MappedFileQueue#doLoad``, ``DefaultMappedFile#init`` and
-  ``#appendMessage`` pass ``writeWithoutMmap`` on; ``DefaultMessageStore#deleteTopics`` calls others.
+* 5.3.4: ``DefaultMessageStore#load``, ``#start`` and ``ConsumeQueue#putMessagePositionInfo`` let a state
+  machine choose what they write to the broker's own log; ``MappedFileQueue#doLoad``,
+  ``DefaultMappedFile#init`` and ``#appendMessage`` pass ``writeWithoutMmap`` on;
+  ``DefaultMessageStore#deleteTopics`` calls others.
 * 5.5.1: ``ConsumeQueue#correctMinOffset`` goes on where the min offset is the end of the queue and finds no
-  unit there, and puts both offsets of a queue without files back to those of a new one;
+  unit there, and resets both offsets of a queue without files to those of a new one;
   ``CommitLog#checkMessageAndReturnSize`` uses an array again (``maxCheckMessageReuseBufferSize``), so that a
   part longer than its record may fail in another way, with the same end of the log;
   ``DefaultAppendMessageCallback#doAppend`` takes the offsets of light queues itself.
@@ -26,15 +27,15 @@ from rmqtool.topics import RETRY_PREFIX, SYSTEM_PREFIX
 
 
 class CleanStart(StrEnum):
-    """Where a start without ``abort`` begins to read the log (``CommitLog#recoverNormally``)."""
+    """Place where a start without ``abort`` begins to read the log (``CommitLog#recoverNormally``)."""
 
     THIRD_LAST = "third-last"  # up to 5.3.1
     BY_QUEUES = "by-queues"  # 5.3.2, 5.3.3: the newest file that begins at or before the end of the queues
-    BY_FIRST_RECORD = "by-first-record"  # 5.3.4+: the newest whose first record says that it lies there
+    BY_FIRST_RECORD = "by-first-record"  # 5.3.4+: the newest whose first record names its place
 
 
 class UncleanStart(StrEnum):
-    """Which file matches after a crash (``ConsumeQueueStore#isMappedFileMatchedRecover``)."""
+    """Match of a file after a crash (``ConsumeQueueStore#isMappedFileMatchedRecover``)."""
 
     BY_TIME = "by-time"  # first record's store time against min(physic, logics) - 3 s
     BY_OFFSET = "by-offset"  # 5.5.0+: its offset against logicsPhysicalOffset, else its time against logics
@@ -42,19 +43,20 @@ class UncleanStart(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordRules:
-    """What differs between brokers, and between them and an examiner, when a record is read.
+    """Differences between brokers, and between them and an examiner, when a record is read.
 
     Attributes:
-        checks_room: TOTALSIZE is held against the bytes left before the magic is looked at (5.3.2+).
+        checks_room: TOTALSIZE is compared with the bytes left before the magic is read (5.3.2+).
         knows_v2: V2 records, with topics over 127 bytes, are read (5.1.0+).
         knows_inner_batch: INNER_NUM and INNER_BASE are parsed (5.0.0+).
-        requires_numbers: a property that should be a number and is none makes the record fail (every broker).
-        refuses_negative_size: a negative TOTALSIZE fails before the magic is looked at; older brokers take
-            one with the magic of a BLANK for a BLANK (5.5.1+).
+        requires_numbers: a property that should be a number but is not makes the record fail (every broker).
+        refuses_negative_size: a negative TOTALSIZE fails before the magic is read; older brokers take one
+            with
+            the magic of a BLANK for a BLANK (5.5.1+).
         kept_array: hosts, topic and properties are read into an array that a thread keeps at the largest
             TOTALSIZE it met, up to this many bytes; other brokers make one of TOTALSIZE bytes, as this one
-            does for a longer record (5.5.1+, ``CommitLog#borrowCheckMessageBuffer``;
-            ``maxCheckMessageReuseBufferSize``, its default; ``Settings.rules_of`` has what is given).
+            does for a longer record (5.5.1+, ``CommitLog#borrowCheckMessageBuffer``; the default of
+            ``maxCheckMessageReuseBufferSize``; ``Settings.rules_of`` has the set value).
     """
 
     checks_room: bool = True
@@ -66,7 +68,7 @@ class RecordRules:
 
 
 LENIENT = RecordRules(checks_room=False, requires_numbers=False)
-"""For reading evidence: whatever can be decoded is a record."""
+"""For reading evidence: everything that can be decoded is a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +86,9 @@ class Release:
             5.5 assigns no offsets to dead letters, which shows in the record; those that have some it
             dispatches as ever.
         tag_items: the index has an item for TAGS (5.4.0+, ``IndexService#buildIndex``).
-        new_index_count: indexCount of an index file that is made and not used.
-        deletes_empty_last_file: an empty last file is deleted at start, and directories are passed over;
-            older brokers refuse both (5.1.3+, ``MappedFileQueue#doLoad``).
+        new_index_count: indexCount of an index file that is created and not used.
+        deletes_empty_last_file: an empty last file is deleted at start, and directories are skipped; older
+            brokers refuse both (5.1.3+, ``MappedFileQueue#doLoad``).
         refuses_unreadable_index: an index file that cannot be opened as one stops the start; older brokers go
             on without it and all that follow (5.x).
         halves_for_minimum: the min offset of a queue is searched by halving (5.x,
@@ -95,10 +97,10 @@ class Release:
         reputs_from_queues: reput goes on where the queues end, while the store starts (4.9).
         clean_start: where a start without ``abort`` begins.
         unclean_start: where one with ``abort`` begins.
-        first_record_must_parse: a file matches only if its first record does parse, CRC included (5.3.4+,
+        first_record_must_parse: a file matches only if its first record parses, CRC included (5.3.4+,
             ``CommitLog#isMappedFileMatchedRecover``).
         truncates_by_new_end: queues are truncated if they reach the log's end once recovery has dispatched;
-            older brokers ask where they ended before (5.3.4+, ``ConsumeQueueStore#truncateDirty``).
+            older brokers compare with where they ended before (5.3.4+, ``ConsumeQueueStore#truncateDirty``).
         rocksdb: the version of RocksDB in ``rocksdbstore/OPTIONS-*`` (5.4.0+).
         recover_window: at most ``commitLogRecoverMaxNum`` files are walked back (5.4.0+,
             ``CommitLog#recoverNormally``, ``#recoverAbnormally``).
@@ -112,8 +114,8 @@ class Release:
             decoded, so that its ``.bak`` is taken, and one that cannot be decoded is deleted; older brokers
             take it for one without entries (5.4.0+, ``ConfigManager#load``).
         verifies_property: knows ``forceVerifyPropCRC`` (5.2.0+, ``CommitLog#checkMessageAndReturnSize``).
-        writes_whole_pages: with ``writeWithoutMmap`` a record is written together with what the buffer holds
-            up to the next page of the file (5.5.0+, ``DefaultMappedFile``).
+        writes_whole_pages: with ``writeWithoutMmap`` a record is written together with the content of the
+            buffer up to the next page of the file (5.5.0+, ``DefaultMappedFile``).
     """
 
     name: str
@@ -196,7 +198,7 @@ RELEASES: dict[str, Release] = {
 
 OLDEST, NEWEST = _4_9_8, _5_5_1
 DEFAULT = _5_3_3
-"""Whose rules are taken where nothing in a store tells."""
+"""The release whose rules count where nothing in a store shows one."""
 
 LINES: dict[str, Release] = {"4.9": _4_9_8, "5.x": _5_3_3}
 """Names of lines that users may give instead of a release; each means the newest that its sign covers."""
@@ -206,7 +208,7 @@ def release_named(name: str) -> Release:
     """Return a release by its name, or the one that a line stands for.
 
     Raises:
-        UsageError: There is no such release; the message lists those there are.
+        UsageError: There is no such release; the message lists the known ones.
     """
     found = RELEASES.get(name) or LINES.get(name)
     if found is None:

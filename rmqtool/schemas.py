@@ -1,7 +1,7 @@
 """JSON Schemas (2020-12) of what `rmqtool.projection` makes of dataclasses, from their annotations.
 
-Run when the published files are made and tested, never by a command: what annotations name and only a type
-checker imports is imported here.
+Run when the published files are made and tested, never by a command: names that only a type checker imports
+are imported here.
 """
 
 from __future__ import annotations
@@ -67,11 +67,7 @@ def array_of(items: Schema) -> Schema:
 
 
 class Definitions:
-    """The classes that a schema speaks of, each defined once.
-
-    Attributes:
-        defined: Their schemas by name, for ``$defs``.
-    """
+    """The classes of a schema, each defined once; ``defined`` has their schemas by name, for ``$defs``."""
 
     def __init__(self) -> None:
         self.defined: dict[str, Schema] = {}
@@ -89,10 +85,9 @@ class Definitions:
     ) -> Schema:
         """Return the schema of a class's objects.
 
-        Args:
-            kind: The class.
-            more: Members that a command adds to them, or shows otherwise.
-            optional: Those of ``more`` that may be absent, separated by blanks.
+        ``more`` are members that a command adds to them, or shows otherwise; ``optional`` names those of them
+        that
+        may be absent, separated by blanks.
         """
         members = members_of(kind)
         notes = dict(_NOTE.findall(inspect.getdoc(kind) or ""))
@@ -114,11 +109,7 @@ class Definitions:
         return schema
 
     def value(self, annotation: Any) -> Schema:  # noqa: ANN401 - any annotation
-        """Return the schema of a value.
-
-        Raises:
-            TypeError: `rmqtool.projection.json_value` has no form for it.
-        """
+        """Return the schema of a value; TypeError if `rmqtool.projection.json_value` has no form for it."""
         origin, arguments = get_origin(annotation), get_args(annotation)
         if origin in {Union, types.UnionType}:
             return {"anyOf": [self.value(one) for one in arguments]}
@@ -147,7 +138,7 @@ def _is_body(member: Member, annotation: object) -> bool:
 
 
 def _annotation(kind: Any, path: str) -> Any:  # noqa: ANN401 - classes and annotations
-    """Return what an attribute of a class's instances is; of a method, what it returns."""
+    """Return the type of an attribute of a class's instances; of a method, that of its result."""
     name, _, rest = path.partition(".")
     found = _hints(kind).get(name)
     if found is None:
@@ -171,7 +162,7 @@ def _hints(owner: Any) -> dict[str, Any]:  # noqa: ANN401 - a class or a functio
 
 @cache
 def _for_type_checkers(module: types.ModuleType) -> dict[str, object]:
-    """Return what a module imports in ``if TYPE_CHECKING``."""
+    """Return the imports of a module in ``if TYPE_CHECKING``."""
     return {
         alias.name: getattr(import_module(node.module), alias.name)
         for block in ast.parse(inspect.getsource(module)).body

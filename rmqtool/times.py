@@ -1,4 +1,4 @@
-"""Times as users give them, on the command line and to the library, and as they are told."""
+"""Times as users write them, on the command line and to the library, and as they are printed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIME_FORMS = (
     " 2022-04-15#13:20:00:000, 13:20 of today, today, yesterday, yesterday 13:20, now, -2h, now-1h30m"
     " (ms, s, m, h, d, w)"
 )
-"""What `parse_time` reads."""
+"""The forms that `parse_time` reads."""
 
 
 def epoch_ms(moment: int | str | datetime, zone: tzinfo | None) -> int:
@@ -52,7 +52,7 @@ def epoch_ms(moment: int | str | datetime, zone: tzinfo | None) -> int:
 
 
 def utc_text(timestamp_ms: int) -> str:
-    """Return epoch milliseconds as ISO 8601 in UTC; a number that is no date here stays a number."""
+    """Return epoch milliseconds as ISO 8601 in UTC; a number out of range stays a number."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
     except OverflowError:
@@ -67,7 +67,7 @@ def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int
         text: One of `TIME_FORMS`. A day alone is its first moment; a clock alone is of today, even if that is
             still to come.
         zone: Of times that name none, and of days; None is this machine's.
-        now_ms: What is now; None: look at the clock.
+        now_ms: The present; None: that of the clock.
 
     Raises:
         UsageError: It is none of these.
@@ -88,9 +88,9 @@ def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int
 
 
 def is_explicit(text: str) -> bool:
-    """Whether a time says by itself which moment it is, whenever and wherever it is read.
+    """Whether a time means one moment, whenever and wherever it is read.
 
-    A short number does not: who gives epoch seconds, or forgets a unit, asks for 1970.
+    A short number does not: epoch seconds, or a number without its unit, would mean 1970.
     """
     if _EPOCH_MS.fullmatch(text):
         return len(text) >= _USUAL_DIGITS
@@ -98,7 +98,7 @@ def is_explicit(text: str) -> bool:
 
 
 def _of_day(text: str, zone: tzinfo | None, now_ms: int) -> datetime | None:
-    """Return what ``today``, ``yesterday``, a clock, or both say; None for anything else."""
+    """Return the moment of ``today``, ``yesterday``, a clock, or both; None for anything else."""
     found = _CLOCK.fullmatch(text)
     if found is None or not text or text.endswith(" "):
         return None
@@ -133,13 +133,9 @@ def _since_epoch(moment: datetime) -> int:
 
 
 def time_text(timestamp_ms: int, zone: tzinfo | None = UTC) -> str:
-    """Return a time as ``yyyy-MM-dd HH:mm:ss.SSS+hh:mm``; a number that is no date here stays a number.
+    """Return a time as ``yyyy-MM-dd HH:mm:ss.SSS+hh:mm``; a number out of range stays a number.
 
-    UTC is ``Z``; `parse_time` reads what this writes.
-
-    Args:
-        timestamp_ms: Since the epoch.
-        zone: Zone to print in; None is this machine's. Without one it is UTC.
+    `parse_time` reads what this writes. ``zone`` None is this machine's; UTC is printed as ``Z``.
     """
     try:
         moment = (_EPOCH + timedelta(milliseconds=timestamp_ms)).astimezone(zone)

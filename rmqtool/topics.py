@@ -1,6 +1,6 @@
-"""Names of the broker's own topics, and how names of topics begin that mean something.
+"""Names of the broker's own topics, and prefixes of topics that have a meaning.
 
-Source: ``TopicValidator``, ``MixAll``, ``TransactionalMessageUtil``, ``TimerMessageStore``, ``LiteUtil``
+Origin: ``TopicValidator``, ``MixAll``, ``TransactionalMessageUtil``, ``TimerMessageStore``, ``LiteUtil``
 (4.9.8 to 5.5.1).
 """
 
@@ -17,7 +17,7 @@ SYSTEM_PREFIX = "rmq_sys_"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 REVIVE_PREFIX = "rmq_sys_REVIVE_LOG_"
-"""What is popped and acknowledged, followed by the cluster's name (5.0.0+)."""
+"""Check points and acknowledgements of pop; the cluster's name follows (5.0.0+)."""
 HALF_TOPIC, OP_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 ROCKSDB_HALF_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_HALF_TOPIC"
 ROCKSDB_OP_TOPIC = "RMQ_SYS_ROCKSDB_TRANS_OP_HALF_TOPIC"
@@ -32,7 +32,7 @@ EXPLAINED_TOPICS = (
     TIMER_TOPIC,
     REVIVE_PREFIX,
 )
-"""How topics begin whose messages say something beside what was sent."""
+"""Prefixes of topics whose messages mean more than was sent."""
 
 BROKERS_OWN = frozenset(
     {
@@ -50,20 +50,20 @@ BROKERS_OWN = frozenset(
         "CHECKPOINT_TOPIC",
     }
 )
-"""TopicValidator's, 5.5.1; older brokers lack some. What they name after themselves is in topics.json."""
+"""TopicValidator's, 5.5.1; older brokers lack some. Topics named after themselves are in topics.json."""
 
 
 class TopicKind(StrEnum):
-    """Whose a topic is."""
+    """Owner of a topic."""
 
-    ORDINARY = "ordinary"  # users'
+    ORDINARY = "ordinary"  # of users
     RETRY = "retry"  # %RETRY%GROUP: to be consumed again
     DEAD_LETTER = "dead-letter"  # %DLQ%GROUP: given up
     BROKER = "broker"  # delayed, transactional and other messages of the broker's own
 
 
 def kind_of(topic: str) -> TopicKind:
-    """Return whose a topic is, by its name."""
+    """Return the owner of a topic, by its name."""
     if topic.startswith(RETRY_PREFIX):
         return TopicKind.RETRY
     if topic.startswith(DEAD_LETTER_PREFIX):
@@ -86,7 +86,7 @@ def lite_topic_of(name: str) -> tuple[str, str] | None:
 
 
 def is_own_group(group: str) -> bool:
-    """Tell whether a group is one of the broker's own (``SubscriptionGroupManager#init``)."""
+    """Whether a group is one of the broker's own (``SubscriptionGroupManager#init``)."""
     return group.startswith(_OWN_GROUPS)
 
 

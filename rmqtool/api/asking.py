@@ -9,7 +9,7 @@ from rmqtool.api.arguments import check_least, check_texts, time_ms
 from rmqtool.api.results import Answer
 from rmqtool.commands.query import Explanation, KeyQuestion, Query, QueryRequest
 from rmqtool.errors import UsageError
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -123,5 +123,5 @@ def answer(
     store: StoreFiles, request: QueryRequest, progress: Progress | None, *, explain: bool, decompress: bool
 ) -> Answer:
     """Ask a store."""
-    remarks, explanation = KeptRemarks(progress), Explanation(wanted=explain)
+    remarks, explanation = RecordingProgress(progress), Explanation(wanted=explain)
     return Answer(Query(store, request, remarks, explanation), explanation, remarks, decompress=decompress)

@@ -9,7 +9,7 @@ from rmqtool.api.reading import Reading
 from rmqtool.api.results import rows_of
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 from rmqtool.rows import Chain, IndexHeader, Item, Slot
 from rmqtool.store import PathKind
 
@@ -84,7 +84,7 @@ class Index:
         return self._rows(DumpRequest(_INDEX, chains=True), Chain, progress)
 
     def _rows(self, request: DumpRequest, kind: type[R], progress: Progress | None) -> Rows[R]:
-        remarks = KeptRemarks(progress)
+        remarks = RecordingProgress(progress)
         return rows_of(Reading(request).rows(self._files, remarks), kind, remarks)
 
     def _opened(self) -> Iterator[IndexFile]:

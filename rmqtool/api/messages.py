@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rmqtool.api.reading import Reading
-    from rmqtool.progress import KeptRemarks
+    from rmqtool.progress import RecordingProgress
     from rmqtool.store import Store as StoreFiles
 
 
@@ -30,7 +30,9 @@ class Messages(Rows[Message]):
     before the first row is drawn: either way the log is read once.
     """
 
-    def __init__(self, files: StoreFiles, reading: Reading, remarks: KeptRemarks, limit: int | None) -> None:
+    def __init__(
+        self, files: StoreFiles, reading: Reading, remarks: RecordingProgress, limit: int | None
+    ) -> None:
         self._files = files
         self._reading = reading
         self._limit = limit

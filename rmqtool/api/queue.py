@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.api.arguments import check_least
 from rmqtool.api.results import rows_of
 from rmqtool.derived.queue_bounds import queue_bounds
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,4 +119,6 @@ class Queue:
 
         check_least(0, from_queue_offset=from_queue_offset)
         check_least(1, limit=limit)
-        return rows_of(dump_queue(self._files, from_queue_offset), (Unit, BatchUnit), KeptRemarks(), limit)
+        return rows_of(
+            dump_queue(self._files, from_queue_offset), (Unit, BatchUnit), RecordingProgress(), limit
+        )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import check_least, names_of
 from rmqtool.api.opened import OpenedStore, kind_named
-from rmqtool.progress import KeptRemarks, NullProgress
+from rmqtool.progress import NullProgress, RecordingProgress
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class ReadStore(OpenedStore):
             on_corrupt=on_corrupt,
             decompress=decompress,
         )
-        remarks = KeptRemarks(progress)
+        remarks = RecordingProgress(progress)
         return Messages(self.files, reading, remarks, limit)
 
     def dump(

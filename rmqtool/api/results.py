@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.diff.model import Comparison, Difference
     from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
     from rmqtool.commands.query.consumption import Consumption
-    from rmqtool.progress import KeptRemarks
+    from rmqtool.progress import RecordingProgress
 
 R = TypeVar("R")
 
@@ -40,7 +40,7 @@ class Rows(Iterator[R], Generic[R]):
         self,
         rows_: Generator[R],
         findings: FindingLog,
-        remarks: KeptRemarks,
+        remarks: RecordingProgress,
         kind: type[DataclassInstance] | None = None,
     ) -> None:
         self._rows = rows_
@@ -116,7 +116,7 @@ def collected(
 def rows_of(
     found: Iterable[rows.Row],
     kinds: type[R] | tuple[type[R], ...],
-    remarks: KeptRemarks,
+    remarks: RecordingProgress,
     limit: int | None = None,
 ) -> Rows[R]:
     """Return the rows of some kinds, at most so many."""
@@ -142,7 +142,7 @@ class Answer(Rows["rows.Message"]):
     """
 
     def __init__(
-        self, query: Query, explanation: Explanation, remarks: KeptRemarks, *, decompress: bool
+        self, query: Query, explanation: Explanation, remarks: RecordingProgress, *, decompress: bool
     ) -> None:
         self._query = query
         self._decompress = decompress

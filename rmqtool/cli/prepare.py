@@ -78,9 +78,9 @@ def _keep_start(*, quiet: bool) -> None:
 
 def load_kernels() -> None:
     """Import every module that can hold a kernel: it is registered where it is defined."""
-    from rmqtool.jit import ROOMS_WITH_KERNELS
+    from rmqtool.jit import KERNEL_PACKAGES
 
-    for room in ROOMS_WITH_KERNELS:
+    for room in KERNEL_PACKAGES:
         package = importlib.import_module(f"rmqtool.{room}")
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)

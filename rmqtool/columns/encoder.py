@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import rows
 from rmqtool.columns.buffers import BATCH_BYTES, BATCH_ROWS, ColumnBuffers
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 from rmqtool.rows.bodies import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.log_splits import KernelFilter, LogJob
 from rmqtool.scan.column_kernels import encode_columns
@@ -108,7 +108,7 @@ class Filling:
         self._choice = choice
         self._buffers: ColumnBuffers | None = None
         self._room_bytes = BATCH_BYTES
-        self._remarks = KeptRemarks(None)
+        self._remarks = RecordingProgress(None)
 
     def room(self, file: str) -> ColumnBuffers:
         """Return where messages of a file go."""
@@ -137,7 +137,7 @@ class Filling:
         """Yield what is there."""
         buffers, self._buffers = self._buffers, None
         if buffers is not None and len(buffers):
-            remarks, self._remarks = tuple(self._remarks.warnings), KeptRemarks(None)
+            remarks, self._remarks = tuple(self._remarks.warnings), RecordingProgress(None)
             yield buffers.columns(remarks)
 
 

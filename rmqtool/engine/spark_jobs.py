@@ -20,7 +20,7 @@ from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInte
 from rmqtool.engine.spark_plan import Planner, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
 from rmqtool.engine.spark_task import failure_of, run_task
-from rmqtool.errors import UnseenFileError
+from rmqtool.errors import FileNotSharedError
 from rmqtool.io.object_urls import LENT
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Jobs(ABC):
                 run = partial(run_planned, function, elsewhere=self._elsewhere)
                 done = self._collect(run, planner.tasks(items))
                 return planner.values(done)
-            except UnseenFileError as failure:
+            except FileNotSharedError as failure:
                 if not planner.is_outdated(failure.path):
                     raise
 

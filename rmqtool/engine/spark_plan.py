@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.errors import EnvironmentFailureError, UnreachableError
+from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError
 from rmqtool.io import LocalFiles, Location, ReadOnlyFile
 from rmqtool.io.object_store import Version
 from rmqtool.io.objects import ObjectFiles
@@ -59,7 +59,7 @@ class PlannedTask(NamedTuple):
         """Return the argument, its files compared with their proofs, and the comparing source.
 
         Raises:
-            UnseenFileError: This machine does not see a staging area.
+            FileNotSharedError: This machine does not see a staging area.
         """
         for area in self.areas:
             if not Path(area).is_dir():
@@ -87,8 +87,8 @@ def run_planned(
         elsewhere: Whether this may be another machine than the command's, or have another environment.
 
     Raises:
-        UnseenFileError: This machine does not see what the task names.
-        UnreachedError: It cannot reach an object store, and may be another than the command's.
+        FileNotSharedError: This machine does not see what the task names.
+        ExecutorCannotReachError: It cannot reach an object store, and may be another than the command's.
         EnvironmentFailureError: As of the function, and on which machine.
     """
     try:
@@ -97,7 +97,7 @@ def run_planned(
         return PlannedResult(value, tuple(tail for one in sources for tail in one.tails()), take_written())
     except EnvironmentFailureError as failure:
         raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
-    except UnreachableError as failure:
+    except SourceUnreachableError as failure:
         if not elsewhere:
             raise
         raise unreached(failure) from failure

@@ -16,7 +16,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UnreachableError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, SourceUnreachableError
 from rmqtool.io.object_pieces import pause
 from rmqtool.io.object_urls import connect, one_line, request_errors
 from rmqtool.io.source import Kind, Status
@@ -173,7 +173,7 @@ class ObjectStore:
                     cause = f"cannot be {done}, tried {attempt} times: {reason}"
                     if self._has_answered:
                         raise SourceFailureError(path, f"{cause}; {again}") from failure
-                    raise UnreachableError(path, f"{cause}; {again}", f"{path} {cause}") from failure
+                    raise SourceUnreachableError(path, f"{cause}; {again}", f"{path} {cause}") from failure
             else:
                 self._has_answered = True
                 return answer

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from rmqtool.errors import EnvironmentFailureError, UnreachableError, UsageError
+from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +91,7 @@ def connect(top: str) -> Connection:
     Raises:
         ConnectionError, TimeoutError: No server answers; another attempt may succeed.
         EnvironmentFailureError: pyarrow is not installed, or cannot serve this scheme.
-        UnreachableError: The region of the bucket is unknown.
+        SourceUnreachableError: The region of the bucket is unknown.
     """
     from importlib.util import find_spec
 
@@ -118,7 +118,7 @@ def connect(top: str) -> Connection:
         raise EnvironmentFailureError(f"{top}: pyarrow cannot connect: {one_line(failure)}") from failure
     except OSError as failure:
         cause = f"pyarrow cannot connect: {one_line(failure)}"
-        raise UnreachableError(top, f"{cause}; see rmqtool help objects", cause) from failure
+        raise SourceUnreachableError(top, f"{cause}; see rmqtool help objects", cause) from failure
 
 
 def _s3(top: str, bucket: str) -> Connection:

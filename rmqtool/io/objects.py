@@ -16,7 +16,7 @@ from rmqtool.errors import (
     DeniedError,
     EnvironmentFailureError,
     SourceFailureError,
-    UnreachableError,
+    SourceUnreachableError,
     UsageError,
 )
 from rmqtool.io.object_pieces import ObjectPieces, PieceCache, begin
@@ -179,7 +179,7 @@ class ObjectFiles:
             DeniedError: It may not be read.
             EnvironmentFailureError: It does not exist, and did not before, either.
             SourceFailureError: It has changed, or the store does not answer.
-            UnreachableError: It may not be read, but the planner of the task could read it.
+            SourceUnreachableError: It may not be read, but the planner of the task could read it.
         """
         with self._opening:
             opening = self._begun(path)
@@ -192,7 +192,7 @@ class ObjectFiles:
             with self._opening:
                 self._opened.pop(path, None)
             if isinstance(failure, DeniedError) and path in self._planned:  # it was read where that was done
-                raise UnreachableError(path, failure.reason, str(failure)) from failure
+                raise SourceUnreachableError(path, failure.reason, str(failure)) from failure
             raise
 
     def version(self, path: str) -> Version | None:

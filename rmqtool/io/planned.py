@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rmqtool.errors import EnvironmentFailureError, UnreachedError, UnseenFileError
+from rmqtool.errors import EnvironmentFailureError, ExecutorCannotReachError, FileNotSharedError
 from rmqtool.io.local import Descriptor, LocalFiles, open_regular
 from rmqtool.io.source import Kind
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from rmqtool.errors import UnreachableError
+    from rmqtool.errors import SourceUnreachableError
     from rmqtool.io.source import Entry, Status
 
 FIRST_PAGE = 4096
@@ -129,7 +129,7 @@ class PlannedFiles:
         return LocalFiles, ()
 
     def status(self, path: str) -> Status | None:
-        """Return the status of a name; `UnseenFileError` if a planned file cannot be examined."""
+        """Return the status of a name; `FileNotSharedError` if a planned file cannot be examined."""
         status = self._files.status(path)
         if path in self.proofs and (status is None or status.kind in {Kind.LOST, Kind.HIDDEN}):
             raise unseen(path, "it does not exist" if status is None else status.reason)
@@ -142,7 +142,7 @@ class PlannedFiles:
     def open(self, path: str) -> Descriptor:
         """Open a regular file, and prove that it is the planned one.
 
-        Raises `UnseenFileError` if it is missing or another.
+        Raises `FileNotSharedError` if it is missing or another.
         """
         planned = self.proofs.get(path)
         if planned is None:
@@ -153,7 +153,7 @@ class PlannedFiles:
             raise unseen(path, str(failure).removeprefix(f"{path}: ")) from failure
         if reason := difference(planned, descriptor):
             host = socket.gethostname()
-            raise UnseenFileError(
+            raise FileNotSharedError(
                 path, f"executor {host} sees another {path} than this command does ({reason}): {NEXT_STEP}"
             )
         return descriptor
@@ -182,18 +182,18 @@ class PlannedFiles:
         return self._files.lock_holder(path)
 
 
-def unseen(path: str, reason: str) -> UnseenFileError:
+def unseen(path: str, reason: str) -> FileNotSharedError:
     """Return the error of an executor that does not see a file or a directory."""
-    return UnseenFileError(
+    return FileNotSharedError(
         path, f"executor {socket.gethostname()} does not see {path} ({reason}): {NEXT_STEP}"
     )
 
 
-def unreached(failure: UnreachableError) -> UnreachedError:
+def unreached(failure: SourceUnreachableError) -> ExecutorCannotReachError:
     """Return the error of an executor that cannot reach an object store."""
     scheme, _, rest = failure.path.partition("://")
     service = f"{scheme}://{rest.partition('/')[0]}"
-    return UnreachedError(
+    return ExecutorCannotReachError(
         service,
         f"executor {socket.gethostname()} cannot reach {service} ({failure.cause}): it needs a route to "
         "it, and endpoint and credentials from the environment of executors, as by --spark-conf "

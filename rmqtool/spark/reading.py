@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rmqtool import rows
 from rmqtool.columns.arrow import Batches
 from rmqtool.columns.encoder import filled
-from rmqtool.errors import EnvironmentFailureError, UnreachableError
+from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError
 from rmqtool.findings import Severity
 from rmqtool.io.planned import unreached
 from rmqtool.projection import json_object
@@ -65,8 +65,8 @@ class Reading:
         """Yield the batches of a partition.
 
         Raises:
-            UnseenFileError: This machine does not see what the part names.
-            UnreachedError: Nor does it reach what holds the store.
+            FileNotSharedError: This machine does not see what the part names.
+            ExecutorCannotReachError: Nor does it reach what holds the store.
             EnvironmentFailureError: A file cannot be read; with FAILFAST, also at the first damage.
         """
         try:
@@ -78,7 +78,7 @@ class Reading:
                 yield from self._rows(found, part.store)
         except EnvironmentFailureError as failure:
             raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
-        except UnreachableError as failure:
+        except SourceUnreachableError as failure:
             raise unreached(failure) from failure
 
     def _messages(

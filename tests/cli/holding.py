@@ -20,7 +20,7 @@ from rmqtool.cli import main as rmqtool_main
 from rmqtool.cli import rebuild_stores
 from rmqtool.cli.rebuild_stores import RebuildQuestion
 from rmqtool.commands.fleet.run import _Asking
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ class HeldQuestion(RebuildQuestion):
         return super().__call__(store, engine, progress if here else _Held(progress))
 
 
-class _Held(KeptRemarks):
+class _Held(RecordingProgress):
     def stage(self, name: str, total_bytes: int | None) -> None:
         super().stage(name, total_bytes)
         if name == "publish":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.jit import ROOMS_WITH_KERNELS
+from rmqtool.jit import KERNEL_PACKAGES
 from tests.cli.conftest import STORES
 from tests.test_kernels import PACKAGE, kernel_modules
 
@@ -47,7 +47,7 @@ def kernels(cache: Path) -> set[str]:
 
 @pytest.mark.full
 def test_every_kernel_is_in_a_room_that_is_looked_through() -> None:
-    assert {path.relative_to(PACKAGE).parts[0] for path in kernel_modules()} <= {*ROOMS_WITH_KERNELS}
+    assert {path.relative_to(PACKAGE).parts[0] for path in kernel_modules()} <= {*KERNEL_PACKAGES}
 
 
 @pytest.mark.soak

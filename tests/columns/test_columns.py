@@ -17,7 +17,7 @@ from rmqtool.columns.encoder import ColumnJob, filled
 from rmqtool.columns.names import COLUMNS, ColumnChoice, column_names
 from rmqtool.errors import UsageError
 from rmqtool.javacompat import read_delay_levels
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 from rmqtool.projection import columns_of, json_object
 from rmqtool.rows.bodies import decompressed
 from rmqtool.rows.log_splits import log_pieces
@@ -196,7 +196,7 @@ def test_bodies_unpacked(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{0:020}").write_bytes(log)
     choice = ColumnChoice((name, "topic"), decompress=True)
     job = ColumnJob(log_of(tmp_path), LEVELS, EVERYTHING, choice)
-    remarks = KeptRemarks()
+    remarks = RecordingProgress()
     expected = objects_of(decompressed(by_rows(job), remarks))
     found = list(log_pieces(job))
     assert [one[name] for one in table_of(found, choice)] == [one[name] for one in expected]

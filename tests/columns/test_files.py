@@ -19,7 +19,7 @@ from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
 from rmqtool.commands.export import plan
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 from rmqtool.projection import json_object
 from rmqtool.report.escaping import escape_controls
 from rmqtool.report.export_text import write_export_text
@@ -262,7 +262,7 @@ def test_a_topic_too_long_for_a_folder_is_cut_and_stops_nothing(tmp_path: Path) 
     for one in topics:
         data += record(len(data), topic=one)
     (log / f"{0:020}").write_bytes(data)
-    progress = KeptRemarks()
+    progress = RecordingProgress()
     report = rmqtool.export(rmqtool.open(log), tmp_path / "out", partition_by="topic", progress=progress)
     told = {one.name.partition("/")[0]: one.topic for one in report.files}
     assert told.pop("topic=Orders") is None

@@ -15,7 +15,7 @@ import pytest
 
 from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, member, run
 from rmqtool.engine import Engine, EngineOptions, LocalEngine, MapInterruptedError
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, SourceFailureError, UnreachedError
+from rmqtool.errors import EnvironmentFailureError, ExecutorCannotReachError, ExitStatus, SourceFailureError
 from rmqtool.io import Location, location_of
 from rmqtool.progress import LimitedProgress, NullProgress
 
@@ -252,7 +252,7 @@ def test_what_no_executor_reaches_twice_is_not_tried_for_other_stores(members: C
 def far_question(store: Stored, engine: Engine, progress: Progress) -> tuple[str, ExitStatus]:
     service, far, _ = store.path.rpartition("/far/")
     if far:
-        raise UnreachedError(f"{service}/far", f"{service}/far: out of reach")
+        raise ExecutorCannotReachError(f"{service}/far", f"{service}/far: out of reach")
     return question(store, engine, progress)
 
 

@@ -16,11 +16,11 @@ from rmqtool.engine.spark_plan import PlannedTask, Planner, run_planned
 from rmqtool.errors import (
     DeniedError,
     EnvironmentFailureError,
+    ExecutorCannotReachError,
     ExitStatus,
+    FileNotSharedError,
     SourceFailureError,
-    UnreachableError,
-    UnreachedError,
-    UnseenFileError,
+    SourceUnreachableError,
 )
 from rmqtool.io import LocalFiles, location_of, object_store, planned
 from rmqtool.io.object_store import ObjectStore, Version
@@ -141,14 +141,14 @@ def test_commands_open_nothing_that_is_not_proven(
 def test_what_a_machine_does_not_see_is_no_finding(store: Path, tmp_path: Path, hidden: str) -> None:
     away = AwayEngine(without(store / hidden), tmp_path)
     told = rf"^executor \S+ does not see {store}/{hidden}/\S+ \(.*\): every"
-    with pytest.raises(UnseenFileError, match=told):
+    with pytest.raises(FileNotSharedError, match=told):
         rmqtool.open(store).verify(level=3, engine=away)
     assert not [*tmp_path.glob("rmqtool-*")]
 
 
 def test_a_rebuild_by_the_blind_leaves_nothing(store: Path, tmp_path: Path) -> None:
     out = tmp_path / "below" / "out"
-    with pytest.raises(UnseenFileError, match="does not see") as caught:
+    with pytest.raises(FileNotSharedError, match="does not see") as caught:
         rmqtool.open(store).rebuild(out, engine=AwayEngine(without(store / "commitlog")))
     assert caught.value.status is ExitStatus.FAILED
     assert not out.parent.exists()
@@ -156,7 +156,7 @@ def test_a_rebuild_by_the_blind_leaves_nothing(store: Path, tmp_path: Path) -> N
 
 def test_a_staging_area_that_is_not_seen_is_named(tmp_path: Path) -> None:
     (task,) = Planner().tasks([StagingHandle(tmp_path / "gone")])
-    with pytest.raises(UnseenFileError, match=f"does not see {tmp_path}/gone/blocks"):
+    with pytest.raises(FileNotSharedError, match=f"does not see {tmp_path}/gone/blocks"):
         run_planned(str, task)
 
 
@@ -204,7 +204,7 @@ def outcome(file: Path, copy: Path, monkeypatch: pytest.MonkeyPatch, later_us: i
 def failure_of(task: PlannedTask) -> str:
     try:
         run_planned(read_one, task)
-    except UnseenFileError as failure:
+    except FileNotSharedError as failure:
         return str(failure)
     return ""
 
@@ -219,7 +219,7 @@ def test_one_kernel_knows_its_files_by_inode(tmp_path: Path) -> None:
     file.write_bytes(b"it grows while it is read")
     assert run_planned(read_one, task).value == b"it grows while it is read"
     end = in_place_of(file, copy)()
-    with pytest.raises(UnseenFileError, match=r"\(it is another file\)"):
+    with pytest.raises(FileNotSharedError, match=r"\(it is another file\)"):
         run_planned(read_one, task)
     end()
 
@@ -278,7 +278,7 @@ def test_an_executor_that_cannot_reach_an_object_store_is_named(
     (task,) = Planner().tasks([url])
     service = url.removesuffix("/store")
     why = f"{url} cannot be examined, tried 4 times: {service} refuses"
-    with pytest.raises(UnreachedError) as caught:
+    with pytest.raises(ExecutorCannotReachError) as caught:
         run_planned(status_there, task)
     assert str(caught.value) == (
         f"executor {socket.gethostname()} cannot reach {service} ({why}): it needs a route to it, and "
@@ -287,7 +287,7 @@ def test_an_executor_that_cannot_reach_an_object_store_is_named(
     )
     again = pickle.loads(pickle.dumps(caught.value))
     assert (str(again), again.service) == (str(caught.value), service)
-    with pytest.raises(UnreachableError, match=f"^{url}: cannot be examined") as own:
+    with pytest.raises(SourceUnreachableError, match=f"^{url}: cannot be examined") as own:
         run_planned(status_there, task, elsewhere=False)
     assert str(pickle.loads(pickle.dumps(own.value))) == str(own.value)
 
@@ -301,7 +301,7 @@ def test_an_executor_without_credentials_has_no_finding(monkeypatch: pytest.Monk
     monkeypatch.setattr(object_store, "connect", denied)
     one, other = "s3://bucket/store/a", "s3://bucket/store/b"
     files = ObjectFiles("s3://bucket", {one: Version(1, ())})
-    with pytest.raises(UnreachableError, match="ACCESS_DENIED; give credentials"):
+    with pytest.raises(SourceUnreachableError, match="ACCESS_DENIED; give credentials"):
         files.open(one)
     with pytest.raises(DeniedError):
         files.open(other)
@@ -318,7 +318,7 @@ def test_what_has_answered_once_is_within_reach(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(SourceFailureError, match="tried 4 times: reset; no verdict") as caught:
         store.read("s3://bucket/a", broken)
-    assert not isinstance(caught.value, UnreachableError)
+    assert not isinstance(caught.value, SourceUnreachableError)
 
 
 def status_there(url: str) -> object:

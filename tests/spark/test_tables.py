@@ -14,9 +14,9 @@ import rmqtool
 from rmqtool.columns.names import COLUMNS
 from rmqtool.errors import (
     EnvironmentFailureError,
-    UnreachableError,
-    UnreachedError,
-    UnseenFileError,
+    ExecutorCannotReachError,
+    FileNotSharedError,
+    SourceUnreachableError,
     UsageError,
 )
 from rmqtool.projection import json_object
@@ -310,19 +310,19 @@ def test_another_copy_is_refused(tmp_path: Path) -> None:
     partition.value = Part(partition.value.store, task._replace(proofs=proofs))
     assert len(batches(reader, [partition])) > 0
     shutil.copyfile(PLAIN / "commitlog" / f"{8192:020}", log / f"{0:020}")
-    with pytest.raises(UnseenFileError, match="sees another"):
+    with pytest.raises(FileNotSharedError, match="sees another"):
         batches(reader, [partition])
 
 
 def test_an_executor_that_reaches_no_object_store_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def rows(_task: LogTask) -> None:
-        raise UnreachableError("s3://bucket/store/commitlog", "no answer; see the manual", "no answer")
+        raise SourceUnreachableError("s3://bucket/store/commitlog", "no answer; see the manual", "no answer")
 
     monkeypatch.setattr(LogTask, "rows", rows)
     made = source(PLAIN)
     reader = made.reader(struct_of(made.schema()))
     with pytest.raises(
-        UnreachedError, match=r"executor \S+ cannot reach s3://bucket \(no answer\): it needs"
+        ExecutorCannotReachError, match=r"executor \S+ cannot reach s3://bucket \(no answer\): it needs"
     ):
         batches(reader, reader.partitions())
 

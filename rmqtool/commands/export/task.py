@@ -99,7 +99,7 @@ def run_task(task: ExportTask) -> TaskDone:
     """Read the pieces of a task and write their files.
 
     Raises:
-        UnseenFileError: This machine does not see a file.
+        FileNotSharedError: This machine does not see a file.
         EnvironmentFailureError: A file cannot be written; or, of one store alone, read.
     """
     from rmqtool.columns.arrow import Batches

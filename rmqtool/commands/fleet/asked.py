@@ -12,7 +12,7 @@ from rmqtool.commands.fleet.model import StoreOutcome
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import ExitStatus, RmqtoolError
 from rmqtool.io.planned import unseen
-from rmqtool.progress import KeptRemarks, NullProgress
+from rmqtool.progress import NullProgress, RecordingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +40,7 @@ Evidence: TypeAlias = "Callable[[S], Iterable[Location] | None]"
 """Names all files of a store; None if it is not to be asked on another machine."""
 
 
-class _Stages(KeptRemarks):
+class _Stages(RecordingProgress):
     """Shows stages, and keeps remarks: they are told with the name of their store."""
 
     def __init__(self, shown: Progress) -> None:
@@ -99,8 +99,8 @@ def asked_elsewhere(ask: Ask[S, R], evidence: Evidence[S], sent: Sent[S]) -> Sto
     """Ask a store on an executor that sees it as whoever sent it.
 
     Raises:
-        UnseenFileError: It does not.
-        UnreachableError: Nor does it reach what holds the store.
+        FileNotSharedError: It does not.
+        SourceUnreachableError: Nor does it reach what holds the store.
         RmqtoolError: Something was in the way, perhaps of this executor alone.
     """
     odd = min(sent.files ^ {*(evidence(sent.store) or ())}, key=str, default=None)

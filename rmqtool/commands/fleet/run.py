@@ -23,7 +23,7 @@ from rmqtool.commands.fleet.asked import asked, asked_apart, asked_elsewhere, lo
 from rmqtool.commands.fleet.member import Closable, Member
 from rmqtool.commands.fleet.model import FleetReport, StoreOutcome
 from rmqtool.engine import LocalEngine, MapInterruptedError, runs_elsewhere, usable_cpus
-from rmqtool.errors import ExitStatus, RmqtoolError, UnreachedError
+from rmqtool.errors import ExecutorCannotReachError, ExitStatus, RmqtoolError
 from rmqtool.progress import LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
@@ -241,7 +241,7 @@ class _Asking(Generic[S, R]):
                 service = _service_of(failure)
                 if service is not None and service == last and known is None:
                     told = f"{failure} (tried twice for other stores, and not for this one)"
-                    given_up[service] = UnreachedError(service, told)
+                    given_up[service] = ExecutorCannotReachError(service, told)
                 last = service
             self._take(number, outcome)
             self._progress.advance(self._done_bytes)
@@ -262,4 +262,4 @@ class _Asking(Generic[S, R]):
 
 def _service_of(failure: RmqtoolError) -> str | None:
     """Return which object store executors could not reach, if that was it."""
-    return failure.service if isinstance(failure, UnreachedError) else None
+    return failure.service if isinstance(failure, ExecutorCannotReachError) else None

@@ -15,7 +15,7 @@ from rmqtool.javacompat import split_keys, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import QueueConsumer, queues_problem
-from rmqtool.progress import KeptRemarks
+from rmqtool.progress import RecordingProgress
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.prefilter import Prefilter
 from rmqtool.scan.record_at import record_at
@@ -147,7 +147,7 @@ class Copies:
 
     def _search(self, questions: list[KeyQuestion]) -> list[int] | None:
         """Return what the index has; None, from then on, if it is damaged or not complete."""
-        remarks = KeptRemarks()
+        remarks = RecordingProgress()
         beside = QueryContext(self._context.store, QueryRequest(), remarks)
         found = [offset for offsets in IndexSearch(beside).answers(questions) for offset in offsets]
         if remarks.warnings:
