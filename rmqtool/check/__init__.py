@@ -1,9 +1,9 @@
-"""What is wrong with a store: the checks of `verify`, each of a part of it.
+"""Checks of `verify`, each of a part of a store.
 
-``run`` looks at the layout, ``stages`` goes through the other levels: ``log`` (every record, and what they
-say of each other), ``queues`` and ``index`` (what is there against what the log demands), the checkpoint and
-the consumers' offsets. ``tasks`` are what the checks of derived files get, ``derived`` makes them,
-``expected`` hands out the units and index entries that the log demands; ``model`` is what is asked and said.
+``run`` checks the layout, ``stages`` the other levels: ``log`` (every record, and the log as a whole),
+``queues`` and ``index`` (compared with what the log requires), the checkpoint and the consumers' offsets.
+``derived`` makes the ``tasks`` of the checks of derived files, ``expected`` hands out the units and index
+entries that the log requires; ``model`` has request and report.
 """
 
 from __future__ import annotations

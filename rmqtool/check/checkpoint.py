@@ -1,4 +1,4 @@
-"""The checkpoint against the log: times of records that the log does not have."""
+"""Check of the checkpoint against the log: times of records that the log does not have."""
 
 from __future__ import annotations
 
@@ -23,17 +23,10 @@ _TIMES = (*_OF_THE_LOG, "indexMsgTimestamp")
 
 
 def check_checkpoint(store: Store, latest_ms: int) -> list[Finding]:
-    """Return the times of the checkpoint that are later than every record's.
+    """Return the times of the checkpoint that are later than ``latest_ms``, the log's highest STORETIMESTAMP.
 
     They are store times of records, so the log has lost its end, or the checkpoint is another store's
     (``StoreCheckpoint``, ``CommitLog#recoverAbnormally``, 4.9.8 and 5.3.3).
-
-    Args:
-        store: the evidence.
-        latest_ms: highest STORETIMESTAMP of the log.
-
-    Raises:
-        EnvironmentFailureError: the checkpoint cannot be read, for another reason than permissions.
     """
     file = store.checkpoint
     if file is None:
@@ -46,7 +39,7 @@ def check_checkpoint(store: Store, latest_ms: int) -> list[Finding]:
 
 
 def is_log_cut(findings: list[Finding]) -> bool:
-    """Whether the log itself was further once: the times of both its ends in the checkpoint are ahead."""
+    """Whether the log itself was longer once: the times of both its ends in the checkpoint are ahead."""
     return {finding.position for finding in findings} >= {_FIELDS[name] for name in _OF_THE_LOG}
 
 

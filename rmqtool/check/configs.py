@@ -1,4 +1,4 @@
-"""What is left of the broker's settings, as findings; the doctor looks."""
+"""State of the broker's files of settings, which the doctor reads, as findings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GROUP_OFFSETS = "config/consumerOffset.json"
 
 
 def config_findings(store: Store) -> Iterator[Finding]:
-    """Yield what is wrong with the files in ``config/`` of a store root; of a part of one, nothing."""
+    """Yield the findings of ``config/`` of a store root; none for a part of a store."""
     if store.kind is not PathKind.STORE:
         return
     for one in diagnose(store):
@@ -56,7 +56,7 @@ def _finding(one: ConfigDiagnosis) -> Finding:
 
 
 def _may_be_new(one: ConfigDiagnosis) -> bool:
-    """Tell whether nothing is damaged: groups are known, but perhaps none of them has ever read."""
+    """Whether nothing is damaged: groups are known, but perhaps none of them has ever read."""
     return one.file == _GROUP_OFFSETS and all(copy.is_sound for copy in one.copies)
 
 
@@ -79,7 +79,7 @@ def _broker(one: ConfigDiagnosis) -> str:
 
 
 def _next_step(one: ConfigDiagnosis) -> str:
-    """Say what the best choice would mean."""
+    """Return what the best choice would mean."""
     if not one.choices:
         return "; nothing of it can be recovered"
     best = one.choices[0]

@@ -28,13 +28,11 @@ _DELAY_REMEDY = (
 def check_offsets(store: Store, max_findings: int) -> FindingLog:
     """Check the offsets in ``config/``.
 
-    Offsets of queues that have no directory are passed over: a deleted topic's outlive it. Files that cannot
-    be decoded are level 0's.
+    Offsets of queues without a directory are skipped: they outlive a deleted topic. Files that cannot be
+    decoded
+    are level 0's.
 
     Java: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``ScheduleMessageService`` (4.9.8, 5.3.3).
-
-    Raises:
-        EnvironmentFailureError: a queue's directory or file cannot be read.
     """
     log = FindingLog(max_findings)
     bounds: dict[tuple[str, int], Bounds | None] = {}

@@ -1,8 +1,8 @@
-"""Records whose properties changed since they were dispatched: unit and index item still say what they were.
+"""Records whose properties changed since their dispatch: unit and index item still have the old ones.
 
 No checksum covers properties by default. A unit has the hash of the tags, index items those of the keys;
 either can rot by itself, and a sender can write odd properties. But two of the three that agree against a
-record are no accident, nor are zeros where text belongs: then the log is damaged, not what was made of it.
+record are no accident, nor are zeros where text belongs: then the log is damaged, not its derived files.
 """
 
 from __future__ import annotations
@@ -36,15 +36,9 @@ _FORM = "their form"
 def tell_contradicted(
     log: FileQueue, findings: FindingLog, known: Mapping[int, Collection[str]] = MappingProxyType({})
 ) -> None:
-    """Make errors of the log of those records.
+    """Add an error of the log for each of those records.
 
-    Args:
-        log: that has them.
-        findings: what queues, index and records say; receives the errors.
-        known: witnesses that are not among the findings, by physical offset.
-
-    Raises:
-        EnvironmentFailureError: a file of the log cannot be opened or read.
+    ``findings`` are those of queues, index and records; ``known`` are further witnesses by physical offset.
     """
     odd = {one.physical_offset: one for one in findings if one.code is CL_PROPERTIES}
     witnesses = defaultdict(set, {place: set(against) for place, against in known.items()})

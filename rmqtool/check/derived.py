@@ -1,4 +1,4 @@
-"""Give every derived file to its check, together with what the log demands of it."""
+"""Checks of every derived file, together with the units or entries that the log requires of it."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def check_derived(
     *,
     log_cut: bool = False,
 ) -> _Checked:
-    """Check consume queues and index as deep as asked, at level 1 if the log is not shown.
+    """Check consume queues and index at the requested level, at level 1 if the log is not shown.
 
     Args:
         request: what to check.
-        log: what the log holds; None if it is not shown.
+        log: content of the log; None if it is not shown.
         engine: runs the checks.
-        progress: is told of stages.
-        log_cut: the log was longer once: what points after its end is no left-over.
+        progress: receives the stages.
+        log_cut: the log was longer once, so units and items beyond its end are no left-overs.
 
     Raises:
         RmqtoolError: the engine or the scratch files failed; trouble with a file is a finding.
-        CheckInterruptedError: Ctrl-C; it carries what was found so far.
+        CheckInterruptedError: Ctrl-C; it carries the findings so far.
     """
     derived = _DerivedChecks(request, log if request.level >= _EXPECTED_LEVEL else None, log)
     outcomes: list[_Outcome] = []
@@ -86,12 +86,11 @@ def check_derived(
 
 @dataclass(frozen=True)
 class DerivedCheck:
-    """How some kinds of derived files are checked.
+    """The check of some kinds of derived files.
 
     Attributes:
-        kinds: the kinds.
-        stage: what is said meanwhile.
-        tasks: shares the work out.
+        stage: name of the stage.
+        tasks: divides the work.
         check: does a task.
         files: those that a task reads.
         structure: part of the store that trouble with a file counts for.
@@ -106,7 +105,7 @@ class DerivedCheck:
 
     @property
     def guarded(self) -> Callable[[Any], _Outcome]:
-        """Return ``check``, which gives a finding where a file makes trouble; an engine can send it."""
+        """Return ``check``, with trouble of a file as a finding; an engine can send it."""
         return partial(run_guarded, self.check, self.files, self.structure)
 
 
@@ -146,7 +145,7 @@ def _sum(outcomes: Sequence[_Outcome], max_findings: int) -> _Checked:
 
 
 def _lag(request: VerifyRequest, log: LogResult | None) -> Lag:
-    """Return what a kill explains; nothing is known of it where no log is shown."""
+    """Return the lag that a kill explains; none is known without the log."""
     if log is None:
         return Lag()
     store = request.store
@@ -198,7 +197,7 @@ class _DerivedChecks:
         self._log_start = 0 if log is None else log.log_start
         self._log_end = NEVER if log is None else log.log_end
         self._stale_stop = NEVER if log is None else log.stale_stop
-        # One file of a queue is no queue: that others of its records have no unit says nothing.
+        # One file of a queue is not all of it: other records may have their units elsewhere.
         is_one_file = self._store.place.is_file
         unread = [one for one in self._store.unread if one.unread is Structure.UNREAD]
         self._no_light_queues = any(one.light_only for one in unread)
@@ -208,7 +207,7 @@ class _DerivedChecks:
         self._unclean = request.live or self._store.abort is not None
 
     def queue_tasks(self) -> list[QueueCheckTask]:
-        """Share the queues out to tasks of about equal work, by topic and queue id."""
+        """Divide the queues into tasks of about equal work, by topic and queue id."""
         checks = list(self._queue_checks())
         target = sum(_weight(check) for check in checks) // _TASKS + 1
         return [self._queue_task(group) for group in together(checks, _weight, target)]
@@ -232,7 +231,7 @@ class _DerivedChecks:
         )
 
     def _queue_checks(self) -> Iterator[QueueCheck]:
-        """Yield every queue that is there, and every one that the log demands; no unlistable one."""
+        """Yield every present queue, and every one that the log requires; no unlistable one."""
         plans = {} if self._expected is None else _by_queue(self._expected.plans)
         shown, topics = shown_kinds(self._store), KnownTopics(self._store.root)
         ext_files = list_queues(self._store.around, PathKind.CONSUMEQUEUE_EXT).found
@@ -245,7 +244,7 @@ class _DerivedChecks:
             demanded = [key for key in plans[batch] if listed.covers(*key)] if plans else []
             for topic, queue_id in sorted({*files} if self._is_elsewhere else {*files, *demanded}):
                 if self._no_light_queues and topic.startswith(LMQ_PREFIX):
-                    continue  # what there is of them in files is as old as the setting
+                    continue  # their files are as old as the setting
                 key = topic, queue_id
                 yield QueueCheck(
                     topic=topic,
@@ -272,7 +271,7 @@ class _DerivedChecks:
             return {}  # the check of that queue says so
 
     def index_tasks(self) -> list[IndexCheckTask]:
-        """Return the index's one task; none if it is not shown, or no files."""
+        """Return the index's one task; none if it is not shown, or has no files."""
         root = self._store.roots.get(PathKind.INDEX)
         if root is None or is_rocksdb(root.paths[0]):
             return []

@@ -1,4 +1,4 @@
-"""SHA-256 of files, several at a time, and what stands in its way."""
+"""SHA-256 of files, several at a time, and the obstacles to it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """A file's digest, or the findings that say why there is none.
-
-    Attributes:
-        digest: SHA-256 in hex.
-        findings: what was met on the way.
-    """
+    """A file's digest in hex, or None with the findings that explain why."""
 
     digest: str | None
     findings: tuple[Finding, ...] = ()
@@ -36,14 +31,7 @@ class Hashed:
 def hash_all(
     files: Sequence[ListedFile], jobs: int | None, progress: Progress, stage: str = "manifest"
 ) -> list[Hashed]:
-    """Hash files in threads; hashing releases the GIL.
-
-    Args:
-        files: what to hash.
-        jobs: files at a time; None is all CPUs.
-        progress: told the bytes done.
-        stage: the name of this work.
-    """
+    """Hash files in threads, as hashing releases the GIL; ``jobs`` None is one for each CPU."""
     progress.stage(stage, sum(file.size_bytes for file in files))
     done = _Done(progress)
     with LocalEngine(jobs) as engine:

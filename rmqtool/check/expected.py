@@ -1,4 +1,4 @@
-"""What the log demands of a queue or of the index: windows of bounded size that remember what was matched."""
+"""Units and index entries that the log requires, in windows of bounded size that remember matched rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Span:
         block: where they lie.
         first: the first row.
         count: how many.
-        queue_offset: what the first row's record carries, if one more comes with every row; None if not.
+        queue_offset: that of the first row's record, if it grows by one with every row; else None.
     """
 
     block: Block
@@ -72,8 +72,6 @@ class EntryRows:
 
     Attributes:
         physical_offsets: of the records, ascending.
-        key_hashes: of the keys.
-        store_timestamps_ms: of the records.
         of_tags: whether it is the entry of TAGS, which a broker before 5.4.0 does not put.
     """
 
@@ -84,9 +82,9 @@ class EntryRows:
 
 
 class ExpectedRows:
-    """Expected rows in log order, found by physical offset; which were matched is remembered.
+    """Expected rows in log order, found by physical offset, with those that were matched.
 
-    Rows of one record are never parted. A window whose rows were all matched costs no memory any more.
+    Rows of one record are never split. A window whose rows were all matched takes no memory any more.
 
     Args:
         spans: in log order, none empty.
@@ -108,10 +106,7 @@ class ExpectedRows:
         return int(self.firsts[-1])
 
     def by_window(self, physical_offsets: Int64s) -> Iterator[tuple[int, Array]]:
-        """Yield a window's number, and which of the offsets can only lie in it.
-
-        The second is a slice where the offsets ascend, else a mask.
-        """
+        """Yield a window's number, and which of the offsets can only lie in it."""
         if not self.spans or not len(physical_offsets):
             return
         numbers = np.searchsorted(self._starts, physical_offsets, side="right") - 1
@@ -119,7 +114,7 @@ class ExpectedRows:
             yield number, np.flatnonzero(np.maximum(numbers, 0) == number)
 
     def seen(self, number: int) -> Bools:
-        """Return which rows of a window were matched; to be changed in place, then `flush` it."""
+        """Return which rows of a window were matched; change it in place, then `flush` it."""
         kept = self._seen.get(number, np.zeros(0, np.bool_))
         if kept is None:
             return np.ones(self.spans[number].count, np.bool_)
@@ -128,7 +123,7 @@ class ExpectedRows:
         return kept
 
     def flush(self, number: int) -> None:
-        """Forget a window's rows if all of them were matched."""
+        """Drop a window's rows if all of them were matched."""
         kept = self._seen.get(number)
         if kept is not None and kept.all():
             self._seen[number] = None
@@ -141,7 +136,7 @@ class ExpectedRows:
         return np.flatnonzero(~kept) if kept is not None else np.zeros(0, np.int64)
 
     def is_unseen(self) -> bool:
-        """Tell whether any row was not matched."""
+        """Whether any row was not matched."""
         return any(len(self.unseen(number)) for number in range(len(self.spans)))
 
     def _offsets(self, span: Span, first: int, count: int) -> Int64s:
@@ -169,23 +164,14 @@ class ExpectedRows:
 
 
 class ExpectedUnits(ExpectedRows):
-    """The units that the log demands of one queue.
-
-    Args:
-        plan: the queue's runs; None for a queue of which the log knows nothing.
-        blocks: where they lie.
-    """
+    """The units that the log requires of one queue; without a plan the log knows nothing of the queue."""
 
     def __init__(self, plan: QueuePlan | None, blocks: Sequence[Block]) -> None:
         super().__init__(() if plan is None else list(_spans(plan, blocks)), "units", "physicalOffset")
         self._loaded: tuple[int, UnitRows] | None = None
 
     def rows(self, number: int) -> UnitRows:
-        """Return a window; the last one is kept, as chunks of a queue are smaller.
-
-        Raises:
-            OSError: the block file cannot be read.
-        """
+        """Return a window; the last one is kept, as chunks of a queue are smaller."""
         if self._loaded is None or self._loaded[0] != number:
             self._loaded = number, self._read(number)
         return self._loaded[1]
@@ -203,11 +189,7 @@ class ExpectedUnits(ExpectedRows):
         )
 
     def queue_offsets(self, number: int) -> Int64s:
-        """Return the queue offsets of a window, read only where they do not follow from the run.
-
-        Raises:
-            OSError: the block file cannot be read.
-        """
+        """Return the queue offsets of a window, read only where they do not follow from the run."""
         span = self.spans[number]
         if span.queue_offset is not None:
             return np.arange(span.queue_offset, span.queue_offset + span.count)
@@ -215,11 +197,7 @@ class ExpectedUnits(ExpectedRows):
 
 
 class ExpectedEntries(ExpectedRows):
-    """The index entries that the log demands.
-
-    Args:
-        stream: all of them, in log order; None if the log has none.
-    """
+    """The index entries that the log requires, in log order; None if there are none."""
 
     def __init__(self, stream: IndexStream | None) -> None:
         blocks = () if stream is None else stream.blocks
@@ -229,7 +207,7 @@ class ExpectedEntries(ExpectedRows):
         self._without_tags: set[int] = set()
 
     def seen(self, number: int) -> Bools:
-        """Return which rows of a window were matched; to be changed in place, then `flush` it."""
+        """Return which rows of a window were matched; change it in place, then `flush` it."""
         if number in self._without_tags:
             self._without_tags.remove(number)
             self._seen[number] = ~self.rows(number).of_tags
@@ -253,7 +231,7 @@ class ExpectedEntries(ExpectedRows):
         return 0
 
     def flush(self, number: int) -> None:
-        """Forget a window's rows if all of them were matched, or all but those of tags."""
+        """Drop a window's rows if all of them were matched, or all but those of tags."""
         super().flush(number)
         kept = self._seen.get(number)
         if kept is not None and np.array_equal(kept, ~self.rows(number).of_tags):
@@ -267,11 +245,7 @@ class ExpectedEntries(ExpectedRows):
         return super().unseen(number)
 
     def rows(self, number: int) -> EntryRows:
-        """Return a window; the last one is kept, as chunks of an index file are smaller.
-
-        Raises:
-            OSError: the block file cannot be read.
-        """
+        """Return a window; the last one is kept, as chunks of an index file are smaller."""
         if self._loaded is None or self._loaded[0] != number:
             self._loaded = number, self._read(number)
         return self._loaded[1]

@@ -1,7 +1,7 @@
-"""The messages before the log's first byte: how many there were, and whether they can have expired.
+"""Messages before the log's first byte: how many there were, and whether they can have expired.
 
 A broker deletes a log file once it has not been written for ``fileReservedTime`` hours, or earlier when the
-disk runs full, and in the same minute the queue and index files that lie wholly before what is left
+disk runs full, and in the same minute the queue and index files that lie wholly before the remaining log
 (``CleanCommitLogService``, ``CleanConsumeQueueService``, ``IndexService#deleteExpiredFile``, 4.9.8, 5.3.3).
 """
 
@@ -41,13 +41,13 @@ _WRITTEN_WHILE_RUNNING = ("checkpoint", "abort", "config/consumerOffset.json", "
 
 
 class HeadOfLog(NamedTuple):
-    """What is known of a log's beginning, and of what lies before it.
+    """Facts about a log's beginning, and about the messages before it.
 
     Attributes:
         start: physical offset of the log's first byte.
         latest_ms: highest store time of its records; None without any.
         plans: the queues of its records.
-        units: units that still lead to what lies before.
+        units: units that still lead to messages before it.
         queue_files: files of queues that lie wholly before.
     """
 
@@ -59,18 +59,14 @@ class HeadOfLog(NamedTuple):
 
 
 def of_findings(log: LogResult, findings: FindingLog) -> HeadOfLog:
-    """Return what is known by the checks of queues."""
+    """Return the facts that the checks of queues found."""
     counts = findings.counts
     left = counts.get(CQ_EXPIRED.code, 0), counts.get(CQ_MIN_WRONG.code, 0)
     return HeadOfLog(log.log_start, log.latest_ms, log.plans, *left)
 
 
 def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan]) -> HeadOfLog:
-    """Return what is known by the bounds of the queues that are there.
-
-    Raises:
-        EnvironmentFailureError: a file of a queue cannot be opened or read.
-    """
+    """Return the facts that the bounds of the present queues show."""
     start, units, files = store.commitlog.start, 0, 0
     for queue in store.queues(PathKind.CONSUMEQUEUE) if start > 0 else ():
         low, high = queue_bounds(queue, start)
@@ -128,7 +124,7 @@ def _whole_files(store: Store, head: HeadOfLog) -> int:
 
 
 def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, str]:
-    """Hold the age of the first record, than which all before it were older, against fileReservedTime."""
+    """Compare the age of the first record, than which all before it were older, with fileReservedTime."""
     reserved = store.settings["fileReservedTime"]
     hours = int(str(reserved.value))
     left = f"; {counted(whole_files, 'file')} of queues and index that a broker deletes with it" * (
@@ -151,7 +147,7 @@ def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, 
 
 
 def _last_sign_ms(store: Store, head: HeadOfLog) -> int:
-    """Return the latest time that anything in the store tells: records, checkpoint, file times."""
+    """Return the latest time in the store: of records, checkpoint, files."""
     assert store.root is not None
     checkpoint = read_checkpoint(store.root / "checkpoint")
     times = [0 if head.latest_ms is None else head.latest_ms]

@@ -1,9 +1,9 @@
-"""Topics that were deleted and created again: older messages of theirs lie in the log, of no queue any more.
+"""Topics that were deleted and created again: their older messages are in the log, but in no queue any more.
 
 A broker deletes a topic's queues at once and its messages never (``DefaultMessageStore#cleanUnusedTopic``,
 4.9.8; ``#deleteTopics``, 5.3.3); created again, each queue begins at offset 0. So the log holds two
-generations of a queue, and the queue that is there tells which one lives: it begins with a record of queue
-offset 0 that is not the log's first of that queue.
+generations of a queue, and the present queue shows which one lives: it begins with a record of queue offset 0
+that is not the log's first of that queue.
 """
 
 from __future__ import annotations
@@ -38,11 +38,7 @@ class Older(NamedTuple):
 
 
 def _first_of_those_there(files: FileQueue | None) -> int | None:
-    """Return where the record of the first unit of the queue that is there lies; None: that tells nothing.
-
-    Raises:
-        EnvironmentFailureError: a file of the queue cannot be read.
-    """
+    """Return where the record of the first unit of the present queue lies; None if it does not show."""
     if files is None or not files.segments or files.start != 0:
         return None
     first = QueueFile(files.segments[0], UNITS).unit(0)
@@ -51,7 +47,7 @@ def _first_of_those_there(files: FileQueue | None) -> int | None:
 
 
 def _restart(pieces: Iterable[Units], first_there: int) -> Older | None:
-    """Return what comes before the unit at which the queue that is there begins; None where nothing does."""
+    """Return the units before the one at which the present queue begins; None without any."""
     row = 0
     for piece in pieces:
         offsets = piece.column("units")["physicalOffset"]
@@ -64,11 +60,7 @@ def _restart(pieces: Iterable[Units], first_there: int) -> Older | None:
 
 
 def last_restarts(plans: Iterable[QueuePlan], blocks: Sequence[Block]) -> dict[tuple[str, int], Older]:
-    """Return what comes before the last unit of queue offset 0, of queues in which something does.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+    """Return the units before the last one of queue offset 0, of queues that have some."""
     found: dict[tuple[str, int], Older] = {}
     for plan, pieces in by_queue(_doubtful(plans), blocks):
         row = 0
@@ -87,7 +79,6 @@ def _doubtful(plans: Iterable[QueuePlan]) -> list[QueuePlan]:
 
 
 def _physical_offset_of(plan: QueuePlan, blocks: Sequence[Block], row: int) -> int:
-    """Return the physical offset of a unit by its number."""
     runs, before = plan.runs_from(row)
     place = int(runs["first_row"][0]) + before
     return int(blocks[int(runs["block"][0])].read("units", place, 1)["physicalOffset"][0])
@@ -98,11 +89,7 @@ def restarts(
     blocks: Sequence[Block],
     files_of: Callable[[str, int], FileQueue | None],
 ) -> dict[tuple[str, int], Older]:
-    """Return what is older of the queues that are there and hold a later generation.
-
-    Raises:
-        EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
-    """
+    """Return the older units of the present queues that hold a later generation."""
     found: dict[tuple[str, int], Older] = {}
     for plan, pieces in by_queue(_doubtful(plans), blocks):
         key = plan.topic, plan.queue_id
@@ -119,16 +106,9 @@ def with_queues_gone(
     blocks: Sequence[Block],
     is_there: Callable[[str, int], bool],
 ) -> dict[tuple[str, int], Older]:
-    """Add the queues of those topics that are not there and have no message since.
+    """Add the missing queues of those topics that have no message since.
 
-    Args:
-        found: what `restarts` found.
-        plans: of all queues.
-        blocks: where their units lie.
-        is_there: tells whether a queue has files.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
+    ``found`` comes from `restarts`; ``is_there`` returns whether a queue has files.
     """
     topics: dict[str, int] = {}
     for (topic, _), older in found.items():

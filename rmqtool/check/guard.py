@@ -1,4 +1,4 @@
-"""Let one file's trouble be a finding, so that the work on all others goes on."""
+"""Guard that makes one file's trouble a finding, so that the work on all others goes on."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def run_guarded(
 
 
 def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Finding | None:
-    """Say which file cannot be read any more; None if all can."""
+    """Return which file cannot be read any more; None if all can."""
     for file in files:
         try:
             file.read_at(0, 1, [])

@@ -1,9 +1,9 @@
-"""The lag that a kill explains: records whose units were not put yet, or not flushed.
+"""Lag that a kill explains: records whose units were not put yet, or not flushed.
 
 A killed process loses no unit that it put, as pages of mapped files outlive it; a machine that fails loses
 those since the last flush (``FlushConsumeQueueService#doFlush``, 4.9.8 to 5.5.1), and a queue that ends there
-keeps its file. So what is missing is lag only if no unit, index item or checkpoint proves that the dispatch
-came past it, or if its place lies in a file that is there; and only within the time between two flushes.
+keeps its file. So missing units are lag only if no unit, index item or checkpoint proves that the dispatch
+came past them, or if their place lies in a present file; and only within the time between two flushes.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 _MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
 _LAST_INDEX_FILES = 2
 _BEHIND_MS = 5_000
-"""By so much a dispatch, or a flush, may be late under load."""
+"""Delay of a dispatch, or a flush, under load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What a kill explains of records without units; all are physical offsets.
+    """Records without units that a kill explains; all are physical offsets.
 
     Attributes:
         redispatched: from here on the next start dispatches again; a record before it gets no unit any more.
@@ -65,14 +65,9 @@ class Lag:
 
 
 def lag_of(store: Store, log_end: int) -> Lag:
-    """Return what a kill explains in a store that was not stopped cleanly.
+    """Return the lag that a kill explains in a store that was not stopped cleanly.
 
-    Args:
-        store: the evidence, with a log.
-        log_end: physical offset after the last true record of the log.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read, for another reason than permissions.
+    ``log_end`` is the physical offset after the last intact record of the log.
     """
     root, log = store.root, store.log
     if root is None or not len(log):
@@ -95,7 +90,7 @@ def lag_of(store: Store, log_end: int) -> Lag:
 
 
 def confirmed_lag(store: Store, log_end: int, confirm_offset: int, lag: Lag) -> Lag:
-    """Return the same for a store of controller mode: what no replica has confirmed is not dispatched yet.
+    """Return the lag in a store of controller mode: only records that replicas confirmed are dispatched.
 
     The checkpoint's offset may be old; a unit proves that its record was confirmed, too.
     """
@@ -118,8 +113,8 @@ def _redispatched(store: Store, checkpoint: Checkpoint) -> int | None:
 def _dispatched(store: Store, log_end: int, checkpoint: Checkpoint) -> int:
     """Return how far the dispatch has come for certain: by queues, index and checkpoint.
 
-    Brokers make ``consumequeue/`` when they start (``DefaultMessageStore``, 4.9.8 to 5.5.1): where it is
-    gone, a kill explains nothing.
+    Brokers create ``consumequeue/`` when they start (``DefaultMessageStore``, 4.9.8 to 5.5.1): where it is
+    missing, a kill explains nothing.
     """
     queues = store.roots.get(PathKind.CONSUMEQUEUE)
     if queues is not None and queues.paths[0].kind() is None:
@@ -161,11 +156,7 @@ def _index_ends(store: Store) -> Iterator[int]:
 
 
 def stored_from(log: FileQueue, log_end: int, time_ms: int) -> int:
-    """Return a physical offset from which on records were stored at ``time_ms`` or later, by halves.
-
-    Raises:
-        EnvironmentFailureError: a file of the log cannot be opened or read.
-    """
+    """Return a physical offset from which on records were stored at ``time_ms`` or later; a binary search."""
     low, high = log.start, log_end
     while low < high:
         middle = (low + high) // 2
@@ -178,7 +169,7 @@ def stored_from(log: FileQueue, log_end: int, time_ms: int) -> int:
 
 
 def _record_from(log: FileQueue, start: int, stop: int) -> tuple[int, int] | None:
-    """Return where the first true record from ``start`` on lies, and its store time; None before ``stop``."""
+    """Return place and store time of the first intact record from ``start`` on; None before ``stop``."""
     while start < stop:
         segment = log.segment_at(start)
         if segment is None:  # a hole between two files

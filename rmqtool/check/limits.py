@@ -1,4 +1,4 @@
-"""What a verification does not look at, so that no verdict promises more."""
+"""Parts that a verification leaves out, so that no verdict promises more."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ _DERIVED = {**dict.fromkeys(QUEUE_KINDS, "queues"), PathKind.INDEX: "index"}
 
 
 def limits_of(request: VerifyRequest) -> Iterator[str]:
-    """Yield what is not looked at, each the end of a sentence.
-
-    Raises:
-        EnvironmentFailureError: a directory may not be read.
-    """
+    """Yield the parts that are left out, each as the end of a sentence."""
     store, level = request.store, request.level
     name = _DERIVED.get(store.kind)
     if level < MAX_LEVEL:

@@ -1,4 +1,4 @@
-"""What a verification is asked, and what it says."""
+"""Request and report of a verification."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 
 @dataclass(frozen=True)
 class VerifyRequest:
-    """What to verify, and how.
+    """A request to verify a store.
 
     Attributes:
         store: the evidence, or a part of it.
@@ -71,7 +71,7 @@ class VerifyRequest:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """How much was looked at; sums of parts add up.
+    """Amount that was examined; sums of parts add up.
 
     Attributes:
         commitlog_files: files of the commit log.
@@ -103,13 +103,13 @@ class VerifyReport:
     Attributes:
         store: path of the evidence.
         level: how deep it was examined.
-        findings: what was found.
-        examined: how much was looked at.
+        findings: the findings.
+        examined: how much was examined.
         seconds: wall time of each stage.
-        interrupted: the stage amid which the run was interrupted: what follows it was not looked at, and the
-            report is no verdict; None for a run that came to its end.
-        limits: what was not looked at, each the end of a sentence; empty for all of a store at level 3.
-        picture: of the log, if that was asked and the log is there.
+        interrupted: the stage in which the run was interrupted: nothing after it was examined, and the report
+            is no verdict; None for a run that came to its end.
+        limits: the parts that were left out, each the end of a sentence; empty for all of a store at level 3.
+        picture: of the log, if it was requested and the log exists.
         log_losses: messages that the log has lost, where something points to that; else None.
     """
 
@@ -137,7 +137,7 @@ class VerifyReport:
 
     @property
     def damage_status(self) -> ExitStatus:
-        """Return the exit status of what is there, whatever the next start makes of it."""
+        """Return the exit status of the present damage, whatever the next start makes of it."""
         return self.findings.exit_status(without=PREDICTED)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
@@ -148,11 +148,7 @@ class VerifyReport:
 
 
 class VerifyRun:
-    """A verification under way: what becomes a report, which can be gone on with.
-
-    Args:
-        report: what is known so far.
-    """
+    """A verification under way, which becomes a report and can continue one."""
 
     def __init__(self, report: VerifyReport) -> None:
         self._report = report
@@ -166,7 +162,7 @@ class VerifyRun:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage, and note when it is interrupted."""
+        """Measure a stage, and keep its name if it is interrupted."""
         start = time.perf_counter()
         try:
             yield
@@ -177,12 +173,12 @@ class VerifyRun:
             self._seconds[name] = round(time.perf_counter() - start, 3)
 
     def add(self, findings: FindingLog, examined: Examined) -> None:
-        """Add what a check found, and how much it looked at."""
+        """Add the findings of a check, and how much it examined."""
         self.findings.merge(findings)
         self._examined += examined
 
     def report(self) -> VerifyReport:
-        """Return what is known by now."""
+        """Return the report so far."""
         return replace(
             self._report,
             findings=self.findings,
@@ -196,7 +192,7 @@ class VerifyRun:
 
 
 class VerifyInterruptedError(KeyboardInterrupt):
-    """Ctrl-C ended a verification; ``report`` has what was found so far."""
+    """Ctrl-C ended a verification; ``report`` has the findings so far."""
 
     def __init__(self, report: VerifyReport) -> None:
         super().__init__()
@@ -204,7 +200,7 @@ class VerifyInterruptedError(KeyboardInterrupt):
 
 
 class CheckInterruptedError(KeyboardInterrupt):
-    """Ctrl-C ended one of its checks; what that found in what it examined is sure."""
+    """Ctrl-C ended one of its checks; its findings are certain for what it examined."""
 
     def __init__(self, findings: FindingLog, examined: Examined) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Remedies in the light of all findings: what mends files of a sound log can lose messages of another."""
+"""Remedies in the light of all findings: a rebuild from a damaged log can lose messages."""
 
 from __future__ import annotations
 
@@ -24,12 +24,7 @@ _OF_THE_LOG = frozenset({Structure.COMMITLOG, Structure.START})
 
 
 def fit_remedies(findings: FindingLog, store: Store) -> None:
-    """Advise no rebuild that loses messages: of a damaged log, or beside what is not made anew.
-
-    Args:
-        findings: of all structures; changed in place.
-        store: what they are of.
-    """
+    """Advise no rebuild that loses messages: of a damaged log, or beside parts that it does not build."""
     if (elsewhere := (*store.unread, *store.queue_databases)) and store.root is not None:
         _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
     elif findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:

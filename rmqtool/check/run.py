@@ -1,4 +1,4 @@
-"""Verify a store: its layout here; what is in the files, from level 1 on, in ``contents``."""
+"""Verification of a store: its layout here; the content of files, from level 1 on, in ``stages``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _BETWEEN = "engine"
-"""The stage that is named where none is under way: engine and scratch files come up, or go."""
+"""The stage between the others: engine and scratch files are set up, or removed."""
 
 
 def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = None) -> VerifyReport:
@@ -38,12 +38,12 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
 
     Args:
         request: what to verify.
-        progress: is told of stages and warnings.
+        progress: receives stages and warnings.
         engine: an open engine to work on, which stays open; None opens ``request.engine``.
 
     Raises:
         UsageError: there is no such level.
-        RefusedError: a broker holds the store's lock, and ``live`` does not say to go on.
+        RefusedError: a broker holds the store's lock, and ``live`` is off.
         EnvironmentFailureError: a directory cannot be listed, or scratch files cannot be written.
         VerifyInterruptedError: Ctrl-C; it carries the report so far.
     """

@@ -1,4 +1,4 @@
-"""The queues of a store that can be examined, and what this user may not read of them."""
+"""Queues of a store that can be examined, and those that this user may not read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownQueues:
-    """The queues of a kind that are shown; what may not be listed is reported by the layout.
+    """The queues of a kind that are shown; the layout reports those that may not be listed.
 
     Attributes:
         root: where they lie; None if they are not shown, or not even that may be listed.
@@ -31,7 +31,7 @@ class ShownQueues:
     denied: set[tuple[str | None, int | None]] = field(default_factory=set)
 
     def covers(self, topic: str, queue_id: int) -> bool:
-        """Tell whether a queue that the log demands would be here."""
+        """Whether a queue that the log requires would be here."""
         if self.root is None or {(topic, None), (topic, queue_id)} & self.denied:
             return False
         if self.root.depth == TREE_DEPTH:
@@ -42,7 +42,7 @@ class ShownQueues:
         return (place.parent.name, place.name) == (topic, str(queue_id))
 
     def add(self, queue: QueueFiles) -> None:
-        """Take note of a queue that is there."""
+        """Add a present queue."""
         try:
             self.found[queue.topic or "", queue.queue_id or 0] = queue.files
         except EnvironmentFailureError:
@@ -75,7 +75,7 @@ def list_queues(store: StoreFiles, kind: PathKind) -> ShownQueues:
 
 
 def may_be_read(file: StoreFile) -> bool:
-    """Tell whether permissions allow to read a file; any other trouble with it is for its check to tell."""
+    """Whether permissions allow to read a file; its check reports any other trouble."""
     try:
         file.read_at(0, 1, [])
     except DeniedError:

@@ -1,4 +1,4 @@
-"""Go through what is in the files: the log, the queues and the index, what speaks of all of them."""
+"""Stages of a verification: the log, the queues and the index, then the checks of all of them together."""
 
 from __future__ import annotations
 
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
 _DERIVED_LEVEL = 2
-"""From here on derived files are held against the log."""
+"""From this level on derived files are compared with the log."""
 
 _LOSS_SIGNS = frozenset(
     code.code for code in (CL_QOFF_GAP, CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFLUOUS, IX_DANGLING)
 )
-"""Where none of these is found, each message that a queue lists has its record."""
+"""Without a finding of these, each message that a queue lists has its record."""
 
 _BALANCE_LEVEL = 3
-"""From here on half messages, op messages and commits are held against each other."""
+"""From this level on half messages, op messages and commits are compared with each other."""
 
 
 def check_contents(
     request: VerifyRequest, run: VerifyRun, progress: Progress, engine: Engine | None = None
 ) -> None:
-    """Add to a run what is in the files; None opens the engine of the request.
+    """Add the content of the files to a run; None opens the engine of the request.
 
     Raises:
         UsageError: no place for scratch files is named that a cluster sees.
         RefusedError: scratch files would lie in the store.
         EnvironmentFailureError: scratch files cannot be written, or the engine failed.
-        KeyboardInterrupt: the run has what was found so far, and the stage that was interrupted.
+        KeyboardInterrupt: the run has the findings so far, and the stage that was interrupted.
     """
     roots = request.store.evidence_roots
     with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as working:
@@ -85,7 +85,7 @@ class _Contents:
         self._progress = progress
 
     def check(self, staging: StagingHandle, engine: Engine) -> None:
-        """Check one after the other."""
+        """Run the checks in order."""
         log: LogResult | None = None
         store, denied = self._request.store, False
         if len(store.commitlog) or (len(store.log) and self._request.level >= _DERIVED_LEVEL):
@@ -117,7 +117,7 @@ class _Contents:
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
-        """Keep what a check found before it was interrupted."""
+        """Keep the findings of a check that was interrupted."""
         with self._run.stage(name):
             try:
                 yield
@@ -126,7 +126,7 @@ class _Contents:
                 raise
 
     def _is_log_cut(self, log: LogResult) -> bool:
-        """Hold the checkpoint against the log; tell whether the log was longer once."""
+        """Compare the checkpoint with the log; return whether the log was longer once."""
         store = self._request.store
         if log.latest_ms is None or self._request.live:  # a running broker writes both meanwhile
             return False
@@ -138,13 +138,13 @@ class _Contents:
         return is_log_cut(ahead)
 
     def _expiry(self, log: LogResult) -> None:
-        """Tell what lay before the log's first byte."""
+        """Add the finding about messages before the log's first byte."""
         check = partial(check_expiry, head=of_findings(log, self._run.findings))
         found = run_guarded(check, _no_files, Structure.COMMITLOG, self._request.store)
         self._run.findings.extend([] if found is None else [found])
 
     def _account(self) -> None:
-        """Tell what the log has lost, where units or items point to that: a sound log is read once."""
+        """Add the messages that the log has lost, if units or items show some: a sound log is read once."""
         store, findings = self._request.store, self._run.findings
         is_suspect = Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
         account = StoreAccount(store)
@@ -155,7 +155,7 @@ class _Contents:
             findings.extend(account.findings(losses))
 
     def _consumers(self) -> None:
-        """Hold consumer offsets against the queues, unless consumers read others."""
+        """Compare consumer offsets with the queues, unless consumers read others."""
         if any(one.unread is Structure.UNREAD and not one.light_only for one in self._request.store.unread):
             return
         check = partial(check_offsets, max_findings=self._request.max_findings)
@@ -166,7 +166,7 @@ class _Contents:
             self._run.findings.merge(found)
 
     def _tell_unconfirmed(self, log: LogResult | None) -> None:
-        """Tell what of the log replicas have not confirmed, in controller mode."""
+        """Add the part of the log that replicas have not confirmed, in controller mode."""
         confirmed = self._request.store.confirm_offset
         if log is None or confirmed is None or confirmed >= log.log_end:
             return
@@ -178,7 +178,7 @@ class _Contents:
         self._run.findings.add(finding)
 
     def _tell_window(self) -> None:
-        """Tell what the next start leaves without units; a running broker is past that."""
+        """Add the records that the next start leaves without units; a running broker is past that."""
         if self._request.live:
             return
         damaged = any(
@@ -190,7 +190,7 @@ class _Contents:
         self._run.findings.extend([found] if isinstance(found, Finding) else found)
 
     def _readable_log(self) -> FileQueue:
-        """Return the log without the files that may not be read, which are told of."""
+        """Return the log without the files that may not be read, for each of which a finding is added."""
         log = self._request.store.log
         readable = []
         for segment in log:

@@ -1,4 +1,4 @@
-"""All files of a store, or below any other place, for those who take digests of them."""
+"""Lists of all files of a store, or below any other place, for digests of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ class ListedFile:
     """One regular file.
 
     Attributes:
-        path: where it is.
         label: its path relative to the store.
         size_bytes: its size when it was listed.
         modified_ns: when it was changed last, as of then; nanoseconds since 1970.
@@ -38,26 +37,19 @@ class ListedFile:
 
 
 def store_files(store: Store, findings: FindingLog) -> list[ListedFile]:
-    """List the regular files of what PATH names, by label.
+    """List the regular files of PATH, by label; directories that may not be listed become findings.
 
     Links are followed, each directory once. The file ``lock`` is left out: it is empty, and opening it could
-    drop a lock. What is not a regular file is left to the checks of level 0.
-
-    Args:
-        store: the store, or a part of it.
-        findings: receives directories that may not be listed.
+    drop a lock. Other kinds of files are left to the checks of level 0.
     """
     files = files_below(_tops(store), store.base, findings)
     return [file for file in files if file.label != "lock"]
 
 
 def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) -> list[ListedFile]:
-    """List the regular files of some places, by label; each directory once.
+    """List the regular files below some places, by label relative to ``base``; each directory once.
 
-    Args:
-        tops: files, or directories with all that is in them; where nothing is, nothing is listed.
-        base: what labels are relative to.
-        findings: receives what may not be listed.
+    A missing place adds nothing; what may not be listed becomes a finding.
     """
     files: dict[Location, ListedFile] = {}
     for path, status in _below(tops, base, findings):
@@ -68,11 +60,9 @@ def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) 
 
 
 def plain_tree(store: Store) -> list[Location] | None:
-    """Return all that a whole store has but ``lock``, if that is nothing but files and directories.
+    """Return all of a whole store but ``lock``, if that is nothing but files and directories.
 
-    Returns:
-        None if it has anything else, no file, or what may not be looked at; or is a part, for which counts
-        what lies around it.
+    None if it has anything else, no file, or an unreadable part; or is a part, whose surroundings matter.
     """
     findings, lock = FindingLog(), store.lock
     found = list(_below(_tops(store), store.base, findings))
@@ -93,7 +83,7 @@ def _tops(store: Store) -> list[Location]:
 def _below(
     tops: Iterable[Location], base: Location, findings: FindingLog
 ) -> Iterator[tuple[Location, Status]]:
-    """Yield what is there, from some places down; each directory once."""
+    """Yield the present files and directories, from some places down; each directory once."""
     seen: set[Hashable] = set()
     for top in tops:
         yield from _walk(top, base, seen, findings)
@@ -102,12 +92,12 @@ def _below(
 def _walk(
     top: Location, base: Location, seen: set[Hashable], findings: FindingLog
 ) -> Iterator[tuple[Location, Status]]:
-    """Yield what is there from ``top`` down; a stack, because hostile trees are deep."""
+    """Yield the present files and directories from ``top`` down; a stack, because hostile trees are deep."""
     left = [(top, top.status())]
     while left:
         path, status = left.pop()
         if status is None:
-            continue  # gone meanwhile
+            continue  # deleted meanwhile
         yield path, status
         label = label_in(path, base)
         place = path.text if status.identity is None else status.identity
@@ -123,5 +113,5 @@ def _walk(
 
 
 def label_in(path: Location, base: Location) -> str:
-    """Return a path relative to the store; of one that lies elsewhere, with ``..`` in it."""
+    """Return a path relative to the store, with ``..`` in it if it lies elsewhere."""
     return relpath(path.text, base.text)

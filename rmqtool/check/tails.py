@@ -1,9 +1,9 @@
-"""What a verdict may rest on where the ends of files in object storage were not fetched.
+"""Ends of files in object storage that were not fetched, and what a verdict may rest on without them.
 
-What was found clean is clean in all that was looked at, and the report says what was not. But nothing is
-said to be damaged, or missing, because of bytes that nobody has fetched: records could lie there, and units
-lead to them. So after errors and warnings the log's tail is fetched, too, and if it is not all zeros,
-everything is looked at once more.
+A clean result holds for all that was read, and the report names the rest. But no finding of damage or loss
+may
+rest on bytes that nobody has fetched: records could lie there, and units lead to them. So after errors and
+warnings the log's tail is fetched, too, and if it is not all zeros, everything is checked again.
 """
 
 from __future__ import annotations
@@ -21,24 +21,16 @@ if TYPE_CHECKING:
 
 
 class Tails:
-    """The ends of a store's files that a verification has not fetched.
-
-    Args:
-        store: The store.
-    """
+    """The ends of a store's files that a verification has not fetched."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._proven: set[str] = set()
 
     def refute(self, run: VerifyRun) -> bool:
-        """Tell whether errors or warnings rest on a log that goes on in what was not fetched.
+        """Whether errors or warnings rest on a log that goes on in ranges that were not fetched.
 
-        If so, nothing is taken for zeros by samples any more.
-
-        Raises:
-            SourceFailureError: What holds the store does not answer.
-            EnvironmentFailureError: A file of the log cannot be read.
+        If so, samples no longer prove zeros. A source that does not answer raises SourceFailureError.
         """
         if all(one.severity is Severity.INFO for one in run.findings):
             return False
@@ -53,7 +45,7 @@ class Tails:
         return False
 
     def limits(self) -> Iterator[str]:
-        """Yield what was not fetched, as the end of a sentence; nothing where all was."""
+        """Yield the ranges that were not fetched, as the end of a sentence."""
         left = [tail for tail in unfetched(self._store.base) if tail.path not in self._proven]
         if left:
             yield tails_told(left, self._store.base)

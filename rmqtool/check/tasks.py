@@ -1,6 +1,6 @@
-"""What the checks of derived files get: the files that are there and, from level 2 on, what the log demands.
+"""Tasks of the checks of derived files: the present files and, from level 2 on, what the log requires.
 
-Tasks are picklable; an engine runs them.
+They are picklable; an engine runs them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,14 @@ class QueueCheck:
 
     Attributes:
         topic: as Java decodes it.
-        queue_id: the queue.
-        batch: whether it is a batch consume queue.
         files: its files; None if it has no directory.
         ext_files: its files in ``consumequeue_ext``; None if it has none there.
-        expected: runs of the units that the log demands; None if it demands none, and below level 2.
+        expected: runs of the units that the log requires; None if it requires none, and below level 2.
         deleted: its topic was deleted: a broker has deleted the queue, and an unclean start since then has
             put the log's last records back.
         skipped: how far queue offsets run ahead of the units at most: messages name the queue twice.
         since: physical offset of the first message since the topic was deleted and created again; None if
-            that does not show. What lies before it has no queue any more.
+            that does not show. Messages before it have no queue any more.
     """
 
     topic: str
@@ -50,18 +48,17 @@ class QueueCheckTask:
     """Some queues, whole.
 
     Attributes:
-        queues: the queues.
         blocks: where the expected runs lie.
         log_start: physical offset of the log's first byte.
-        log_end: physical offset after the last true record of the log.
+        log_end: physical offset after the last intact record of the log.
         file_size: ``mappedFileSizeConsumeQueue``.
         ext_file_size: ``mappedFileSizeConsumeQueueExt``.
         batch_file_size: ``mapperFileSizeBatchConsumeQueue``.
         level: 1 each file on its own, 2 against the log, 3 completeness.
         ext: ``enableConsumeQueueExt``.
-        unclean: ``abort`` is present (or the store is live): the next start repairs lag at the log's end.
+        unclean: ``abort`` exists (or the store is live): the next start repairs lag at the log's end.
         max_findings: findings of one code that are kept.
-        live: a broker appends meanwhile: what points at ``log_end`` or after it came later, no damage.
+        live: a broker appends meanwhile: units that point at ``log_end`` or after it came later, no damage.
     """
 
     queues: tuple[QueueCheck, ...]
@@ -85,15 +82,15 @@ class IndexCheckTask:
     Attributes:
         files: by name.
         geometry: slots and items of each file.
-        expected: entries that the log demands, in log order; None below level 2.
+        expected: entries that the log requires, in log order; None below level 2.
         log_start: physical offset of the log's first byte.
-        log_end: physical offset after the last true record of the log.
+        log_end: physical offset after the last intact record of the log.
         level: 1 each file on its own, 2 against the log, 3 completeness.
         index_enabled: ``messageIndexEnable``.
-        unclean: ``abort`` is present (or the store is live).
+        unclean: ``abort`` exists (or the store is live).
         max_findings: findings of one code that are kept.
         live: as in ``QueueCheckTask``.
-        stale_stop: physical offset behind the old records that a truncation left behind ``log_end``, if any.
+        stale_stop: physical offset after the old records that a truncation left after ``log_end``, if any.
         geometry_known: ``geometry`` was given or proven; otherwise files of another size cannot be read.
     """
 

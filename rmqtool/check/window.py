@@ -1,4 +1,4 @@
-"""The newest files of the log that a start of 5.4.0+ looks at, held against where the queues end."""
+"""Check of the newest files of the log that a start of 5.4.0+ reads, against the end of the queues."""
 
 from __future__ import annotations
 
@@ -17,14 +17,9 @@ _QUEUES = DIRECTORY_NAMES[PathKind.CONSUMEQUEUE]
 
 
 def check_window(store: Store, *, damaged: bool) -> list[Finding]:
-    """Tell what the next start leaves without units, or would if the queues were deleted.
+    """Return the records that the next start leaves without units, or would if the queues were deleted.
 
-    Args:
-        store: the evidence.
-        damaged: whether the queues have errors, for which people delete them.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
+    ``damaged`` is whether the queues have errors, for which people delete them.
     """
     if store.kind is not PathKind.STORE or store.unread:
         return []

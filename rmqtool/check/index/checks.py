@@ -1,4 +1,4 @@
-"""The index: every file on its own, and all of them as one stream against the log."""
+"""Checks of the index: every file on its own, and all of them as one stream against the log."""
 
 from __future__ import annotations
 
@@ -27,15 +27,9 @@ _UNKNOWN = Lag()
 def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLog, Examined]:
     """Check the index.
 
-    An index that is switched off (``messageIndexEnable=false``) demands nothing; files from before are still
-    looked at on their own.
-
-    Args:
-        task: the files, and what the log demands of them.
-        lag: what of the log is not dispatched yet.
-
-    Raises:
-        EnvironmentFailureError: an index file, or a block file, cannot be read.
+    An index that is switched off (``messageIndexEnable=false``) requires nothing; older files are still
+    checked on
+    their own.
     """
     log = FindingLog(task.max_findings)
     if any(not _is_readable(task, file) for file in task.files):

@@ -38,12 +38,12 @@ _MOST_HELD = 64
 
 
 OTHER_KEY = "has a hash that no key of its record has"
-"""How a finding begins about an item that contradicts the keys of its record."""
+"""Beginning of a finding about an item that contradicts the keys of its record."""
 
 
 @dataclass
 class _Times:
-    """Store times of the records of a file's first and last item, None where the log has them not."""
+    """Store times of the records of a file's first and last item, None where the log does not have them."""
 
     first_ms: int | None = None
     last_ms: int | None = None
@@ -51,14 +51,14 @@ class _Times:
 
 @dataclass
 class MatchedFile:
-    """What the log says of one file.
+    """Matches of one file with the log.
 
     Attributes:
         first: number in the stream of the first entry that was matched, -1 if none was.
         last: of the last one.
         expired: items below the log's start.
         beyond: findings about items beyond the log's end, after the last entry that was matched: what follows
-            tells their severity.
+            decides their severity.
     """
 
     beyond: FindingLog
@@ -70,9 +70,11 @@ class MatchedFile:
 class _Strangers:
     """Items of no record, or of none of its keys: rotten, or left by a start after a crash.
 
-    Such a start cuts the log and keeps a full index file, whose items of what was cut stay: new records lie
-    there, and their items follow (``IndexService#load``, ``CommitLog#recoverAbnormally``, 4.9.8 to 5.5.1).
-    So no entry is without an item between those before and those after, as one is where an item has rotted.
+    Such a start cuts the log and keeps a full index file, whose items of the cut part stay: new records lie
+    there,
+    and their items follow (``IndexService#load``, ``CommitLog#recoverAbnormally``, 4.9.8 to 5.5.1). So no
+    entry is
+    without an item between those before and those after, as one is where an item has rotted.
     """
 
     def __init__(self) -> None:
@@ -134,14 +136,7 @@ def _report_strangers(
 
 
 class IndexMatch:
-    """Goes through all files of the index, in the order of their names.
-
-    Args:
-        task: bounds of the log.
-        expected: what the log demands.
-        log: receives findings about the index as a whole.
-        lag: what of the log is not dispatched yet.
-    """
+    """Matches the items of all index files, in the order of their names, with the log."""
 
     def __init__(self, task: IndexCheckTask, expected: ExpectedEntries, log: FindingLog, lag: Lag) -> None:
         self._task, self._expected, self._log, self._lag = task, expected, log, lag
@@ -193,8 +188,7 @@ class IndexMatch:
     def close(self, torn: Severity | None) -> bool:
         """End a file; return whether its header's times were compared with those of records.
 
-        Args:
-            torn: severity of what a put leaves half done.
+        ``torn`` is the severity of the traces of a half-done put.
         """
         report, file = self._files[-1]
         header = report.index.header
@@ -209,9 +203,9 @@ class IndexMatch:
         return None not in {self._times.first_ms, self._times.last_ms}
 
     def finish(self) -> None:
-        """Judge items beyond the log's end, and say which entries are not there."""
+        """Judge items beyond the log's end, and report missing entries."""
         self._strangers.finish()
-        if not self._task.live:  # what came since the log was read
+        if not self._task.live:  # later than the reading of the log
             self._tell_beyond()
         if self._task.level >= _COMPLETE:
             self._tell_missing()
@@ -251,7 +245,7 @@ class IndexMatch:
     def _hold_beyond(
         self, report: FileReport, file: MatchedFile, items: Items, beyond: Bools, taken: Bools
     ) -> None:
-        """Report items beyond the log's end that others follow; hold back those at the file's end."""
+        """Report items beyond the log's end that others follow; keep those at the file's end."""
         last = int(np.flatnonzero(taken)[-1]) if taken.any() else -1
         if last >= 0 and not self._task.live:
             self._log.merge(file.beyond)
@@ -285,7 +279,7 @@ class IndexMatch:
         return found == int(time_diff(np.array([time_ms]), self._previous_end_ms)[0])
 
     def _tell_beyond(self) -> None:
-        """Tell of items beyond the log's end that no item of their file follows.
+        """Report items beyond the log's end that no item of their file follows.
 
         An unclean start deletes files that are not full; a full one stays, and others follow.
         """

@@ -1,4 +1,4 @@
-"""Which of the entries that the log demands no item stands for.
+"""Entries that the log requires and that have no item.
 
 The entry of TAGS is never missed: a broker before 5.4.0 puts none, so a message is whole with and without.
 """
@@ -25,7 +25,7 @@ class MissingRanges:
     Attributes:
         starts: row of the first entry.
         stops: row after the last one.
-        keys: how many entries of keys lie between.
+        keys: number of entries of keys between.
         first_keys: row of the first of those.
     """
 

@@ -42,12 +42,7 @@ def time_diff(store_timestamps_ms: Int64s, begin_ms: int) -> Int64s:
 
 
 class FileReport:
-    """Findings about one index file.
-
-    Args:
-        index: the file.
-        log: receives them.
-    """
+    """Findings about one index file."""
 
     def __init__(self, index: IndexFile, log: FindingLog) -> None:
         self.index, self.log = index, log
@@ -72,7 +67,7 @@ class FileReport:
         return self.index.header[HEADER_FIELDS.index(name)]
 
     def header(self, name: str, expected: int, *, severity: Severity | None = None) -> None:
-        """Add a finding about a header field that differs from what its items say."""
+        """Add a finding about a header field that differs from its items."""
         observed = self.header_field(name)
         said = [utc_text(one) if name.endswith("Timestamp") else one for one in (observed, expected)]
         sentence = f"{name} is {said[0]}, its items say {said[1]}"
@@ -124,15 +119,14 @@ class FileReport:
 
 
 class IndexShape:
-    """Goes through the items of one file.
+    """Checks header, slots and chains of one file.
 
     Args:
         report: of the file.
-        torn: severity of what a put leaves half done; None for the usual one. Of a broker that runs (INFO)
-            there can be more than one since the header was read.
+        torn: severity of the traces of a half-done put; None for the usual one. A broker that runs (INFO) may
+            have done more than one since the header was read.
 
     Attributes:
-        torn: as given.
         first_offset: physical offset of the first item's record; None as long as there is none.
     """
 
@@ -145,7 +139,7 @@ class IndexShape:
         self.first_offset: int | None = None
 
     def feed(self, items: Items) -> None:
-        """Look at consecutive items."""
+        """Check consecutive items."""
         if self.first_offset is None:
             self.first_offset = int(items.physical_offsets[0])
             self._first_item(items)
@@ -192,7 +186,8 @@ class IndexShape:
     def _unused_header(self, previous: Header | None) -> None:
         """Check the header of a file without items: zeros, or the end of the file before, twice.
 
-        That file may be gone, deleted by a start after a crash: its end lies after that of the one before it.
+        That file may be missing, deleted by a start after a crash: its end lies after that of the one before
+        it.
         """
         header = self._index.header
         for begin, end in (("beginTimestamp", "endTimestamp"), ("beginPhyOffset", "endPhyOffset")):

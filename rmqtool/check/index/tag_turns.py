@@ -1,4 +1,4 @@
-"""Where an index goes over from messages without tag items to those with them, or back.
+"""Turns of an index from messages without tag items to those with them, or back.
 
 Brokers of 5.4.0 and later put an item for TAGS after those of the keys, older ones do not, and all append to
 the last file that is not full. So each message is judged by itself, and both kinds are healthy.
@@ -30,7 +30,7 @@ class _Turn(NamedTuple):
 
 
 def tag_mix(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Finding | None:
-    """Tell of an index that brokers before and since 5.4.0 wrote; None where all of it is of one kind.
+    """Return the finding of an index that brokers before and since 5.4.0 wrote; None if all is of one kind.
 
     Args:
         expected: all entries, looked up.
@@ -65,7 +65,7 @@ def _turns_of(rows: EntryRows, unseen: Int64s, spoiled: Int64s) -> Iterator[_Tur
     seen[unseen] = False
     tags = np.flatnonzero(rows.of_tags)
     tags = tags[~np.isin(rows.physical_offsets[tags], spoiled)]
-    # A message without any item tells nothing; one that has no keys either may be of an older broker.
+    # A message without any item shows nothing; one that has no keys either may be of an older broker.
     has_keys = (tags > 0) & (rows.physical_offsets[tags] == rows.physical_offsets[tags - 1])
     tags = tags[seen[tags] | (has_keys & seen[tags - 1])]
     changes = np.flatnonzero(np.concatenate([[True], np.diff(seen[tags].astype(np.int8)) != 0])[: len(tags)])

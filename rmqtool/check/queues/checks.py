@@ -1,4 +1,4 @@
-"""Queues: their units on their own, against the log, and whether all are there."""
+"""Checks of queues: units on their own, against the log, and whether all are there."""
 
 from __future__ import annotations
 
@@ -37,13 +37,8 @@ def check_queues(
 ) -> tuple[FindingLog, Examined]:
     """Check some queues.
 
-    Args:
-        task: the queues, and what the log demands of them.
-        lag: what a kill explains of an unclean store.
-        log_cut: the log is known to have lost its end (the checkpoint is later): units beyond it are errors.
-
-    Raises:
-        EnvironmentFailureError: a file of a queue, or a block file, cannot be read.
+    ``log_cut``: the log is known to have lost its end (the checkpoint is later), so units beyond it are
+    errors.
     """
     unmatched = UnmatchedUnits(task.blocks)
     reports, examined = [], Examined()
@@ -60,8 +55,6 @@ def check_queues(
 
 
 class _QueueRun:
-    """The check of one queue."""
-
     def __init__(
         self,
         task: QueueCheckTask,
@@ -75,7 +68,7 @@ class _QueueRun:
         self._lag = lag
         self.report = QueueReport(check, task.max_findings)
         self.order = UnitOrder(self.report, task)
-        # Alone, no queue tells whether the others have ext units.
+        # A queue alone does not show whether the others have ext units.
         self._ext = ExtQueue(check.ext_files, self.report, expected=task.ext or task.level < _AGAINST_LOG)
         self._expected = ExpectedUnits(check.expected, task.blocks)
         self._match: UnitMatch | None = None
@@ -146,7 +139,7 @@ def _last_step(problems: list[Problem]) -> int | None:
 
 
 def _slots(ranges: Ranges, tail: tuple[int, int]) -> Int64s:
-    """Return those queue offsets of missing records that are numbers of units in the tail."""
+    """Return the queue offsets of missing records that are numbers of units in the tail."""
     current = ranges[~ranges["is_superseded"]]
     first = np.maximum(current["queue_offset"], tail[0])
     counts = np.minimum(current["queue_offset"] + current["records"] - 1, tail[1]) + 1 - first

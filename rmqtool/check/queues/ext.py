@@ -1,4 +1,4 @@
-"""The ext queue of a consume queue: units of varying length, found by address (``ConsumeQueueExt``)."""
+"""Ext queue of a consume queue: units of varying length, found by address (``ConsumeQueueExt``)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 NO_EXT_TIME, LOST_EXT_TIME = -1, -2
-"""In place of an ext unit's store time: the unit has no ext address; there is nothing at its address."""
+"""In place of an ext unit's store time: the unit has no ext address; its address has no ext unit."""
 
 
 class ExtQueue:
@@ -32,8 +32,9 @@ class ExtQueue:
     Args:
         files: in ``consumequeue_ext``; None if there are none.
         report: of the queue.
-        expected: a tags code that is an address is one; otherwise it is a tags code as any other, as no
-            queue of this store has ext units.
+        expected: whether a tags code in the range of addresses is one; it is not if no queue of this store
+            has
+            ext units.
     """
 
     def __init__(self, files: FileQueue | None, report: QueueReport, *, expected: bool) -> None:
@@ -52,7 +53,7 @@ class ExtQueue:
 
         Returns:
             Tags codes, ``(n,)``, with those of ext units in place of addresses; store times of the ext units,
-            `NO_EXT_TIME` or `LOST_EXT_TIME` where there is none; and addresses where no unit is.
+            `NO_EXT_TIME` or `LOST_EXT_TIME` where there is none; and addresses without a unit.
         """
         tags = units.column("tagsCode")[rows]
         times = np.full(len(rows), NO_EXT_TIME, np.int64)
@@ -101,7 +102,7 @@ class ExtQueue:
         return self._loaded[1]
 
     def _check_end(self, segment: Segment, stop: int) -> None:
-        """Report what ends the units of a file, unless it is the end mark, or zeros in the last file."""
+        """Report a wrong end of a file's units; right are the end mark, or zeros in the last file."""
         size = ExtFile(segment).size_at(stop)
         is_last = self._files is None or segment is self._files.segments[-1]
         room = segment.size_bytes - stop

@@ -1,4 +1,4 @@
-"""What units say of their records: size, tags code and, in ext and batch units, more."""
+"""Check of the fields of units against their records: size, tags code and, in ext and batch units, more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 OTHER_TAGS = "has tagsCode"
-"""How a finding begins about a unit that contradicts the tags of its record."""
+"""Beginning of a finding about a unit that contradicts the tags of its record."""
 
 _SECOND_MS = 1000
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
@@ -31,7 +31,7 @@ _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 @dataclass
 class _Delays:
-    """Deliver times of one delay queue, as far as they differ from the delay table's."""
+    """Deliver times of one delay queue that differ from the delay table's."""
 
     held: QueueReport
     shifts: set[int]
@@ -45,11 +45,7 @@ class _Delays:
 
 
 class FieldCheck:
-    """Compares the fields of a queue's units with those that their records demand.
-
-    Args:
-        report: of the queue.
-    """
+    """Compares the fields of a queue's units with those of their records."""
 
     def __init__(self, report: QueueReport) -> None:
         self._report = report
@@ -60,14 +56,14 @@ class FieldCheck:
     def check(
         self, units: Units, rows: Int64s, tags: Int64s, times_ms: Int64s, wanted: UnitRows, hits: Int64s
     ) -> None:
-        """Compare.
+        """Compare the fields of units whose records were found.
 
         Args:
             units: a chunk.
             rows: ``(n,)``, units whose records were found.
             tags: ``(n,)``, their tags codes, those of ext units in place of addresses.
-            times_ms: ``(n,)``, store times of their ext units; what is there without one says `queue_ext`.
-            wanted: a window of what is expected.
+            times_ms: ``(n,)``, store times of their ext units, or the marks of `queues.ext`.
+            wanted: a window of expected units.
             hits: ``(n,)``, its rows.
         """
         if self._report.check.batch:
@@ -87,7 +83,7 @@ class FieldCheck:
             )
 
     def finish(self) -> None:
-        """Say once what another delay table explains, else what was held back."""
+        """Report once that another delay table explains the deliver times, else each kept finding."""
         delays = self._delays
         if delays is None or not delays.differing:
             return

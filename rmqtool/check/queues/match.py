@@ -1,8 +1,8 @@
 """Levels 2 and 3 of a queue: its units against the records of the log.
 
-Every unit is looked up by its physical offset among the queue's records; one whose record is there belongs
-to the queue. Units after the last one that belongs were left by a truncation, which moves the queue's end
-and clears nothing (``MappedFileQueue#truncateDirtyFiles``).
+Every unit is looked up by its physical offset among the queue's records; one whose record exists belongs to
+the queue. Units after the last one that belongs were left by a truncation, which moves the queue's end and
+clears nothing (``MappedFileQueue#truncateDirtyFiles``).
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ class _Foreign:
 
 
 class UnitMatch:
-    """Goes through the units of one queue.
+    """Matches the units of one queue with records.
 
     Args:
         report: of the queue.
         task: bounds of the log.
-        expected: what the log demands of the queue.
-        unmatched: finds out what foreign units point at.
+        expected: units that the log requires of the queue.
+        unmatched: finds the records that foreign units point at.
         log_cut: the log is known to have lost its tail.
 
     Attributes:
@@ -88,7 +88,7 @@ class UnitMatch:
         first = self._skip_expired(units, real, offsets)
         confirmed = units.first_number + int(real[first - 1]) if first else None
         chosen: Int64s = np.arange(first, len(real))
-        if self._task.live:  # what came since the log was read
+        if self._task.live:  # later than the reading of the log
             chosen = chosen[offsets[first:] < self._task.log_end]
         rows = real[chosen]
         found, belongs, places = self._look_up(units, rows, offsets[chosen], tags[chosen], times_ms[chosen])
@@ -114,13 +114,9 @@ class UnitMatch:
         return first.units.first_number + int(first.rows[0]), last.units.first_number + int(last.rows[-1])
 
     def finish(self, missing_queue_offsets: Int64s) -> bool:
-        """Judge the units after the last one that belongs.
+        """Judge the units after the last one that belongs; return whether they count, not being left-overs.
 
-        Args:
-            missing_queue_offsets: of records that have no unit.
-
-        Returns:
-            Whether what lies there counts: it was not left by a truncation.
+        ``missing_queue_offsets`` are those of records that have no unit.
         """
         self._fields.finish()
         self._tell_expired()
@@ -150,7 +146,7 @@ class UnitMatch:
     def _look_up(
         self, units: Units, rows: Int64s, offsets: Int64s, tags: Int64s, times_ms: Int64s
     ) -> tuple[Int64s, Bools, Int64s]:
-        """Return rows among all that is expected, whether a unit belongs, and queue offsets.
+        """Return rows among all expected ones, whether a unit belongs, and queue offsets.
 
         A unit belongs if it is the first of its record or stands at its place.
         """
@@ -188,7 +184,7 @@ class UnitMatch:
             self._report.report(Problem(CQ_MISPLACED, units, rows[chosen], tell, severity))
 
     def _settle(self, foreign: _Foreign, confirmed: int | None) -> None:
-        """Tell what is foreign before a unit that belongs; hold back what is foreign after it."""
+        """Report foreign units before one that belongs; keep those after it."""
         if confirmed is not None:
             self._foreign_all()
         numbers = foreign.units.first_number + foreign.rows
@@ -224,7 +220,7 @@ class UnitMatch:
         """Report the units of the tail that are no left-overs; return the others."""
         offsets = _offsets(piece)
         is_beyond = offsets >= self._task.log_end
-        # A record waits for this very place: what stands there is damage, unless the next start cuts it off.
+        # A record belongs at this very place, so the unit there is damage unless the next start cuts it off.
         is_damage = np.isin(piece.units.first_number + piece.rows, missing) & ~is_beyond
         if self._report.check.batch:
             is_damage = ~is_beyond & bool(len(missing))

@@ -48,8 +48,7 @@ class MissingRange(NamedTuple):
     Attributes:
         physical_offset: of the first record.
         queue_offset: of the first record.
-        records: how many.
-        is_head: no record before them has a unit: the queue begins after them, if it is there.
+        is_head: no record before them has a unit: the queue, if present, begins after them.
         is_tail: no record after them has a unit: the queue lags.
         is_superseded: later records have the same queue offsets: the topic was deleted and created again.
         is_dispatched: it is certain that the dispatch came past them.
@@ -72,10 +71,7 @@ def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int], dispatched
     Args:
         expected: all records, those with units marked.
         matched: numbers of the first and the last that have one, -1 if none has.
-        dispatched: physical offset that the dispatch came to for certain.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
+        dispatched: physical offset that the dispatch has certainly reached.
     """
     if not expected.is_unseen():
         return np.empty(0, RANGE_ROW)
@@ -127,7 +123,7 @@ def _is_possible(queue_offsets: Int64s) -> Bools:
 
 
 def _joined(ranges: Ranges) -> Ranges:
-    """Join ranges before the first unit, and after the last: the border of two windows may part them."""
+    """Join ranges before the first unit, and after the last: the border of two windows may split them."""
     if not len(ranges):
         return ranges
     is_first = ~(ranges["is_head"] | ranges["is_tail"])
@@ -141,16 +137,11 @@ def _joined(ranges: Ranges) -> Ranges:
 
 
 def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges, lag: Lag) -> None:
-    """Report records without unit.
+    """Report records without unit, ``(n,)`` of ``RANGE_ROW``.
 
-    What lies at the end of an unclean log is dispatched again by the next start; in a clean store no start
-    does that, or loses the first of them (5.3.2+).
-
-    Args:
-        report: of the queue.
-        task: what is known of the store.
-        ranges: the records, ``(n,)`` of ``RANGE_ROW``.
-        lag: what a kill explains.
+    The next start dispatches records at the end of an unclean log again; in a clean store no start does that,
+    or
+    it loses the first of them (5.3.2+).
     """
     is_gone = ranges["is_head"] & report.check.deleted
     if report.check.since is not None:
@@ -209,7 +200,7 @@ def _report_range(
 
 
 def _report_deleted(report: QueueReport, ranges: Ranges) -> None:
-    """Say once that the queue was deleted with its topic."""
+    """Report once that the queue was deleted with its topic."""
     if not len(ranges):
         return
     count, first = int(ranges["records"].sum()), MissingRange._make(ranges[0].item())

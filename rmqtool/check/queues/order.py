@@ -1,4 +1,4 @@
-"""Level 1 of a queue: what its units say without the log.
+"""Level 1 of a queue: checks of its units without the log.
 
 A unit that a broker takes for valid has an offset that is not negative and a positive size
 (``ConsumeQueue#recover``, 4.9.8 and 5.3.3); the first other one ends the queue. Records do not overlap, so
@@ -38,11 +38,7 @@ _VISIBLE = Detail("is a pre-blank unit after the first unit: it counts as valid,
 
 
 class UnitOrder:
-    """Goes through the units of one queue.
-
-    Args:
-        report: of the queue.
-        task: bounds of the log.
+    """Checks the order of the units of one queue.
 
     Attributes:
         counted: units so far that are not zero.
@@ -61,12 +57,12 @@ class UnitOrder:
         self.counted = 0
 
     def zeros(self, hole: Units) -> None:
-        """Take note of a hole."""
+        """Note a hole."""
         self._begun = True
         self._note_zeros(hole, 0)
 
     def feed(self, units: Units) -> tuple[Int64s, list[Problem]]:
-        """Look at a chunk; return rows of real units, and problems that count if the queue goes on."""
+        """Check a chunk; return rows of real units, and problems that count if the queue goes on."""
         self._first_segment = self._first_segment or units.segment
         offsets, sizes = units.column("physicalOffset"), units.column("size")
         is_zero = (offsets == 0) & (sizes == 0) & (units.column("tagsCode") == 0)
@@ -92,7 +88,7 @@ class UnitOrder:
         return real, self._order(units, real, offsets, sizes)
 
     def finish(self) -> None:
-        """Say what is said once of a queue."""
+        """Report what is reported once for a queue."""
         if not self._preblank or self._first_segment is None:
             return
         first, count = self._first_segment, self._preblank
@@ -138,7 +134,7 @@ class UnitOrder:
         return legal, is_wide & ~legal
 
     def _zero_runs(self, units: Units, is_zero: Bools) -> None:
-        """Report runs of zero units that others follow, keep the last one in mind."""
+        """Report runs of zero units that others follow, and keep the last one."""
         if not is_zero.any() and self._zeros is None:
             return
         edges = np.flatnonzero(np.diff(is_zero.astype(np.int8), prepend=0, append=0))
@@ -196,7 +192,7 @@ class UnitOrder:
         return problems
 
     def _bases(self, units: Units, real: Int64s) -> list[Problem]:
-        """Hold base offsets against each other: each is the one before and its batch."""
+        """Check that each base offset is the one before plus its batch."""
         if not self._report.check.batch:
             return []
         bases = units.column("msgBaseOffset")[real]
@@ -213,7 +209,8 @@ class _LastStep:
     """The last place where offsets do not go up, and whether the units after it look left over.
 
     A truncation moves the queue's end and clears nothing. Units written since lie before the step; those
-    after it are older, and ascend: up to the highest new one, or beyond the log's end.
+    after it
+    are older, and ascend: up to the highest new one, or beyond the log's end.
     """
 
     def __init__(self, log_end: int) -> None:

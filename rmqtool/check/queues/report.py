@@ -1,4 +1,4 @@
-"""Findings about the units of one queue, held back where only what follows tells whether they count."""
+"""Findings about the units of one queue, delayed where only later units show whether they count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Detail(NamedTuple):
-    """What is said of one unit; the message goes on after ``unit N of TOPIC/QUEUE``."""
+    """The finding on one unit; the message goes on after ``unit N of TOPIC/QUEUE``."""
 
     message: str
     expected: Observed = None
@@ -27,13 +27,11 @@ class Detail(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Units of a chunk with the same thing wrong.
+    """Units of a chunk with the same defect.
 
     Attributes:
-        code: what.
-        units: the chunk.
         rows: ``(n,)``, which of its units.
-        tell: says it of one row.
+        tell: returns the detail of one row.
         severity: other than the code's usual one.
     """
 
@@ -47,12 +45,9 @@ class Problem:
 class QueueReport:
     """The findings of one queue.
 
-    After the end of a queue may lie units that a truncation left: what is wrong with them does not count.
-    So problems wait until a unit that belongs to the queue is met after them (`flush`).
-
-    Args:
-        check: the queue.
-        max_findings: findings of a code that are kept.
+    After the end of a queue may lie units that a truncation left, whose problems do not count. So problems
+    wait
+    until a unit that belongs to the queue is met after them (`flush`).
     """
 
     def __init__(self, check: QueueCheck, max_findings: int) -> None:
@@ -94,11 +89,9 @@ class QueueReport:
         self._note(problem, problem.rows, self.log)
 
     def flush(self, problems: Sequence[Problem], confirmed: int | None) -> None:
-        """Add the problems of a chunk as far as the queue goes on after them, hold back the others.
+        """Add the problems of a chunk up to the last unit that belongs to the queue, keep the others.
 
-        Args:
-            problems: of the chunk.
-            confirmed: number of the last unit in it that belongs to the queue; None if no unit does.
+        ``confirmed`` is the number of that unit; None if no unit does.
         """
         if confirmed is not None:
             self.confirm_pending()
@@ -109,12 +102,12 @@ class QueueReport:
             self._note(problem, problem.rows[~is_early], self._pending)
 
     def confirm_pending(self) -> None:
-        """Add what was held back."""
+        """Add the kept problems."""
         self.log.merge(self._pending)
         self.drop_pending()
 
     def drop_pending(self) -> None:
-        """Forget what was held back."""
+        """Drop the kept problems."""
         self._pending = FindingLog(self.log.max_per_code)
 
     def _note(self, problem: Problem, rows: Int64s, log: FindingLog) -> None:
@@ -140,7 +133,7 @@ class QueueReport:
 
 
 def tell_delay_table_once(findings: FindingLog) -> None:
-    """Say once, not for every level, that the broker had another delay table."""
+    """Report once, not for every level, that the broker had another delay table."""
     levels = findings.counts.get(ST_SETTINGS.code, 0)
     if levels > 1:
         first = next(one for one in findings if one.code is ST_SETTINGS)

@@ -1,4 +1,4 @@
-"""Units whose queue has no record where they point: is there a record of another queue, or none?"""
+"""Units that point at no record of their queue: at one of another queue, or at none."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ _CHUNK_ROWS = 1 << 19
 
 
 class UnmatchedUnits:
-    """Collects such units of many queues, and goes through the records of the log for all of them at once.
-
-    Args:
-        blocks: where the units of all records lie.
-    """
+    """Collects such units of many queues, and compares all of them with the log's records at once."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
@@ -43,11 +39,7 @@ class UnmatchedUnits:
             self.flush()
 
     def flush(self) -> None:
-        """Report all units that were added.
-
-        Raises:
-            EnvironmentFailureError: a block file cannot be read.
-        """
+        """Report all units that were added."""
         if not self._pending:
             return
         offsets = [units.column("physicalOffset")[rows] for _, units, rows in self._pending]
