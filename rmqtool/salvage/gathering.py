@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +17,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.salvage.copies import merge, uncover
 from rmqtool.salvage.evidence import QueueEvidence, read_evidence
 from rmqtool.salvage.model import RecordForm, SourceFile
+from rmqtool.salvage.names import misnamed, under_own_names
 from rmqtool.salvage.planning import Planner
 from rmqtool.salvage.survey import Survey, survey_log
 from rmqtool.scan.records import check_record
@@ -95,10 +97,17 @@ class Copies:
         """Return the bytes of a file of the log."""
         return self.stores[0].settings.commitlog_file_size
 
-    @property
+    @cached_property
     def logs(self) -> tuple[FileQueue, ...]:
-        """Return the logs of the copies, longer files cut to their size."""
-        return tuple(store.commitlog.without_excess(self.file_size) for store in self.stores)
+        """Return the logs of the copies, longer files cut to their size, misnamed ones where they belong."""
+        logs = (store.commitlog.without_excess(self.file_size) for store in self.stores)
+        return tuple(under_own_names(log, self.file_size) for log in logs)
+
+    @property
+    def _misnamed(self) -> tuple[str, ...]:
+        """Return sentences about files that are read as others."""
+        pairs = zip(self.stores, self.logs, strict=True)
+        return tuple(one for store, log in pairs for one in misnamed(store.commitlog, log))
 
     @property
     def policy(self) -> DispatchPolicy:
@@ -141,10 +150,13 @@ class Copies:
                 tuple(self.sources()),
                 beside.consumed,
             ).plan()
-            plan = replace(plan, indexed=beside.without_record(merged.survey))
+            names = self._misnamed
             return replace(
                 plan,
+                indexed=beside.without_record(merged.survey),
+                misnamed=len(names),
                 notes=(
+                    *names,
                     *plan.notes,
                     *([] if beside.unread is None else [beside.unread]),
                     *(_UNLISTED.format(topic) for topic in sorted(unlisted)),

@@ -214,6 +214,7 @@ class SalvagePlan:
         lost: messages.
         indexed: physical offsets of lost messages to which index items alone lead: nothing names their
             queues, and nothing can stand in their place.
+        misnamed: files of the log that were read as others, which their records name.
         found: bytes that are put into ``lost+found/``.
         queues: the account of each queue.
         partial: the user left messages out.
@@ -236,6 +237,7 @@ class SalvagePlan:
     kept_blanks: tuple[int, ...]
     lost: tuple[Lost, ...]
     indexed: tuple[int, ...]
+    misnamed: int
     found: tuple[Found, ...]
     queues: tuple[QueueAccount, ...]
     partial: bool

@@ -138,6 +138,7 @@ class Planner:
             kept_blanks=tuple(sorted(ground.blanks)),
             lost=tuple(self._timed(told, end)),
             indexed=(),
+            misnamed=0,
             found=tuple(self._found()),
             queues=(),
             partial=self.choices.partial,

@@ -303,7 +303,7 @@ def faults(out: Path) -> tuple[list[str], Counter[bool]]:
         if after[0] <= before[0] and (before[1] or after[1])
     ]
     counts: Counter[bool] = Counter()
-    for one in lost_lines(out):
+    for one in (line for line in lost_lines(out) if line["topic"] is not None):
         counts[one["placed"]] += one["count"]
         if not one["placed"]:
             continue

@@ -79,6 +79,7 @@ class SalvageReport:
         healed: of them, those that the first copy does not have.
         bytes: of the new log.
         lost: messages.
+        misnamed: files of the log that were read as others, which their records name.
         left_out: true records that are not given back, by cause: ``body`` their checksum fails,
             ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
             ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
@@ -104,6 +105,7 @@ class SalvageReport:
     healed: int
     bytes: LogBytes
     lost: LostMessages
+    misnamed: int
     left_out: Mapping[str, int]
     conflicts: Mapping[str, int]
     odd_times: int
@@ -154,6 +156,7 @@ class SalvageReport:
                 dict(causes),
                 sum(one.is_open for one in plan.found),
             ),
+            misnamed=plan.misnamed,
             left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
             conflicts=dict(Counter(one.chosen_by.value for one in plan.found if one.chosen_by is not None)),
             odd_times=plan.odd_times,
@@ -167,9 +170,9 @@ class SalvageReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the log had no damage: nothing is lost, nothing is left out, no hole was filled."""
-        filled = self.bytes.tombstones or self.bytes.fillers
-        return not (self.lost.proven or self.lost.damaged or self.left_out or filled or self.moving)
+        """Whether the log had no damage: nothing is lost, left out or misnamed, no hole was filled."""
+        wrong = self.lost.proven, self.lost.damaged, self.left_out, self.misnamed, self.moving
+        return not any((*wrong, self.bytes.tombstones, self.bytes.fillers))
 
     @property
     def moving(self) -> tuple[QueueAccount, ...]:
