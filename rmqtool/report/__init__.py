@@ -1,7 +1,8 @@
-"""LOOKS. Rows, reports and progress as text, json, ndjson or csv; nothing here decides what is true.
+"""Output of rows, reports and progress as text, json, ndjson or csv.
 
-Bytes of a store are hostile: no markup is read in them, and whatever a terminal could take for a command is
-escaped (``escaping``). Rich is imported where a table or a progress bar is drawn, never for a stream of rows.
+Bytes of a store are hostile: no markup is read in them, and everything that a terminal could take for a
+command is escaped (``escaping``). Rich is imported where a table or a progress bar is drawn, never for a
+stream of rows.
 """
 
 from __future__ import annotations

@@ -22,8 +22,6 @@ from rmqtool.compiling import expected_s
 
 
 class _Amount(DownloadColumn):
-    """Bytes of a stage, kernels of a compilation."""
-
     def render(self, task: Task) -> Text:
         if task.fields.get("counts_kernels"):
             return Text(f"{int(task.completed)}/{int(task.total or 0)} kernels")
@@ -31,18 +29,14 @@ class _Amount(DownloadColumn):
 
 
 class _Speed(TransferSpeedColumn):
-    """The rate of a stage; kernels differ too much to have one."""
+    """Rate of a stage; kernels differ too much to have one."""
 
     def render(self, task: Task) -> Text:
         return Text("") if task.fields.get("counts_kernels") else super().render(task)
 
 
 class Bar:
-    """A bar on standard error; it vanishes when the command ends.
-
-    Args:
-        color: Whether colours are used; None lets rich find out.
-    """
+    """A bar on standard error, removed when the command ends; ``color`` None leaves colours to rich."""
 
     def __init__(self, *, color: bool | None = None) -> None:
         console = Console(stderr=True, no_color=None if color is None else not color)
@@ -74,7 +68,7 @@ class Bar:
             self._progress.update(self._task, completed=done_bytes)
 
     def compiling(self, ready: int, kernels: int, under_way: bool) -> None:
-        """Say, in a bar of its own, that the command waits for the compiler, how far it is and how long."""
+        """Show a bar of its own while the command waits for the compiler."""
         if self._compilation is None:
             self._compiling_since, self._ready_before = time.monotonic(), ready
             self._compilation = self._progress.add_task("", counts_kernels=True)
@@ -96,12 +90,12 @@ class Bar:
         self._progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         self._settle()
         self._progress.stop()
 
     def _settle(self) -> None:
-        """Move the bar of compiling to its end when the command goes on: no run needs all kernels."""
+        """Move the compiler's bar to its end when the command goes on: no run needs all kernels."""
         if self._compilation is not None and self._is_compiled:
             self._is_compiled = False
             total = next(task.total for task in self._progress.tasks if task.id == self._compilation)

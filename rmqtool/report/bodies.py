@@ -1,4 +1,4 @@
-"""Message bodies as files, byte by byte what the log holds."""
+"""Message bodies as files, with the log's exact bytes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,9 @@ if TYPE_CHECKING:
 
 
 class BodyFiles:
-    """A directory that receives one file for each body, named by the message's place in the log.
+    """A directory that receives one file for each body, named by the message's physical offset.
 
-    Args:
-        directory: Created if it is not there.
-        evidence_roots: Directories that nothing is written into.
-
-    Raises:
-        RefusedError: The directory lies in the evidence.
-        EnvironmentFailureError: It cannot be created.
+    It is created if missing; `RefusedError` if it lies in the evidence.
     """
 
     def __init__(self, directory: Path, evidence_roots: Iterable[Path]) -> None:
@@ -34,13 +28,10 @@ class BodyFiles:
         self._directory = directory
 
     def add(self, message: rows.Message | rows.InnerMessage) -> None:
-        """Write the body of one message; a message without a body gets no file.
+        """Write the body of one message, if it has one.
 
-        A message of an inner batch has its index after the record's place.
-
-        Raises:
-            RefusedError: The file is there already.
-            EnvironmentFailureError: It cannot be written; nothing of it is left behind.
+        A message of an inner batch adds its index to the name. `RefusedError` if the file exists;
+        `EnvironmentFailureError` if it cannot be written, with nothing left behind.
         """
         if not message.body:
             return

@@ -1,4 +1,4 @@
-"""The outcome of a carving, for people."""
+"""Text report of a carving."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has become of a case, for people."""
+"""Text report of a case."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HEADLINES = {
 
 
 def write_case_text(check: CaseCheck, stream: TextIO) -> None:
-    """Write it."""
+    """Write the report."""
     for line in _lines(check):
         stream.write(escape_text(line) + "\n")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _JSON_PERIOD_S = 0.5
 _PASTED = "  "
-"""Begins a line that is to be pasted into a shell, and stays whole."""
+"""Begins a line to paste into a shell, which is not wrapped."""
 
 
 class ProgressMode(StrEnum):
@@ -35,14 +35,8 @@ class ProgressMode(StrEnum):
 class Console:
     """Everything that is not data: the Progress of a command.
 
-    Args:
-        mode: How progress is shown.
-        quiet: Leave out remarks; warnings and errors stay.
-        verbose: Show details too.
-        color: Whether a terminal's colours are used; None is: on a terminal, unless NO_COLOR is set.
-
-    Attributes:
-        draws_bars: False while data goes to the terminal, where a bar would stand in its way.
+    ``quiet`` leaves out remarks, ``verbose`` adds details. ``color`` None means: on a terminal, unless
+    NO_COLOR is set. ``draws_bars`` is False while data goes to the terminal.
     """
 
     def __init__(
@@ -67,7 +61,7 @@ class Console:
         self._started = self._shown = 0.0
 
     def log_to(self, log: TextIO) -> None:
-        """Write every sentence there as well, whatever is shown; those said so far included."""
+        """Also write every sentence there, whatever is shown, including those so far."""
         self._log = log
         log.writelines(self._unlogged)
         self._unlogged.clear()
@@ -80,7 +74,7 @@ class Console:
         self.advance(0)
 
     def advance(self, done_bytes: int) -> None:
-        """Show how far the stage is."""
+        """Show the progress of the stage."""
         now = time.monotonic()
         if self._bar is not None:
             self._bar.advance(done_bytes)
@@ -92,7 +86,7 @@ class Console:
             )
 
     def compiling(self, ready: int, kernels: int, under_way: bool) -> None:
-        """Show that kernels are being compiled: a bar on a terminal, one sentence where no bar is drawn."""
+        """Show that kernels are being compiled: a bar on a terminal, else one sentence."""
         if self._draws_bar():
             self._shown_bar().compiling(ready, kernels, under_way)
         elif under_way and not self._said_compiling and not self._quiet and self._mode is ProgressMode.AUTO:
@@ -101,29 +95,29 @@ class Console:
             self._say("note", f"compiling once, about {seconds} s; the next runs need none of it")
 
     def note(self, sentence: str) -> None:
-        """Say something worth knowing."""
+        """Show a remark."""
         if not self._quiet:
             self._say("note", sentence)
         self._record("note", sentence)
 
     def detail(self, sentence: str) -> None:
-        """Say something that only the curious want to know (``-v``)."""
+        """Show a detail (``-v``)."""
         if self._verbose:
             self._say("detail", sentence)
         self._record("detail", sentence)
 
     def warn(self, sentence: str) -> None:
-        """Say something that the user should not miss."""
+        """Show a warning."""
         self._say("warning", sentence)
         self._record("warning", sentence)
 
     def error(self, sentence: str) -> None:
-        """Say why the command ends."""
+        """Show why the command ends."""
         self._say("error", sentence)
         self._record("error", sentence)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

@@ -1,4 +1,4 @@
-"""Differences of two stores for people, and the totals of a comparison in every format."""
+"""Text report of a comparison, and its totals for every format."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN = 10_000
 """Lines that are kept until the verdict is known."""
 _NAMES = {"units": "consume queue units"}
 _WITH_VALUES = {"commitlog", "checkpoint"}
-"""Structures whose sentences do not hold what the two sides say."""
+"""Structures whose sentences do not contain the values of both sides."""
 
 
 def write_diff_text(
@@ -49,7 +49,7 @@ def write_diff_text(
 
 
 def healing_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield what each side lacks, and what of that the other has."""
+    """Yield the losses of each side, and how many of them the other side has."""
     for one in comparison.healing:
         side, other = (one.side.upper(), "B" if one.side == "a" else "A")
         parts = []

@@ -1,4 +1,4 @@
-"""Hostile text made harmless: what a terminal or a reader could be misled by is shown as an escape."""
+"""Escapes for hostile text that could mislead a terminal or a reader."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""What makes a spreadsheet take the text of a cell for a formula."""
+"""Starts of cells that a spreadsheet takes for a formula."""
 
 
 def escape_text(text: str) -> str:
@@ -22,23 +22,23 @@ def escape_controls(text: str) -> str:
 
 
 def escape_bytes(data: bytes) -> str:
-    r"""Return bytes as UTF-8 text on one line, what is no UTF-8 as ``\xNN``."""
+    r"""Return bytes as UTF-8 text on one line, other bytes as ``\xNN``."""
     return escape_text(data.decode("utf-8", "surrogateescape"))
 
 
 def escape_json(text: str) -> str:
-    r"""Return finished JSON text with harmful characters, which only its strings can hold, as ``\uNNNN``."""
+    r"""Return JSON text with harmful characters, which only its strings can hold, as ``\uNNNN``."""
     return text if text.isascii() and "\x7f" not in text else _HARMFUL_JSON.sub(_escape_json, text)
 
 
 def escape_cell(text: str) -> str:
-    r"""Return ``text`` as `escape_text` does, and what begins a formula in a spreadsheet as ``\xNN``."""
+    r"""Return ``text`` as `escape_text` does, with the start of a formula as ``\xNN``."""
     shown = escape_text(text)
     return f"\\x{ord(shown[0]):02x}{shown[1:]}" if shown.startswith(FORMULA_STARTS) else shown
 
 
 def is_cell_text(text: str) -> bool:
-    """Tell whether text can be a cell of csv as it is: no formula, no control but ends of lines and tabs."""
+    """Return whether text can be a cell of csv: no formula, no control but ends of lines and tabs."""
     return not text.startswith(FORMULA_STARTS) and not _HARMFUL.search(text.translate(_LAYOUT))
 
 

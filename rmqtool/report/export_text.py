@@ -1,4 +1,4 @@
-"""The outcome of an export, for people."""
+"""Text report of an export."""
 
 from __future__ import annotations
 

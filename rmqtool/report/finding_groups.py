@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings of each code, errors first, else in the order they were met."""
+    """Return the findings of each code, errors first, else in their order."""
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.code.code, []).append(finding)

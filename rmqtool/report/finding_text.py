@@ -1,4 +1,4 @@
-"""One finding in words, for people."""
+"""Text of one finding."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def finding_line(finding: Finding) -> str:
 
 
 def finding_place(finding: Finding, sentence: str = "") -> str:
-    """Return where a finding is, as far as a sentence does not say so; empty if there is nothing to say."""
+    """Return the place of a finding, as far as a sentence does not name it; may be empty."""
     parts = []
     if finding.file is not None:
         position = "" if finding.position is None else f" @{finding.position}"
@@ -40,7 +40,7 @@ def finding_place(finding: Finding, sentence: str = "") -> str:
 
 
 def finding_sentence(finding: Finding) -> str:
-    """Return what is wrong, with what was expected and found if the sentence does not say it."""
+    """Return the sentence, with the expected and found values if it does not name them."""
     sentence = finding.message
     if finding.file is not None:
         sentence = sentence.removeprefix(f"{finding.file}: ").removeprefix(f"{finding.file} ")
@@ -60,5 +60,5 @@ def _value_text(finding: Finding, value: int | str | bool) -> str:
 
 
 def _says(sentence: str, value: str) -> bool:
-    """Tell whether a sentence names a value as a word of its own."""
+    """Return whether a sentence contains a value as a word of its own."""
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", sentence) is not None

@@ -1,8 +1,7 @@
-"""What a command found of many stores, for people and for programs.
+"""Reports of many stores.
 
-People get a verdict, a line a store, the worst first, and the totals; programs the ordinary document of each,
-in the order in which stores were named, and a summary. A command says in its `Forms` how one of its reports
-looks.
+Text has a verdict, a line per store, the worst first, and the totals. Programs get the ordinary document of
+each, in the order of the command line, and a summary. A command's `Forms` render one of its reports.
 """
 
 from __future__ import annotations
@@ -50,17 +49,10 @@ def _no_rows(_report: object) -> Iterable[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Forms(Generic[R]):
-    """How the reports of a command look.
+    """Renderers of a command's reports.
 
-    Attributes:
-        command: its name.
-        verdict: one line about a store, without its path; harmless on a terminal.
-        document: the ordinary document.
-        text: writes the ordinary text.
-        totals: numbers that add up over stores, by their names in JSON.
-        lines: the ordinary lines of ndjson, each with the ``store`` that it is of.
-        rows: the rows of csv.
-        columns: of those.
+    ``verdict`` is one line about a store without its path, harmless on a terminal; ``totals`` are numbers
+    that add up over stores, by their JSON names; ``lines`` are the lines of ndjson, each with its ``store``.
     """
 
     command: str
@@ -80,14 +72,9 @@ def forms_of_made(
     text: Callable[[R, TextIO], None],
     totals: Callable[[Mapping[str, Any]], Mapping[str, int]],
 ) -> Forms[Made[R]]:
-    """Return how results look that this run made of stores, or an earlier one.
+    """Return the forms of results that this run made of stores, or an earlier one.
 
-    Args:
-        command: its name.
-        verdict: one line about an ordinary document.
-        place: its member that names an earlier result in text.
-        text: writes the ordinary text of a result of this run.
-        totals: numbers of a document that add up over stores.
+    ``place`` is the member of the document that names an earlier result in text.
     """
 
     def told(made: Made[R]) -> str:
@@ -104,12 +91,7 @@ def forms_of_made(
 
 @dataclass(frozen=True)
 class FleetLook:
-    """How the text looks.
-
-    Attributes:
-        color: whether colours are used; None is found out.
-        details: whether the text of each store follows.
-    """
+    """Options of the text: ``color`` None detects colours; ``details`` adds the text of each store."""
 
     color: bool | None = None
     details: bool = False
@@ -133,15 +115,7 @@ def write_fleet(
     stream: TextIO,
     look: FleetLook,
 ) -> None:
-    """Write what was found of all stores.
-
-    Args:
-        chosen: The format.
-        report: What was found.
-        forms: How it looks.
-        stream: Where to.
-        look: Of the text.
-    """
+    """Write the reports of all stores."""
     if chosen is Format.JSON:
         stream.write(to_json(fleet_document(report, forms), indent=2) + "\n")
     elif chosen is Format.NDJSON:
@@ -203,7 +177,7 @@ def _write_text(report: FleetReport[R], forms: Forms[R], stream: TextIO, look: F
 
 
 def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:
-    """Return the line of a store, which has its path beside it."""
+    """Return the line of a store, without its path, which stands beside it."""
     if outcome.report is not None:
         return forms.verdict(outcome.report)
     return escape_text((outcome.failure or "").removeprefix(f"{outcome.store}: "))

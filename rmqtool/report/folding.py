@@ -1,4 +1,4 @@
-"""Long lines on a terminal: broken between their parts or words, never inside of a number or a name."""
+"""Wrapping of long lines on a terminal: between parts or words, never inside a number or a name."""
 
 from __future__ import annotations
 
@@ -14,14 +14,10 @@ _LEAST_ROOM = 16
 
 
 def fold(parts: Iterable[str], width: int | None, indent: int, start: str = "", separator: str = "  ") -> str:
-    """Join parts to one line, or to as many as ``width`` columns ask for.
+    """Join parts to one line, or to lines of ``width`` columns; each part stays in one piece.
 
-    Args:
-        parts: Each stays in one piece.
-        width: Of the terminal; None is one line.
-        indent: Of the lines after the first; less where a part has no room there.
-        start: Of the first line, ``indent`` columns as they are shown.
-        separator: Between parts on one line.
+    Lines after the first have ``indent`` columns, less where a part has no room there; ``start`` of the first
+    line is as wide.
     """
     words = list(parts)
     if width is None:
@@ -41,7 +37,7 @@ def fold(parts: Iterable[str], width: int | None, indent: int, start: str = "", 
 
 
 def wrapped(text: str, width: int | None) -> list[str]:
-    """Return text in lines of up to ``width`` columns; a word that is longer keeps its line."""
+    """Return text in lines of up to ``width`` columns; a longer word has a line of its own."""
     if width is None or columns_of(text) <= width:
         return [text]
     return list(_lines(text.split(" "), width))

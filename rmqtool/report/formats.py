@@ -34,12 +34,12 @@ def to_json(value: object, *, indent: int | None = None) -> str:
 
 
 def document_of(report: DataclassInstance, status: int) -> dict[str, Any]:
-    """Return the document of a report, with the exit status that the user's options make of it."""
+    """Return the document of a report, with the exit status that the user's options give."""
     return json_object(report) | {"exitStatus": int(status)}
 
 
 def report_json(report: DataclassInstance, status: int) -> str:
-    """Return the document of a report, with the exit status that it came with."""
+    """Return the JSON text of `document_of`."""
     return to_json(document_of(report, status), indent=2) + "\n"
 
 

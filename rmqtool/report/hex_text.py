@@ -1,8 +1,7 @@
-"""Fields with their bytes for people: place, bytes, name, value, and what the value means.
+"""Fields with their bytes for people: place, bytes, name, value and meaning.
 
-A number and its bytes stand on one line. Longer fields have lines of 16 bytes with their characters
-below their name, properties one by one; lines that repeat are left out as ``hexdump`` does, and long bodies
-are cut.
+A number and its bytes stand on one line. Longer fields have lines of 16 bytes with their characters below
+their name, properties one by one. Repeated lines are left out as in ``hexdump``, and long bodies are cut.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _MAGICS = {message.MAGIC_V1: "V1", message.MAGIC_V2: "V2", message.BLANK_MAGIC: 
 
 
 def sys_flag_text(flag: int) -> str:
-    """Return what the bits of a SYSFLAG say; empty for 0.
+    """Return the meaning of the bits of a SYSFLAG; empty for 0.
 
     Source: ``MessageSysFlag``, ``CompressionType`` (5.3.3); 4.9.8 has no bits above the sixth.
     """
@@ -81,13 +80,9 @@ _NAME_END = b"\x01"
 
 
 class HexText:
-    """Writes fields as text; every field of a row has a colour, which its name and its bytes share.
+    """Writer of fields as text; each field of a row has a colour for its name and its bytes.
 
-    Args:
-        time: Writes a time in ms.
-        body: How much of a body is shown; None is its beginning.
-        width: Of the terminal; None does not break lines.
-        color: Whether colours are used.
+    ``time`` formats ms; ``body`` None shows the beginning of a body.
     """
 
     def __init__(
@@ -101,7 +96,7 @@ class HexText:
         self._row: rows.Row | None = None
 
     def begin(self, row: rows.Row) -> None:
-        """Take notice of the row whose fields come next."""
+        """Set the row of the next fields."""
         self._row, self._field = row, 0
 
     def text(self, field: rows.FieldBytes) -> str:
@@ -144,7 +139,6 @@ class HexText:
         return self._paint(f"{position:>10}{f'+{offset}':>6}", "dim") + "  "
 
     def _bytes(self, raw: bytes, size: int, cut: int | None, color: str) -> Iterator[str]:
-        """Yield lines of 16 bytes."""
         shown = raw if cut is None or len(raw) <= cut + _LINE_BYTES else raw[:cut]
         lines = (shown[at : at + _LINE_BYTES] for at in range(0, len(shown), _LINE_BYTES))
         for part, same in groupby(lines):
@@ -162,7 +156,7 @@ class HexText:
         return f"{'':>18}{self._paint(f'{groups:<35}', color)}  {characters}"
 
     def _meaning(self, field: rows.FieldBytes) -> str:
-        """Return what a number stands for; empty if it says so itself."""
+        """Return the meaning of a number; empty if it is plain."""
         value = field.value
         if not isinstance(value, int):
             return ""
@@ -184,7 +178,7 @@ def _crc_text(row: rows.Row | None, value: int) -> str:
 
 
 def field_label(java_name: str, name: str) -> str:
-    """Return the Java name, with the name that json has where that is another word."""
+    """Return the Java name, with the JSON name where that is another word."""
     return java_name if java_name.replace(" ", "").lower() == name.lower() else f"{java_name} ({name})"
 
 

@@ -1,4 +1,4 @@
-"""Readings of message ids for people."""
+"""Text of the readings of message ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 _CANDIDATES = 3
-"""Months that people are shown; an id that is looked into is rarely old."""
+"""Months that text shows; ids under examination are rarely old."""
 
 
 def reading_lines(readings: Sequence[Reading], zone: tzinfo | None) -> Iterator[str]:

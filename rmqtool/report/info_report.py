@@ -43,7 +43,7 @@ def info_document(summary: StoreSummary, status: ExitStatus) -> dict[str, Any]:
 
 
 def info_objects(summary: StoreSummary) -> Iterable[dict[str, Any]]:
-    """Yield the same as objects of one line each, told apart by ``type``."""
+    """Yield the same as objects of one line each, distinguished by ``type``."""
     yield {"type": "store", "schema": SCHEMA, "path": summary.path, "kind": summary.kind} | {
         "abort": summary.abort,
         "abortProcess": summary.abort_process,

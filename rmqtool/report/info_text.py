@@ -1,4 +1,4 @@
-"""The summary of a store as tables for people."""
+"""Text report of a store's summary."""
 
 from __future__ import annotations
 
@@ -40,15 +40,9 @@ def write_info_text(
     next_command: str,
     details: bool = False,
 ) -> None:
-    """Write the summary for people: the verdict, what is there by topic, settings last.
+    """Write the verdict, the facts by topic, and the settings.
 
-    Args:
-        summary: What is told.
-        stream: Receives the text.
-        zone: In which times are printed.
-        color: Whether colours are used; None is found out.
-        next_command: What to do with the store, ready to be pasted.
-        details: Whether every queue is shown, and settings that do not concern this store.
+    ``next_command`` can be pasted; ``details`` adds every queue, and settings that do not concern this store.
     """
     tables = Tables(stream, color=color)
     tables.pairs(f"{_verdict(summary)}: {summary.kind} {escape_text(summary.path)}", _facts(summary, zone))
@@ -68,7 +62,7 @@ def write_info_text(
 
 
 def _verdict(summary: StoreSummary) -> str:
-    """Say in one line how the store stands, as far as names, sizes and ends of files tell."""
+    """Return the state of the store in one line, by names, sizes and ends of files."""
     severities = Counter(one.severity for one in summary.findings if one.code is not IO_DENIED)
     found = [
         counted(severities[severity], word)
@@ -92,13 +86,11 @@ def _verdict(summary: StoreSummary) -> str:
 
 
 def _what(finding: Finding) -> str:
-    """Say what is wrong, and of which file."""
     file, sentence = finding.file, finding.sentence
     return sentence if file is None or file in sentence else f"{file}: {sentence}"
 
 
 def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
-    """Return each topic with its queues and what they hold."""
     counts: dict[str, list[int]] = {}
     for queue in queues:
         total = counts.setdefault(str(queue.topic), [0, 0])
@@ -108,7 +100,7 @@ def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
 
 
 def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, str, str]]:
-    """Return the settings with their origin and its evidence; defaults of parts not there are folded."""
+    """Return the settings with their origin and its evidence; defaults of absent parts are folded."""
     kinds = {queue.kind for queue in summary.queues}
     present = {
         "mappedFileSizeConsumeQueueExt": any(
@@ -173,7 +165,7 @@ def _abort_text(summary: StoreSummary) -> str:
 
 
 def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
-    """Say which part of the log the index has entries for, and what of the log lies after it."""
+    """Yield the part of the log that the index covers, and the bytes of the log after it."""
     found = summary.index_coverage
     if found is None:
         return [("index", "no items")] if summary.index else []
@@ -211,7 +203,7 @@ def _value(value: object) -> str:
 
 
 def _cut(lines: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
-    """Leave out what no one reads in a table; the other formats have it all."""
+    """Cut a table that is too long to read; the other formats have all rows."""
     if len(lines) <= _LISTED:
         return lines
     rest = (f"… {len(lines) - _LISTED} more, see --format ndjson", *[""] * (len(lines[0]) - 1))

@@ -1,8 +1,8 @@
 """Verdicts as JUnit XML, which CI servers show as tests.
 
-A suite is a store, which fails as a whole where nothing could be examined; a case is a code that was found,
-or a part of the store in which nothing was found. Codes without findings are no passed tests: a lower level
-may not have looked for them.
+A suite is a store, which fails as a whole where nothing could be examined. A case is a code with findings, or
+a part of the store without findings. Codes without findings are not passed tests: a lower level may not have
+looked for them.
 """
 
 from __future__ import annotations
@@ -30,12 +30,7 @@ _FAILED = ("failure", "error")
 
 
 def junit(verdicts: Sequence[Verdict], failures: Mapping[str, str] | None = None) -> bytes:
-    """Return the bytes of the XML document.
-
-    Args:
-        verdicts: One for each store that could be examined.
-        failures: Why others could not, by their paths.
-    """
+    """Return the XML document: verdicts of the examined stores, and failures of the others by path."""
     root = ET.Element("testsuites", name="rmqtool verify")
     root.extend(_suite(verdict) for verdict in verdicts)
     root.extend(_failed_suite(store, why) for store, why in (failures or {}).items())
@@ -90,7 +85,7 @@ def _cases(verdict: Verdict) -> list[ET.Element]:
 
 
 def _examined(verdict: Verdict) -> Iterator[Structure]:
-    """Yield the parts of the store that were looked at."""
+    """Yield the parts of the store that were examined."""
     examined = verdict.report.examined
     yield Structure.STORE
     if examined.commitlog_files:
@@ -134,5 +129,5 @@ def _seconds(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text, escaped already, without the two characters that XML has no form for."""
+    """Return text, escaped already, without the two characters that XML cannot contain."""
     return _NO_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -1,4 +1,4 @@
-"""Lost messages added up, for people."""
+"""Text of totals of lost messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _REASONS = {
 
 
 def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
-    """Yield names and values of what a log has lost already, by queue; nothing where that is nothing."""
+    """Yield names and values of a log's losses, by queue; nothing if there are none."""
     if losses is None or not losses.messages:
         return
     by = [f"{losses.listed:,} that units point to"] if losses.listed else []
@@ -47,7 +47,7 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
 
 
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
-    """Yield names and values: all, by reason, by topic, and what is known of nothing but gaps."""
+    """Yield names and values: all, by reason, by topic, and offsets that are known only as gaps."""
     messages = counted(lost.messages, "message", spec=",")
     yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no known message"
     for reason, count in lost.reasons.items():

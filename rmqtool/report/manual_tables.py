@@ -41,7 +41,7 @@ _JSON_TYPES = {
     "object": "any",
 }
 _BODY = "string or null"
-"""As ``--body`` asks for."""
+"""Depends on ``--body``."""
 
 
 def catalogue_table() -> str:
@@ -78,7 +78,6 @@ def _members(kind: type[Any]) -> Iterator[str]:
 
 
 def _json_type(annotation: str) -> str:
-    """Return the words for a Python annotation."""
     return " or ".join(_single(one.strip()) for one in annotation.split(" | "))
 
 

@@ -26,16 +26,13 @@ class BodyMode(StrEnum):
 
 
 Encoded = tuple[str | None, str | None]
-"""A body as a string, and how it is encoded: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
+"""A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
 
 
 def encoded_body(body: bytes, mode: BodyMode, *, one_cell: bool = False) -> Encoded:
-    """Return a body for programs as ``--body`` asks for; base64 where it cannot be text.
+    """Return a body for programs by ``--body``; base64 where it cannot be text.
 
-    Args:
-        body: As stored.
-        mode: What is asked for.
-        one_cell: Whether nothing escapes controls after this, as in csv: with them it cannot be text either.
+    With ``one_cell``, as in csv, nothing escapes controls later, so a body with controls is base64, too.
     """
     if mode is BodyMode.NONE:
         return None, None
@@ -50,7 +47,7 @@ def encoded_body(body: bytes, mode: BodyMode, *, one_cell: bool = False) -> Enco
 
 
 def body_text(body: bytes, mode: BodyMode) -> str | None:
-    r"""Return a body for people: text is on one line, and what is no UTF-8 is ``\xNN`` in it."""
+    r"""Return a body for people: text is on one line, with bytes that are not UTF-8 as ``\xNN``."""
     return escape_bytes(body) if mode is BodyMode.TEXT else encoded_body(body, mode)[0]
 
 

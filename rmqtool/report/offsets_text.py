@@ -1,4 +1,4 @@
-"""Offsets of groups and delay levels for people."""
+"""Text report of offsets of groups and delay levels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WORDS = {
 def write_offsets_text(
     rows: Sequence[Progress], stream: TextIO, zone: tzinfo | None, *, color: bool | None
 ) -> None:
-    """Write a line of totals, one line a reader and one an offset, those that lag most first."""
+    """Write a line of totals, a line per reader and per offset, those with the largest lag first."""
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
     known = [row.lag for row in rows if row.lag is not None]

@@ -1,4 +1,4 @@
-"""The stream of a command's data: standard output, or a file that does not lie in the evidence."""
+"""The stream of a command's data: standard output, or a file outside of the evidence."""
 
 from __future__ import annotations
 
@@ -23,15 +23,9 @@ _STANDARD_OUTPUT = "standard output"
 def open_output(path: Path | None, evidence_roots: Sequence[Path]) -> Iterator[TextIO]:
     """Open the output for text; a file appears when the command has written all of it.
 
-    Names of files need not be UTF-8 and decoded text may hold lone surrogates; both are written as escapes.
-
-    Args:
-        path: A file, which is replaced, a device or a FIFO; None is standard output.
-        evidence_roots: Directories that nothing is written into.
-
-    Raises:
-        RefusedError: The file lies in the evidence.
-        EnvironmentFailureError: It cannot be created.
+    ``path`` is a file, which is replaced, a device or a FIFO; None is standard output. Names of files need
+    not be UTF-8, and decoded text may hold lone surrogates; both are written as escapes. `RefusedError` if
+    the file lies in the evidence; `EnvironmentFailureError` if it cannot be created.
     """
     if path is None:
         with _standard_output() as stream:
@@ -49,12 +43,7 @@ def open_output(path: Path | None, evidence_roots: Sequence[Path]) -> Iterator[T
 
 
 class _OutputStream(io.TextIOWrapper):
-    """Text as UTF-8 whatever the locale says; says what it was that could not be written.
-
-    Args:
-        buffer: Receives the bytes.
-        place: Its name for the user.
-    """
+    """Text as UTF-8 in any locale, whose errors name the ``place`` that could not be written."""
 
     def __init__(self, buffer: BinaryIO, place: str) -> None:
         super().__init__(buffer, encoding="utf-8", errors="backslashreplace", newline="\n")
@@ -63,9 +52,7 @@ class _OutputStream(io.TextIOWrapper):
     def write(self, text: str) -> int:
         """Write as every stream does.
 
-        Raises:
-            EnvironmentFailureError: It cannot be written.
-            BrokenPipeError: The reader has gone.
+        Raises `EnvironmentFailureError` if it fails, `BrokenPipeError` if the reader has gone.
         """
         try:
             return super().write(text)
@@ -75,7 +62,7 @@ class _OutputStream(io.TextIOWrapper):
             raise self._named(failure) from failure
 
     def flush(self) -> None:
-        """Flush as every stream does; raises what `write` does."""
+        """Flush as every stream does; raises as `write`."""
         try:
             super().flush()
         except BrokenPipeError:
@@ -114,7 +101,7 @@ def _detach(stream: io.TextIOWrapper) -> None:
 
 
 def silence_standard_output() -> None:
-    """Let the interpreter's last flush of a broken standard output go nowhere."""
+    """Send the interpreter's last flush of a broken standard output to nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""What a broker's next start would do, for people."""
+"""Text of a prediction of a broker's next start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def prediction_title(prediction: Prediction) -> str:
 
 
 def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield names and values of what it does, in the order in which it does it."""
+    """Yield names and values of the start's steps, in their order."""
     yield from _refused(prediction)
     recovery, cut = prediction.recovery, prediction.cut
     if recovery is not None:
@@ -53,7 +53,7 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
 
 
 def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield why it does not start, with the remedy where one is known, and what settings it forgets."""
+    """Yield why it does not start, with the remedy where one is known, and the settings that it forgets."""
     for refusal in prediction.refusals[:_LISTED]:
         yield "refuses", escape_text(f"{refusal.file} {refusal.reason}")
     for remedy in dict.fromkeys(one.remedy for one in prediction.refusals if one.remedy is not None):
@@ -63,7 +63,7 @@ def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
 
 
 def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield what is lost before the start, and by it: one by one where that was requested."""
+    """Yield the losses before the start, and by it: one by one where that was requested."""
     yield from log_loss_facts(prediction.log_losses)
     if prediction.lost_messages is not None:
         yield from lost_facts(prediction.lost_messages)

@@ -1,4 +1,4 @@
-"""The outcome of a rebuild, for people."""
+"""Text report of a rebuild."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _lines(report: RebuildReport) -> Iterator[str]:
 
 
 def _asked(report: RebuildReport) -> Iterator[str]:
-    """Say which part of the messages was requested."""
+    """Yield the selection of messages."""
     asked = report.asked
     if asked.topics:
         yield f"{'topics':<14} {escape_text(', '.join(asked.topics))}"
@@ -73,7 +73,7 @@ def _asked(report: RebuildReport) -> Iterator[str]:
 
 
 def _account(report: RebuildReport) -> Iterator[str]:
-    """Say where all records of the log went, where that is not one place."""
+    """Yield the account of the log's records, where they went to more than one place."""
     account = report.account
     words = (
         (account.dispatched, "dispatched"),
@@ -87,7 +87,7 @@ def _account(report: RebuildReport) -> Iterator[str]:
 
 
 def _now(report: RebuildReport) -> Iterator[str]:
-    """Say what is there, where it is not what was made."""
+    """Yield the present contents, where they differ from the result."""
     present = report.present
     if present is None:
         return
@@ -127,7 +127,7 @@ def _unreachable(report: RebuildReport) -> Iterator[str]:
 
 
 def _without_unit(report: RebuildReport) -> Iterator[str]:
-    """Say which messages are dispatched and yet in no queue, or not in the index."""
+    """Yield the dispatched messages that are in no queue, or not in the index."""
     for one in report.older_generations[:_LISTED]:
         older = counted(one.units, "message", spec=",")
         yield (

@@ -27,15 +27,9 @@ def write_records(
 ) -> None:
     """Write rows in a format for programs, each as it comes.
 
-    Args:
-        chosen: json, ndjson or csv.
-        stream: Receives the text.
-        records: The rows, all of one class.
-        schema: Name and version, for the json document and the summary of ndjson.
-        kind: Their class, which names the columns.
-        status: Asked for the exit status after the last row, for the json document.
-        facts: Asked after the last row for more members of the json document; a last line of ndjson, of type
-            ``summary``.
+    ``schema`` is name and version, for the json document and the summary of ndjson; ``kind`` names the
+    columns. ``status`` and ``facts`` are called after the last row; facts are members of the json document,
+    or a last line of ndjson of type ``summary``.
     """
     if chosen is Format.CSV:
         _write_csv(stream, records, kind)
@@ -53,7 +47,6 @@ def write_records(
 
 
 def _write_json(stream: TextIO, records: Iterable[Any], schema: str) -> None:
-    """Write the document up to the end of its rows."""
     stream.write(f'{{\n  "schema": {to_json(schema)},\n  "rows": [')
     separator = "\n"
     for record in records:

@@ -1,4 +1,4 @@
-"""What a repair would do, or did, for people."""
+"""Text report of a repair, planned or done."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _WORDS = {
 
 
 def write_repair_text(report: RepairReport, stream: TextIO) -> None:
-    """Write it."""
+    """Write the report."""
     for line in _lines(report):
         stream.write(escape_text(line) + "\n")
 
@@ -81,7 +81,7 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _diagnosis(one: ConfigDiagnosis) -> Iterator[str]:
-    """Say what is left of a file, and what each choice would mean, reader by reader."""
+    """Yield the copies of a config file, and the meaning of each choice, reader by reader."""
     yield f"{one.file}: a broker now takes {one.broker.value}"
     for copy in one.copies:
         yield f"  {'copy':<12} {copy}, {copy.size_bytes:,} bytes"

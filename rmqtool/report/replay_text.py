@@ -1,4 +1,4 @@
-"""What was sent again, or would be, for people."""
+"""Text report of a replay."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOLD = 10
 
 
 def write_replay_text(report: ReplayReport, stream: TextIO) -> None:
-    """Write it."""
+    """Write the report."""
     for line in _lines(report):
         stream.write(escape_text(line) + "\n")
 

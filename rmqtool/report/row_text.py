@@ -1,4 +1,4 @@
-"""Rows as lines for people; one line each, and one more for a body."""
+"""Rows as lines of text; one line each, and one more for a body."""
 
 from __future__ import annotations
 
@@ -36,14 +36,10 @@ _LAYOUT_HEAD = f"{'offset':>6} {'size':>5}  {'field':<29}  unit: meaning\n"
 
 
 class RowText:
-    """Writes rows as text.
+    """Writer of rows as text.
 
-    Args:
-        body: How bodies are shown; None is a preview.
-        zone: In which times are printed; None is this machine's.
-        width: Of the terminal; None does not break lines.
-        color: Whether colours are used.
-        fields: Whether rows come with their fields, which show a body as it lies in the log.
+    ``body`` None shows a preview of bodies, ``zone`` None is this machine's, ``width`` None does not break
+    lines; with ``fields``, fields follow the rows and show a body as it lies in the log.
     """
 
     def __init__(
@@ -83,7 +79,7 @@ class RowText:
         }
 
     def lines(self, row: rows.Row) -> str:
-        """Return the lines of a row, each with its line end; a new file is announced first."""
+        """Return the lines of a row, each with its line end, after a heading for a new file."""
         text = self._writers[row.type](row) + "\n"
         is_field = row.type == "bytes"
         behind_fields, self._in_fields = self._in_fields and not is_field, is_field
@@ -96,7 +92,7 @@ class RowText:
         return f"{gap}{title}{_LAYOUT_HEAD if heading and row.type == 'field' else ''}{text}"
 
     def _heading(self, row: rows.Row) -> str | None:
-        """Return what a row lies in if the row before lay in something else."""
+        """Return the file or structure of a row, if that of the row before was another."""
         if row.type == "checkpoint":
             file: str | None = "checkpoint"
         else:
@@ -122,7 +118,7 @@ class RowText:
         return line + "".join(f"\n{'':>{_INDENT}}{text}" for text in more if text)
 
     def consumption(self, found: Consumption) -> str:
-        """Return lines that say how far a group has come with a message, below those of the message."""
+        """Return lines on a group's progress with a message, below those of the message."""
         first, *others = (one.message for one in found.evidence)
         said = [f"{found.state.words} by {found.group}: {first}", *others]
         told = (line for one in said for line in wrapped(escape_text(one), self._room(_INDENT)))
@@ -215,11 +211,10 @@ def _unit_fields(row: rows.Unit | rows.BatchUnit) -> str:
 
 
 def preview(body: bytes, room: int | None) -> str:
-    r"""Return the start of a body on one line, what is no UTF-8 as ``\xNN``, and how much more there is.
+    r"""Return the start of a body on one line, and the size of the rest.
 
-    Args:
-        body: All of it.
-        room: Columns of the line; None is as many as it takes. No character is cut, and one is always shown.
+    Bytes that are not UTF-8 are ``\xNN``. ``room`` is the columns of the line, None for any number. No
+    character is cut, and one is always shown.
     """
     text = _UTF_8(_BROKEN).decode(body[:_PREVIEW_BYTES], final=len(body) <= _PREVIEW_BYTES)
     shown = _preview_line(text, len(body))

@@ -1,4 +1,4 @@
-"""The outcome of a salvage, for people."""
+"""Text report of a salvage."""
 
 from __future__ import annotations
 

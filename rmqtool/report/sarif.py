@@ -1,6 +1,6 @@
 """Verdicts as SARIF 2.1.0 (OASIS Standard), which code scanning services and editors read.
 
-One run a store; the rules are the catalogue entries that the run met. A store's files are binary, so regions
+One run per store; the rules are the catalogue entries of its findings. A store's files are binary, so regions
 are given in bytes (section 3.30.3) and artifacts relative to the store's root (section 3.14.14).
 """
 
@@ -34,12 +34,7 @@ _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: 
 
 
 def sarif(verdicts: Sequence[Verdict], failures: Mapping[str, str] | None = None) -> bytes:
-    """Return the log file's bytes.
-
-    Args:
-        verdicts: One for each store that could be examined.
-        failures: Why others could not, by their paths.
-    """
+    """Return the SARIF log: verdicts of the examined stores, and failures of the others by path."""
     runs = [_run(verdict) for verdict in verdicts]
     runs += [_failed_run(store, why) for store, why in (failures or {}).items()]
     log = {"$schema": SCHEMA, "version": VERSION, "runs": runs}
@@ -79,7 +74,7 @@ def _run(verdict: Verdict) -> dict[str, Any]:
 
 
 def _failed_run(store: str, why: str) -> dict[str, Any]:
-    """Return the run of a store that could not be looked at, without results (section 3.20.14)."""
+    """Return the run of a store that could not be examined, without results (section 3.20.14)."""
     told = {"level": "error", "message": {"text": why}}
     return {
         "tool": {"driver": _driver([], {})},
@@ -100,9 +95,7 @@ def _driver(entries: Sequence[FindingCode], remedies: Mapping[str, Iterable[str]
 def _rule(entry: FindingCode, remedy: str) -> dict[str, Any]:
     """Return the rule of a code.
 
-    Args:
-        entry: Of the catalogue.
-        remedy: That of its findings in this run, which in the light of the others may not be the catalogue's.
+    ``remedy`` is that of its findings in this run, which may not be the catalogue's.
     """
     return {
         "id": entry.code,
@@ -178,6 +171,6 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """Return what tells that two runs met the same finding."""
+    """Return a digest that is equal for the same finding of two runs."""
     place = to_json(identity(json_object(finding)))
     return hashlib.sha256(place.encode("utf-8", "backslashreplace")).hexdigest()

@@ -1,6 +1,6 @@
-"""The published JSON Schemas: one for every JSON document, one for the lines of every ndjson stream.
+"""Published JSON Schemas: one for every JSON document, one for the lines of every ndjson stream.
 
-``python -m tests.house.schemas`` writes them to ``rmqtool/docs/schemas``, whence ``rmqtool schema``
+``python -m tests.house.schemas`` writes them to ``rmqtool/docs/schemas``, from which ``rmqtool schema``
 prints them.
 """
 
@@ -65,11 +65,7 @@ _ANSWERS = (rows.Message, rows.InnerMessage, rows.Damage)
 
 
 def schema(name: str) -> Schema:
-    """Return a schema.
-
-    Args:
-        name: One of `NAMES`.
-    """
+    """Return the schema of one of `NAMES`."""
     definitions = Definitions()
     version, made = _MADE[name]
     body = made(definitions)
@@ -206,7 +202,7 @@ def _topics_line(definitions: Definitions) -> Schema:
 # --- many stores
 
 _OF_MANY = ("verify", "rebuild", "topics")
-"""Commands that take many stores, whose documents are in one of all."""
+"""Commands for many stores, whose documents are in one of all."""
 
 
 def _outcome(definitions: Definitions, more: Mapping[str, Schema]) -> Schema:
@@ -234,7 +230,7 @@ def _fleet_line(definitions: Definitions) -> Schema:
 
 
 def _export(definitions: Definitions) -> Schema:
-    """Findings of several stores say whose they are; see `rmqtool.commands.export.model.StoreFinding`."""
+    """Findings of several stores name theirs; see `rmqtool.commands.export.model.StoreFinding`."""
     definitions.defined["Finding"] = definitions.object(Finding, {"store": _TEXT}, "store")
     return definitions.object(ExportReport)
 

@@ -1,4 +1,4 @@
-"""Where rows go: text, ndjson, one json document, csv, or messages to be sent again; written as they come."""
+"""Sinks of rows: text, ndjson, one json document, csv, or messages for replay; written as they come."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
     from rmqtool.rows.replay import ReplayMessage
 
 TRUNCATED = "truncated"
-"""The fact that there are more rows than were wanted."""
+"""Fact that there are more rows than the limit."""
 
 _QUERY_KEY, _BODY = "queryKey", "body"
 _CONSUMPTION = ("consumedBy", "consumption", "consumptionReason", "consumptionEvidence")
 
 
 _LEADING = frozenset({"blank", "index-header"})
-"""Types of rows that come before those that a reader of csv is after."""
+"""Types of rows that precede the main rows, so csv leaves them out."""
 
 
 class Sink(Protocol):
-    """Something that writes rows."""
+    """Writer of rows."""
 
     def add(
         self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
     ) -> None:
-        """Write one row, the key that it answers, and how far a group has come with it."""
+        """Write one row, the key that it answers, and a group's progress with it."""
         ...
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
-        """Write what comes after the last row; ``facts`` are more members of a json document."""
+        """Write the end after the last row; ``facts`` are more members of a json document."""
         ...
 
 
@@ -64,18 +64,11 @@ def open_sink(
 ) -> Sink:
     """Return a sink of a format.
 
-    Args:
-        chosen: The format.
-        stream: Receives the text.
-        schema: Name and version, for a json document and the summary of ndjson.
-        body: How bodies are shown; None is the format's habit: a preview in text, else nothing.
-        zone: In which text prints times.
-        keyed: Whether the rows carry the keys that they answer, as ``queryKey``.
-        judged: Whether the rows carry how far a group has come with them, as ``consumption``.
-        color: Whether text uses colours; None is: on a terminal, unless NO_COLOR is set.
-        fields: Whether rows come with their fields.
-        asked_for: Types of rows that were named: then csv may be of one that else comes before others.
-        warn: Told what a format cannot show.
+    ``schema`` is name and version, for a json document and the summary of ndjson. ``body`` None is the
+    format's default: a preview in text, else nothing. ``keyed`` rows carry the keys that they answer, as
+    ``queryKey``; ``judged`` ones a group's progress, as ``consumption``. ``color`` None is: on a terminal,
+    unless NO_COLOR is set. ``asked_for`` are the types of rows on the command line: then csv may be of one
+    that usually precedes others. ``warn`` receives what a format cannot show.
     """
     if chosen is Format.TEXT:
         text = RowText(body, zone, width_of(stream), color=uses_color(stream, color), fields=fields)
@@ -92,8 +85,6 @@ def open_sink(
 
 
 class _Objects:
-    """Makes objects of rows."""
-
     def __init__(self, body: BodyMode, *, keyed: bool, judged: bool, in_cells: bool) -> None:
         self._body = body
         self._judged = judged
@@ -116,7 +107,7 @@ class _Objects:
 
 
 def _told(consumption: Consumption | None) -> dict[str, JsonValue]:
-    """Return what a group has made of a message; of another row there is nothing to say."""
+    """Return a group's progress with a message; nulls for another row."""
     if consumption is None:
         return dict.fromkeys(_CONSUMPTION)
     evidence = json_value(consumption.evidence)
@@ -141,7 +132,7 @@ class _TextSink:
             self._stream.write(self._text.consumption(consumption))
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
-        """Nothing follows the last line; the exit status says the rest."""
+        """Do nothing: nothing follows the last line."""
 
 
 class _NdjsonSink:
@@ -159,7 +150,7 @@ class _NdjsonSink:
             self._stream.write(to_json(self._objects.object(row, query_key, consumption)) + "\n")
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
-        """Say that there are more rows than these, where that is so; else nothing follows the last one."""
+        """Write a summary if there are more rows than these; else nothing follows the last one."""
         if facts is not None and facts.get(TRUNCATED):
             summary = {"type": "summary", "schema": self._schema, TRUNCATED: True}
             self._stream.write(to_json(summary) + "\n")
@@ -185,7 +176,7 @@ class _JsonSink:
 
 
 class _ReplaySink:
-    """Messages as `rmqtool.rows.replay` has them; damage is left to standard error."""
+    """Messages as `rmqtool.rows.replay` has them; damage goes to standard error."""
 
     def __init__(self, stream: TextIO, warn: Callable[[str], None]) -> None:
         from rmqtool.rows.replay import Replayed
@@ -205,18 +196,18 @@ class _ReplaySink:
             self._stream.write(replay_line(message))
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
-        """Say what is no line."""
+        """Warn of the messages that have no line."""
         for sentence in self._replayed.sentences():
             self._warn(sentence)
 
 
 def replay_line(message: ReplayMessage) -> str:
-    """Return the line of a message that is to be sent again."""
+    """Return the line of a message for replay."""
     return to_json(json_object(message, lambda raw: encoded_body(raw, BodyMode.BASE64))) + "\n"
 
 
 class _CsvSink:
-    """The rows of one type, which the first of them decides; damage is left to standard error."""
+    """Rows of one type, that of the first; damage goes to standard error."""
 
     def __init__(
         self, stream: TextIO, objects: _Objects, asked_for: Collection[str], warn: Callable[[str], None]

@@ -1,4 +1,4 @@
-"""What messages of the broker's own topics are about, in words."""
+"""Explanations of messages of the broker's own topics."""
 
 from __future__ import annotations
 
@@ -16,12 +16,7 @@ _NAMED = 8
 
 
 def system_text(row: Message, time: Callable[[int], str]) -> str | None:
-    """Say what a message of the broker's own is about; None for any other.
-
-    Args:
-        row: The message.
-        time: Writes a time in ms.
-    """
+    """Return the explanation of a message of the broker's own; None for any other. ``time`` formats ms."""
     found = row.explanation
     return None if found is None else escape_text(_SENTENCES[str(found["kind"])](found, time))
 

@@ -1,4 +1,4 @@
-"""Tables and paragraphs for people: as wide as the terminal; elsewhere a row is one line, however long.
+"""Tables and paragraphs as wide as the terminal; elsewhere a row is one line, however long.
 
 Where a terminal is too narrow, the widest texts of a table are wrapped between words. Numbers and names are
 never broken: before that, every row becomes a paragraph of its own.
@@ -23,11 +23,9 @@ _LEAST_TEXT = 16
 
 
 class Tables:
-    """Draws on a stream; cells are plain text.
+    """Writer of tables to a stream; cells are plain text.
 
-    Args:
-        stream: Receives the lines.
-        color: Whether colours are used; None is: on a terminal, unless NO_COLOR is set.
+    ``color`` None is: on a terminal, unless NO_COLOR is set.
     """
 
     def __init__(self, stream: TextIO, *, color: bool | None = None) -> None:
@@ -37,7 +35,7 @@ class Tables:
         self._ink = Ink(color=uses_color(stream, color))
 
     def pairs(self, title: str, lines: Sequence[tuple[str, str]]) -> None:
-        """Draw names and values."""
+        """Write names and values."""
         for line in wrapped(title, self._width):
             self._write(self._ink(line, "bold"))
         margin = max((columns_of(name) for name, _ in lines), default=0) + 3
@@ -59,13 +57,9 @@ class Tables:
         lines: Sequence[tuple[str, ...]],
         spare: Sequence[str] = (),
     ) -> None:
-        """Draw a table, numbers to the right, an empty line above it; nothing when it has no lines.
+        """Write a table, numbers to the right, an empty line above it; nothing when it has no lines.
 
-        Args:
-            title: Above it.
-            columns: Their names.
-            lines: A cell for each column.
-            spare: Columns that are left out, the first one first, where the terminal is too narrow.
+        ``spare`` are columns that are left out, the first one first, where the terminal is too narrow.
         """
         if not lines:
             return
@@ -99,7 +93,7 @@ class Tables:
             self._write(" " * indent + self._ink(line, style))
 
     def _widths(self, rows: Sequence[Sequence[str]]) -> list[int] | None:
-        """Return the columns' widths, the widest made narrower where need be; None if that is not enough."""
+        """Return the columns' widths, the widest reduced where necessary; None if that is not enough."""
         widths = _natural_widths(rows)
         excess = self._excess(widths)
         cells = zip(*rows, strict=True)

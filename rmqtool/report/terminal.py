@@ -1,4 +1,4 @@
-"""What a stream can show: its width, its colours, and how much room text takes there."""
+"""Properties of a stream: its width, its colours, and the columns of a text on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEVERITY_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow", 
 
 
 def uses_color(stream: TextIO, color: bool | None) -> bool:
-    """Tell whether colours are used; None is: on a terminal, unless NO_COLOR is set."""
+    """Return whether colours are used; None is: on a terminal, unless NO_COLOR is set."""
     if color is not None:
         return color
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -40,11 +40,7 @@ def columns_of(text: str) -> int:
 
 
 class Ink:
-    """Colours text, or leaves it as it is.
-
-    Args:
-        color: Whether colours are used.
-    """
+    """Writer of text in colours, or plain."""
 
     def __init__(self, *, color: bool) -> None:
         self._color = color

@@ -1,6 +1,6 @@
-"""The events of a store as lines of JSON that Timesketch imports.
+"""Events of a store as lines of JSON that Timesketch imports.
 
-Timesketch asks for ``message``, ``datetime`` and ``timestamp_desc``; all other members are attributes.
+Timesketch requires ``message``, ``datetime`` and ``timestamp_desc``; all other members are attributes.
 """
 
 from __future__ import annotations
@@ -31,14 +31,7 @@ _CHECKPOINT = (
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened.
-
-    Attributes:
-        moment_ms: epoch ms.
-        message: a sentence.
-        description: what the time is, as Timesketch groups events.
-        more: attributes.
-    """
+    """An event: epoch ms, sentence, meaning of the time (by which Timesketch groups), and attributes."""
 
     moment_ms: int
     message: str
@@ -47,9 +40,9 @@ class Event:
 
 
 def timeline_bytes(report: StoreReport) -> tuple[bytes, int, int]:
-    """Return the lines, in the order of time, how many they are, and how many events have no date.
+    """Return the lines in the order of time, their number, and the number of events without a date.
 
-    A number that is no date (years 1 to 9999) is one that damage left there: 0 means "never" to a broker.
+    A number outside of the years 1 to 9999 comes from damage; 0 means "never" to a broker.
     """
     dated, undated = [], 0
     for event in _events(report):

@@ -1,4 +1,4 @@
-"""What lies in the log by topic, for people."""
+"""Text report of the log's topics."""
 
 from __future__ import annotations
 
@@ -33,14 +33,9 @@ _HOUR_S = 3600
 def write_topics_text(
     report: TopicsReport, stream: TextIO, zone: tzinfo | None, *, color: bool | None, all_command: str
 ) -> None:
-    """Write the verdict, what the log is made of, and a row for each topic or queue.
+    """Write the verdict, the parts of the log, and a row for each topic or queue.
 
-    Args:
-        report: What is told.
-        stream: Receives the text.
-        zone: In which times are printed.
-        color: Whether colours are used; None is found out.
-        all_command: Shows what is left out, ready to be pasted.
+    ``all_command`` shows the rows that are left out, and can be pasted.
     """
     tables = Tables(stream, color=color)
     tables.pairs(topics_verdict(report), [*_facts(report.log), *log_loss_facts(report.log_losses)])
@@ -58,7 +53,7 @@ def write_topics_text(
 
 
 def topics_verdict(report: TopicsReport) -> str:
-    """Return in one line what lies in the log, and whether it is damaged."""
+    """Return the log's content in one line, and whether it is damaged."""
     log = report.log
     damage = ""
     if report.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:

@@ -1,4 +1,4 @@
-"""The first line of a verdict, and what to type next."""
+"""First line of a verdict, and the next command."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def headline(verdict: Verdict) -> str:
 
 
 def verdict_line(verdict: Verdict) -> str:
-    """Return the verdict in one line: damage, what was not looked at, what the next start does."""
+    """Return the verdict in one line: damage, unexamined parts, and the next start."""
     said = "Interrupted: no verdict" if verdict.report.interrupted is not None else _damage(verdict)
     return said + "".join(f"; {one}" for one in _starts(verdict))
 
 
 def next_command(verdict: Verdict) -> str | None:
-    """Return the command that helps further, ready to be pasted; None where nothing has to be done."""
+    """Return the command that helps further, for pasting; None where nothing has to be done."""
     words = _next_words(verdict)
     return None if words is None else escape_text(shlex.join(words))
 
@@ -91,14 +91,14 @@ def _damage(verdict: Verdict) -> str:
 
 
 def _not_judged(report: VerifyReport) -> str:
-    """Say what was not read, and whether what was read is damaged."""
+    """Return the unread parts, and whether the others are damaged."""
     rest = report.findings.exit_status(without={*PREDICTED, *NOT_READ})
     damage = f"; {_DAMAGE[rest][0].lower()}{_DAMAGE[rest][1:]}" if rest else ""
     return f"No verdict, not all of it was read ({'; '.join(map(escape_text, report.limits))}){damage}"
 
 
 def only_strays(verdict: Verdict) -> bool:
-    """Tell whether all errors are of files that are no part of the log, and hold nothing of it."""
+    """Return whether all errors are of files outside of the log, which hold nothing of it."""
     report = verdict.report
     there = (one for one in report.findings if one.structure not in PREDICTED)
     errors = {one.code for one in there if one.severity is Severity.ERROR}
@@ -112,7 +112,7 @@ def log_losses(verdict: Verdict) -> int:
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:
-    """Yield what starts will do, the gravest first."""
+    """Yield the outcomes of starts, the gravest first."""
     if not verdict.predictions and NS_SKIPPED.code not in verdict.report.findings.counts:
         return
     from rmqtool.recovery.outcome import StartOutcome, outcome_of  # with the pipeline
@@ -148,7 +148,7 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
 
 
 def _forgets(predictions: Sequence[Prediction]) -> str:
-    """Return what starts forget, by the names of the files."""
+    """Return the names of the files that starts forget."""
     files = {basename(one.file): None for prediction in predictions for one in prediction.forgets}
     return " and ".join(f"what {name} held" for name in files)
 
@@ -178,14 +178,14 @@ def _next_words(verdict: Verdict) -> list[str] | None:
 
 
 def _copy(store: str, given: tuple[str, ...]) -> list[str]:
-    """Return what makes a copy that a broker can be started on."""
+    """Return the command that makes a copy on which a broker can be started."""
     if is_object_url(store):
         return ["rmqtool", "salvage", store, *given, "--out", _beside(store, "salvaged")]
     return ["cp", "-a", "--sparse=always", store, _beside(store, "copy")]
 
 
 def _beside(store: str, ending: str) -> str:
-    """Return a name for what is made of a store: beside it, or here where it is on no disk."""
+    """Return a name for a result beside the store, or in the working directory if the store is on no disk."""
     return f"{basename(store) if is_object_url(store) else store.rstrip('/')}.{ending}"
 
 
@@ -197,12 +197,12 @@ def _verify(verdict: Verdict) -> list[str]:
 
 
 def names_limits(report: VerifyReport) -> bool:
-    """Tell whether the first line says what was not looked at."""
+    """Return whether the first line names the unexamined parts."""
     status = report.damage_status
     return not status or (status is ExitStatus.FAILED and IO_DENIED.code not in report.findings.counts)
 
 
 def is_healthy(verdict: Verdict) -> bool:
-    """Tell whether there is nothing to be said but the figures."""
+    """Return whether there is nothing to report but the figures."""
     worst = {finding.severity for finding in verdict.report.findings} - {Severity.INFO}
     return not worst and verdict.report.interrupted is None and verdict.comparison is None

@@ -23,7 +23,7 @@ FINDING_COLUMNS = (*columns_of(Finding), "root")
 
 
 def verify_document(verdict: Verdict) -> dict[str, Any]:
-    """Return the document of one store; what was not asked for has no key."""
+    """Return the document of one store; parts that were not requested have no key."""
     document = json_object(verdict.report)
     document["findings"] = list(finding_objects(verdict))
     if verdict.part is not None:
@@ -49,7 +49,7 @@ def verify_lines(verdict: Verdict) -> Iterator[dict[str, Any]]:
 
 
 def lines_of_store(verdict: Verdict) -> Iterator[dict[str, Any]]:
-    """Yield the same for one store of many: each finding says whose it is."""
+    """Yield the same for one store of many: each finding names its store."""
     place = {"store": verdict.report.store, "part": verdict.part}
     for value in verify_lines(verdict):
         yield value | place if value["type"] == "finding" else value

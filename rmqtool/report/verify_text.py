@@ -1,4 +1,4 @@
-"""Verdicts for people: the summary first, then the findings, grouped by code and folded."""
+"""Text report of a verdict: the summary first, then the findings, grouped by code and folded."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""
 
 _IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_FORGETS, NS_REBUILDS}
-"""What they say stands in the first line, and in the prediction."""
+"""Codes whose content is in the first line, and in the prediction."""
 
 _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
@@ -39,18 +39,17 @@ class _Page(Tables):
     """Tables, and paragraphs between them."""
 
     def heading(self, severity: Severity, title: str) -> None:
-        """Begin the findings of a code."""
         self._write("")
         self._write(
             f"{self._ink(_WORDS[severity].upper(), SEVERITY_STYLES[severity])} {self._ink(title, 'bold')}"
         )
 
     def command(self, text: str) -> None:
-        """Write what to type next, on one line whatever the width: it is there to be pasted."""
+        """Write the next command, on one line whatever the width, so that it can be pasted."""
         self._write(self._ink(f"Next: {text}", "bold"))
 
     def again(self, title: str, command: str | None) -> None:
-        """End a terminal's page as it began, as that may have scrolled away."""
+        """Repeat the beginning at the end of a terminal's page, as it may have scrolled away."""
         if self._width is None:
             return
         self._write("")
@@ -60,20 +59,13 @@ class _Page(Tables):
             self._write(self._ink(line, "bold"))
 
     def entry(self, finding: Finding) -> None:
-        """Write what is the same for all findings of a code, given one of them."""
+        """Write the common text of all findings of a code, from one of them."""
         self.paragraph(f"Broker: {escape_text(finding.code.broker_effect)}", 2)
         self.paragraph(f"Remedy: {escape_text(finding.remedy)}", 2, "bold")
 
 
 def write_verify_text(verdict: Verdict, stream: TextIO, *, color: bool | None, notes: bool = False) -> None:
-    """Write a verdict for people.
-
-    Args:
-        verdict: Of one store.
-        stream: Where to.
-        color: Whether colours are used; None is found out.
-        notes: Whether findings that ask nothing of anybody are told as well.
-    """
+    """Write a verdict; ``notes`` adds findings that require no action."""
     page = _Page(stream, color=color)
     page.pairs(headline(verdict), list(_facts(verdict)))
     command = next_command(verdict)
@@ -162,7 +154,7 @@ def _status_text(verdict: Verdict) -> str:
 
 
 def _counts(verdict: Verdict) -> str:
-    """Return how many findings there are; those only counted are of their code's kept severity."""
+    """Return the number of findings; those only counted are of their code's kept severity."""
     findings, roots = verdict.report.findings, verdict.roots
     counts = dict.fromkeys(Severity, 0)
     for group in grouped(findings):

@@ -20,11 +20,7 @@ _PERMISSIONS = 0o777
 
 
 def refuse_evidence(path: Path, evidence_roots: Iterable[Path]) -> None:
-    """Refuse to write to a path inside the store that is read.
-
-    Raises:
-        RefusedError: It lies there.
-    """
+    """Raise `RefusedError` for a path inside the store that is read."""
     root = directory_around(path, evidence_roots)
     if root is not None:
         raise RefusedError(f"{path}: lies in {root}, which is only read; write elsewhere")
@@ -36,12 +32,12 @@ def check_output_files(
     """Check, before the work begins, that results can be written to some paths.
 
     Args:
-        paths: Reports, which replace what is there; None is none.
+        paths: Reports, which replace existing files; None is none.
         evidence_roots: Directories that nothing is written into.
         new: Files that prove something, such as a manifest or lost messages; they replace nothing.
 
     Raises:
-        RefusedError: One lies in the evidence, or a new one is there.
+        RefusedError: One lies in the evidence, or a new one exists.
         UsageError: Two are one file, or one is a directory.
         EnvironmentFailureError: There is no directory for one.
     """
@@ -62,15 +58,10 @@ def check_output_files(
 
 
 def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file under a hidden name beside it, and give it its own name when it is complete.
+    """Write a file under a hidden name beside it, and rename it when it is complete.
 
-    Args:
-        path: The file.
-        data: All of it.
-        sync: Whether it must outlive a loss of power; costs some milliseconds.
-
-    Raises:
-        EnvironmentFailureError: It cannot be written; what was there stays, nothing else is left behind.
+    ``sync`` makes it outlive a loss of power, for some milliseconds. `EnvironmentFailureError` if it fails;
+    the old file stays, and nothing else is left.
     """
     with staged_file(path, sync=sync) as file, _named(path):
         file.write(data)
@@ -78,16 +69,10 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
 
 @contextmanager
 def staged_file(path: Path, *, sync: bool = True) -> Iterator[BinaryIO]:
-    """Open a file that gets its name when all went well; a device or a FIFO receives bytes as they come.
+    """Open a file that appears after success; a device or a FIFO receives bytes as they come.
 
-    It keeps the permissions of the file that it replaces; a link stays, and the file it leads to is replaced.
-
-    Args:
-        path: The file.
-        sync: Whether it must outlive a loss of power.
-
-    Raises:
-        EnvironmentFailureError: It cannot be created or completed; what was there stays.
+    It keeps the permissions of the file that it replaces; a link stays, and its target is replaced.
+    `EnvironmentFailureError` if it cannot be created or completed; the old file stays.
     """
     if _is_special(path):
         with _named(path):
@@ -138,5 +123,5 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _is_special(path: Path) -> bool:
-    """Tell whether a path is a device or a FIFO, such as ``/dev/stdout``, that bytes are passed to."""
+    """Return whether a path is a device or a FIFO, such as ``/dev/stdout``, which receives bytes."""
     return path.exists() and not path.is_file() and not path.is_dir()

@@ -1,8 +1,8 @@
-"""The page of ``report``: one file of HTML, without script, that asks nobody for anything.
+"""The page of ``report``: one HTML file without script or external resources.
 
-``view`` says what stands where, ``charts`` and ``strip`` are the drawings as numbers, ``page.html.j2`` puts
-both into HTML; every text from the store passes `rmqtool.report.page.words.shown` and Jinja's escapes. What
-grows with the store (topics, files, findings) is listed up to a bound, and what is left out is said.
+``view`` lays it out, ``charts`` and ``strip`` are the drawings as numbers, ``page.html.j2`` puts both into
+HTML. Every text from the store passes `rmqtool.report.page.words.shown` and Jinja's escapes. Lists that grow
+with the store (topics, files, findings) have a bound, and the rest is counted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Charts over time as numbers: what the template draws as SVG."""
+"""Charts over time as numbers, which the template draws as SVG."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TOLD, _SHORT = 3, 30
 
 
 class Layer(NamedTuple):
-    """One topic in a chart: the class that colours it, its SVG path, and what the legend says."""
+    """One topic in a chart: its CSS class, its SVG path, and its legend."""
 
     style: str
     path: str
@@ -29,7 +29,7 @@ class Layer(NamedTuple):
 
 
 class Column(NamedTuple):
-    """The place of a bucket, and what is said where the pointer rests on it."""
+    """Position of a bucket, and its tooltip."""
 
     x: int
     width: int
@@ -37,7 +37,7 @@ class Column(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """A moment: where it is drawn, its name, its anchor, and the class that colours it."""
+    """A moment: position, name, text anchor and CSS class."""
 
     x: int
     name: str
@@ -46,15 +46,10 @@ class Mark(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """What was stored over time.
+    """Messages or bytes over time.
 
-    Attributes:
-        name: of what is counted.
-        top: the highest column, as text.
-        layers: the lowest first.
-        columns: of all buckets in which something was stored.
-        marks: moments.
-        ticks: labels of the axis of time: x, anchor and text.
+    ``top`` is the highest column, as text; ``layers`` have the lowest first; ``columns`` are of the buckets
+    that are not empty; ``ticks`` are x, anchor and text of the axis of time.
     """
 
     name: str
@@ -87,7 +82,7 @@ def charts_of(census: Census, moments: Sequence[Moment], clock: Clock) -> tuple[
 
 
 class _Frame:
-    """What charts of one period share."""
+    """The common frame of the charts of one period."""
 
     def __init__(self, period: Period, moments: tuple[Moment, ...], clock: Clock) -> None:
         self._period, self._moments, self._clock = period, moments, clock
@@ -117,7 +112,7 @@ class _Frame:
         return bucket * WIDTH // self._period.buckets
 
     def _path(self, base: Sequence[int], counts: Sequence[int], top: int) -> str:
-        """Return a column for every bucket; one that is not empty is seen."""
+        """Return a column for every bucket; one that is not empty is at least one pixel high."""
         parts = []
         for bucket, (low, count) in enumerate(zip(base, counts, strict=True)):
             if count:

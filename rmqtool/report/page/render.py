@@ -1,4 +1,4 @@
-"""Put a report into HTML."""
+"""Rendering of a report as HTML."""
 
 from __future__ import annotations
 
@@ -25,13 +25,10 @@ _TEMPLATE, _STYLE = "page.html.j2", "page.css"
 
 
 def render_page(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], zone: tzinfo | None) -> str:
-    """Return the page of a report: one document that asks nobody for anything.
+    """Return the page of a report as one document without external resources.
 
-    Args:
-        report: what is told.
-        fail_on: which findings count for the exit status.
-        given: the words that told the settings, for the next command.
-        zone: of all times; None is this machine's.
+    ``fail_on`` decides the exit status, ``given`` are the command's words for settings, for the next command;
+    ``zone`` None is this machine's.
     """
     style = _packaged(_STYLE)
     environment = Environment(

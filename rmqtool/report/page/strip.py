@@ -1,4 +1,4 @@
-"""The files of the log as a strip, and what queues and index cover of it, as numbers that are drawn."""
+"""The files of the log as a strip, with the coverage of queues and index, as numbers to draw."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ NOTABLE = (MISSING, Lies.DAMAGED, CUT, UNREAD, Lies.REST)
 
 
 Range = tuple[int, int]
-"""Physical offsets of a first byte, and after the last."""
+"""Physical offsets of the first byte, and after the last."""
 
 
 class Piece(NamedTuple):
-    """A range of the log of one kind; ``told`` is what a file's stretch says of it, if it is one."""
+    """A range of the log of one kind; ``told`` is the stretch of a file that it is, if it is one."""
 
     kind: str
     start: int
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
 
 class Laid(NamedTuple):
-    """A piece, and where it lies on its line, in bytes from the line's start."""
+    """A piece, and its place on its line, in bytes from the line's start."""
 
     at: int
     until: int
@@ -64,7 +64,7 @@ class Laid(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """What is drawn of a piece."""
+    """Drawing of a piece."""
 
     x: int
     width: int
@@ -81,7 +81,7 @@ class Row(NamedTuple):
 
 
 class Strip(NamedTuple):
-    """The strip: its height, its lines, which kinds it has, and the pieces that must not be overlooked."""
+    """The strip: its height, its lines, its kinds, and the pieces that must not be overlooked."""
 
     height: int
     rows: tuple[Row, ...]
@@ -94,11 +94,8 @@ class Strip(NamedTuple):
 def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[Range] = ()) -> Strip:
     """Return the strip of a log.
 
-    Args:
-        picture: of the log.
-        cut: physical offset from which on the next start throws records away; None if it keeps them.
-        clock: shows times.
-        hurt: records that can be followed and are damaged, by start and stop.
+    ``cut`` is the physical offset from which on the next start drops records, None if it keeps them; ``hurt``
+    are ranges of damaged records of known length.
     """
     files = picture.files
     ranges = sorted(hurt)
@@ -130,7 +127,7 @@ def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[
 def _lines(
     files: Sequence[LogFile], a_row: int, cut: int | None, hurt: Sequence[Range]
 ) -> Iterator[tuple[str, list[Piece]]]:
-    """Yield the lines and their labels; missing files have one of their own where each file has one."""
+    """Yield the lines and their labels; missing files have a line of their own where each file has one."""
     for first in range(0, len(files), a_row):
         pieces = list(_pieces(files[max(first - 1, 0) : first + a_row], first > 0, cut, hurt))
         if a_row == 1 and pieces and pieces[0].kind == MISSING:
@@ -142,7 +139,10 @@ def _lines(
 def _pieces(
     files: Sequence[LogFile], follows: bool, cut: int | None, hurt: Sequence[Range]
 ) -> Iterator[Piece]:
-    """Yield what lies in some files, and between each and the one before; that of the first ``follows``."""
+    """Yield the content of some files, and the gaps between them.
+
+    With ``follows``, the first file only ends a gap.
+    """
     end = files[0].stop if follows else files[0].start
     for file in files[follows:]:
         if file.start > end:
@@ -155,7 +155,7 @@ def _pieces(
 
 
 def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[Piece]:
-    """Yield a stretch; of records, damaged ones and those after the cut apart."""
+    """Yield a stretch; records are divided into damaged ones, those after the cut, and the rest."""
     if one.what is not Lies.RECORDS:
         yield Piece(one.what, one.start, one.stop, one)
         return
@@ -171,7 +171,7 @@ def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[P
 
 
 def _laid(pieces: Sequence[Piece]) -> list[Laid]:
-    """Place pieces one after the other; files that are not there take no more room than those that are."""
+    """Lay out pieces one after the other; missing files take no more room than the present ones."""
     there = sum(one.stop - one.start for one in pieces if one.kind != MISSING)
     found, at = [], 0
     for one in pieces:
@@ -183,7 +183,7 @@ def _laid(pieces: Sequence[Piece]) -> list[Laid]:
 
 
 def _thinned(line: Sequence[Laid], room: int) -> Sequence[Laid]:
-    """Return as many pieces as there is room for: where there are more, the gravest kind in equal cells."""
+    """Return as many pieces as have room: if there are more, the gravest kind in equal cells."""
     if len(line) <= room:
         return line
     size = max(-(-line[-1].until // room), 1)
@@ -223,7 +223,7 @@ def _title(piece: Piece, clock: Clock) -> str:
 
 
 class CoverRow(NamedTuple):
-    """A line of the coverage: what it is, where it lies, and how much it knows."""
+    """A line of the coverage: label, position, and number of entries."""
 
     y: int
     label: str
@@ -234,12 +234,9 @@ class CoverRow(NamedTuple):
 
 
 def coverage_rows(coverage: Coverage, start: int, stop: int) -> tuple[tuple[CoverRow, ...], int]:
-    """Return the log, all queues, the first topics and the index over the log; and the lines left out.
+    """Return the log, all queues, the first topics and the index over the log.
 
-    Args:
-        coverage: by the ends of the files.
-        start: physical offset at which the log begins.
-        stop: physical offset after its last record.
+    And the number of lines left out. ``start`` and ``stop`` are physical offsets.
     """
     if stop <= start:
         return (), 0

@@ -1,4 +1,4 @@
-"""The tables of the page: rows of text, and what is said of rows that are left out."""
+"""Tables of the page: rows of text, and a note on rows that are left out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Cells = tuple[str, ...]
 
 
 class Table(NamedTuple):
-    """Rows for the template, and what is said of rows that are left out."""
+    """Rows for the template, and the note on rows that are left out."""
 
     rows: tuple[Cells, ...] = ()
     more: str = ""
@@ -40,7 +40,7 @@ def _table(rows: Sequence[Cells], limit: int, what: str, more: int = 0) -> Table
 
 
 def losses_table(report: StoreReport) -> Table:
-    """Return what is lost by topic."""
+    """Return the losses by topic."""
     rows = [
         (
             shown(one.topic),
@@ -54,7 +54,7 @@ def losses_table(report: StoreReport) -> Table:
 
 
 def names_table(report: StoreReport) -> Table:
-    """Return the messages that are lost, with what is known of each."""
+    """Return the lost messages, with the known fields of each."""
     rows = []
     for one in report.lost:
         queue = "" if one.queue_id is None else f"{one.topic}/{one.queue_id}"
@@ -110,7 +110,7 @@ def topics_table(report: StoreReport, clock: Clock) -> Table:
 
 
 def backlogs_table(report: StoreReport, clock: Clock) -> Table:
-    """Return what readers have still to read, the largest first."""
+    """Return the backlogs of readers, the largest first."""
     rows = [
         (
             shown(one.reader.removeprefix("group ")),
@@ -130,7 +130,7 @@ def backlogs_table(report: StoreReport, clock: Clock) -> Table:
 
 
 def gaps_table(picture: LogPicture | None) -> Table:
-    """Return the queue offsets that no record carries, the widest gaps first."""
+    """Return the queue offsets without a record, the widest gaps first."""
     if picture is None:
         return Table()
     rows = [
@@ -146,7 +146,7 @@ def gaps_table(picture: LogPicture | None) -> Table:
 
 
 def silences_table(picture: LogPicture | None, clock: Clock) -> Table:
-    """Return the longest silences, in the order of time."""
+    """Return the longest idle periods, in the order of time."""
     if picture is None:
         return Table()
     census = picture.census
@@ -189,7 +189,7 @@ def settings_table(report: StoreReport) -> Table:
 
 
 def _value_text(value: object) -> str:
-    """Return a value as a broker's properties file has it; nothing for none."""
+    """Return a value as in a broker's properties file; nothing for None."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

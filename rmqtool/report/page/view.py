@@ -1,4 +1,4 @@
-"""What stands on the page of a report: the members are what the template puts into HTML."""
+"""Content of a report's page; the members are what the template puts into HTML."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MOODS = {
 
 
 class DelayRow(NamedTuple):
-    """A class of the delay: its name, how many, their share, and the width of its bar."""
+    """A class of delays: name, number, share, and width of the bar."""
 
     name: str
     messages: str
@@ -61,15 +61,9 @@ class DelayRow(NamedTuple):
 class FindingView(NamedTuple):
     """The findings of a code that follow from no other.
 
-    Attributes:
-        severity: the gravest of them.
-        title: the code, and what it is.
-        total: how many.
-        lines: the first of them.
-        more: how many are not listed, in words.
-        explains: what follows from them.
-        effect: what a broker does; empty where too many codes were met to tell it of all.
-        remedy: what the operator can do.
+    ``severity`` is the gravest, ``lines`` are the first findings, ``more`` says how many are not listed,
+    ``explains`` what follows from them. ``effect`` is empty where too many codes were found to print it for
+    all.
     """
 
     severity: str
@@ -83,7 +77,7 @@ class FindingView(NamedTuple):
 
 
 class View(NamedTuple):
-    """The page, section by section; None or empty where there is nothing to be shown."""
+    """The page, section by section; None or empty where there is nothing to show."""
 
     store: str
     mood: str
@@ -114,13 +108,9 @@ class View(NamedTuple):
 
 
 def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock: Clock) -> View:
-    """Return the page of a report.
+    """Return the content of a report's page.
 
-    Args:
-        report: what is told.
-        fail_on: which findings count for the exit status.
-        given: the words that told the settings, for the next command.
-        clock: shows times.
+    ``given`` are the command's words for settings, for the next command.
     """
     verdict = Verdict(report.verification, fail_on, predictions=report.predictions, given=given)
     picture = report.verification.picture
@@ -162,7 +152,7 @@ def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock:
 
 
 def _hurt(report: StoreReport) -> Iterator[tuple[int, int]]:
-    """Yield the places of damage in the log, records that can be followed among them."""
+    """Yield the damaged ranges of the log, records of known length among them."""
     for one in report.verification.findings:
         if one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR:
             start, length = one.physical_offset, one.length

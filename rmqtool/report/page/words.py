@@ -15,7 +15,7 @@ _LONGEST_SENTENCE = 400
 
 
 def shown(text: str, limit: int = _LONGEST_NAME) -> str:
-    """Return a name in which nothing misleads; the middle of a long one is left out."""
+    """Return an escaped name; the middle of a long one is left out."""
     return shortened(escape_text(text), limit)
 
 
@@ -27,11 +27,7 @@ def shortened(harmless: str, limit: int = _LONGEST_SENTENCE) -> str:
 
 
 class Clock(NamedTuple):
-    """Times as the page shows them.
-
-    Attributes:
-        zone: of all times; None is this machine's.
-    """
+    """Times as the page shows them; ``zone`` None is this machine's."""
 
     zone: tzinfo | None
 
