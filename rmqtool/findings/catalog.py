@@ -24,11 +24,7 @@ CATALOG: dict[str, FindingCode] = {
 
 
 def code_of(text: str) -> FindingCode:
-    """Return the catalogue entry of an id, in any case.
-
-    Raises:
-        UsageError: No finding has that id.
-    """
+    """Return the catalogue entry of an id, in any case; `UsageError` if there is none."""
     entry = CATALOG.get(text.upper())
     if entry is None:
         raise UsageError(f"no finding code is called {text!r}; `verify --explain all` lists them")

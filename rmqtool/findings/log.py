@@ -1,4 +1,4 @@
-"""Folding of many findings into the first few of each code and a count of the rest."""
+"""Logs of findings: the first few of each code, and a count of the rest."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """The first findings of every code, and how many there were: what a report gives out.
+    """The first findings of every code, and their number, as reports return them.
 
-    Args:
-        max_per_code: Findings of one code that are kept in full; the rest only counts.
+    ``max_per_code`` findings of one code are kept in full; the rest only counts.
     """
 
     def __init__(self, max_per_code: int = 100) -> None:
@@ -40,12 +39,12 @@ class Findings:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many findings of each code were met, kept or not."""
+        """Number of findings of each code, kept or not."""
         return dict(self._counts)
 
     @property
     def errors(self) -> dict[Structure, int]:
-        """Return how many errors were met in each structure, kept or not."""
+        """Number of errors in each structure, kept or not."""
         return {one: count for (severity, one), count in self._weights.items() if severity is Severity.ERROR}
 
     def suppressed(self, code: str) -> int:
@@ -55,29 +54,26 @@ class Findings:
     def exit_status(
         self, fail_on: FailOn = FailOn.ERROR, *, without: Collection[Structure] = ()
     ) -> ExitStatus:
-        """Return the exit status of everything met, kept or only counted, but for some structures."""
+        """Return the exit status of all findings, kept or only counted, but for some structures."""
         return status_of((one for one in self._weights if one[1] not in without), fail_on)
 
 
 class FindingLog(Findings):
-    """Keep the first ``max_per_code`` findings of every code, count all of them.
+    """Log that keeps the first ``max_per_code`` findings of every code, and counts all of them.
 
-    A damaged store can hold more findings than memory; what is kept is bounded by the catalogue's length
-    times the cap. Logs of parallel tasks are picklable and are joined with `merge` in the order of the log.
-
-    Args:
-        max_per_code: As for `Findings`.
+    A damaged store can hold more findings than memory; the kept ones are bounded by the catalogue's length
+    times the cap. Logs of parallel tasks are picklable; `merge` joins them in the order of the log.
     """
 
     @classmethod
     def of(cls, findings: Findings) -> FindingLog:
-        """Return a log that goes on from what a report gives out, and leaves that as it is."""
+        """Return a log that continues a report's findings, which stay as they are."""
         log = cls(findings.max_per_code)
         log.merge(findings)
         return log
 
     def add(self, finding: Finding, *, count: int = 1) -> None:
-        """Add a finding that stands for ``count`` alike ones (a kernel reports the first and the number)."""
+        """Add a finding that stands for ``count`` equal ones (a kernel reports the first and the number)."""
         if count < 1:
             return
         code = finding.code.code
@@ -88,12 +84,10 @@ class FindingLog(Findings):
             kept.append(finding if count == 1 else replace(finding, count=count))
 
     def add_rows(self, rows: Sequence[Any] | npt.NDArray[Any], finding: Callable[[Any], Finding]) -> None:
-        """Add a finding for each of many rows that are wrong alike; those above the cap only count.
+        """Add a finding for each of many rows with the same fault; those above the cap only count.
 
-        Args:
-            rows: a sequence, or an array.
-            finding: makes one; all are of one code, severity and structure. It is not called for what is not
-                kept.
+        ``finding`` makes one, of the same code, severity and structure; it is not called for rows that are
+        not kept.
         """
         if not len(rows):
             return
@@ -109,14 +103,14 @@ class FindingLog(Findings):
             self.add(finding)
 
     def fold(self, code: str, finding: Finding) -> None:
-        """Put one finding in the place of all of a code, which are of one severity and structure."""
+        """Replace all findings of a code, which have one severity and structure, by one finding."""
         kept = self._kept.pop(code)
         self._weights[kept[0].severity, kept[0].structure] -= self._counts.pop(code)
         self._weights = +self._weights
         self.add(finding)
 
     def exchange(self, finding: Finding, other: Finding) -> None:
-        """Put another finding of the same code in the place of one that is kept."""
+        """Replace a kept finding by another of the same code."""
         kept = self._kept[finding.code.code]
         kept[kept.index(finding)] = other
         self._weights[finding.severity, finding.structure] -= finding.count
@@ -124,7 +118,7 @@ class FindingLog(Findings):
         self._weights = +self._weights  # which drops what is 0
 
     def merge(self, other: Findings) -> None:
-        """Append what another log met after this one; its counts add up, the cap stays this log's."""
+        """Append the findings of another log; its counts add up, the cap stays this log's."""
         for code, findings in other._kept.items():
             kept = self._kept.setdefault(code, [])
             kept.extend(findings[: max(0, self.max_per_code - len(kept))])
@@ -132,7 +126,7 @@ class FindingLog(Findings):
         self._weights.update(other._weights)
 
     def soften(self, code: FindingCode, severity: Severity) -> None:
-        """Give every finding of a code, kept or only counted, another severity."""
+        """Change the severity of every finding of a code, kept or only counted."""
         count = self._counts[code.code]
         if not count:
             return

@@ -1,4 +1,4 @@
-"""The shape of a finding and of the catalogue entry that explains it."""
+"""Findings, and the catalogue entries that explain them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Observed = int | str | bool | None
-"""What a JSON field of a finding can hold."""
+"""Value of a JSON field of a finding."""
 
 
 class Severity(StrEnum):
-    """How bad a finding is; ``--fail-on`` names one of them."""
+    """Severity of a finding; ``--fail-on`` names one of them."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,7 +22,7 @@ class Severity(StrEnum):
 
 
 class Structure(StrEnum):
-    """The part of a store that is concerned; the exit status goes by it."""
+    """Affected part of a store, which decides the exit status."""
 
     COMMITLOG = "commitlog"
     CONSUMEQUEUE = "consumequeue"
@@ -43,7 +43,7 @@ _UNLESS_DAMAGED = (
 
 
 def advises_rebuild(remedy: str, structure: Structure) -> bool:
-    """Whether a remedy is to make derived files anew: on a damaged log that can lose more than it mends."""
+    """Whether a remedy rebuilds derived files: on a damaged log that can lose more than it repairs."""
     return structure in _REBUILT and "rebuild" in remedy.lower()
 
 
@@ -74,7 +74,7 @@ class FindingCode:
 
     @property
     def general_remedy(self) -> str:
-        """Return the remedy with the case in which it is none, where the other findings are not known."""
+        """The remedy, with the case in which it does harm, for use without the other findings."""
         return (
             f"{self.remedy} {_UNLESS_DAMAGED}"
             if advises_rebuild(self.remedy, self.structure)
@@ -82,7 +82,7 @@ class FindingCode:
         )
 
     def __reduce__(self) -> tuple[Callable[[str], FindingCode], tuple[str]]:
-        """Let a pickled entry become the catalogue's own again: codes are compared by ``is``."""
+        """Unpickle as the catalogue's own entry: codes are compared by ``is``."""
         from rmqtool.findings.catalog import code_of
 
         return code_of, (self.code,)
@@ -129,20 +129,20 @@ class Finding:
 
     @property
     def severity(self) -> Severity:
-        """Return the severity of this finding."""
+        """Severity of this finding."""
         return self.severity_override or self.code.severity
 
     @property
     def structure(self) -> Structure:
-        """Return the structure that this finding counts for."""
+        """Structure that this finding counts for."""
         return self.structure_override or self.code.structure
 
     @property
     def remedy(self) -> str:
-        """Return what the operator can do about this finding."""
+        """What the operator can do about this finding."""
         return self.remedy_override or self.code.remedy
 
     @property
     def sentence(self) -> str:
-        """Return what is wrong."""
+        """What is wrong."""
         return self.message or self.code.title

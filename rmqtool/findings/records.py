@@ -1,4 +1,4 @@
-"""Codes about what well-framed records of the log say: times, queue offsets, names."""
+"""Codes about the content of well-framed records of the log: times, queue offsets, names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of what the next start of a broker will do, which ``--predict-recovery`` adds to the findings."""
+"""Codes about a broker's next start, which ``--predict-recovery`` adds to the findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From findings to the exit status."""
+"""Exit status of findings."""
 
 from __future__ import annotations
 
@@ -33,8 +33,7 @@ NOT_READ = frozenset({Structure.UNREAD, Structure.UNREAD_LOG})
 def exit_status(findings: Iterable[Finding], fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
     """Return the exit status of findings, see `status_of`.
 
-    Raises:
-        ValueError: ``fail_on`` is none of the three words.
+    Raises `ValueError` if ``fail_on`` is none of the three words.
     """
     return status_of(((finding.severity, finding.structure) for finding in findings), FailOn(fail_on))
 
@@ -42,10 +41,9 @@ def exit_status(findings: Iterable[Finding], fail_on: FailOn | str = FailOn.ERRO
 def status_of(weights: Iterable[tuple[Severity, Structure]], fail_on: FailOn) -> ExitStatus:
     """Return the exit status of (severity, structure) pairs.
 
-    Returns:
-        3 when a part of the log was not read; else 5 when the commit log is damaged, or the next start does
-        harm; else 3 when something else was not read; no ``--fail-on`` makes a 3 good; 1 when only derived
-        files are damaged; else 0.
+    3 if a part of the log was not read; else 5 if the commit log is damaged, or the next start does harm;
+    else 3 if something else was not read; no ``--fail-on`` changes a 3; 1 if only derived files are damaged;
+    else 0.
     """
     weights = set(weights)
     if any(structure is Structure.UNREAD_LOG for _, structure in weights):

@@ -1,4 +1,4 @@
-"""Codes about what half messages, op messages and commits of the log say of each other."""
+"""Codes about contradictions between half messages, op messages and commits of the log."""
 
 from __future__ import annotations
 
