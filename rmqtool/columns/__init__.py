@@ -1,8 +1,8 @@
-"""COLUMNS. Messages as columns: buffers that kernels fill, Arrow arrays around them, files of them.
+"""Messages as columns: buffers that kernels fill, Arrow arrays around them, files of them.
 
-``names`` says which columns there are; ``buffers`` holds them while they grow, ``encoder`` fills them from a
-log on all cores, and from rows where kernels cannot. ``arrow`` and ``files`` alone know pyarrow, an extra of
-the package: nothing else may load it.
+``names`` lists the columns; ``buffers`` holds them while they grow, ``encoder`` fills them from a log on all
+cores, and from rows where kernels cannot. Only ``arrow``, ``files`` and ``lines`` import pyarrow, an extra of
+the package; nothing else may load it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ _SOURCES = {"pyarrow": "pip install 'rmqtool[arrow]'", "pandas": "pip install pa
 def require_library(*names: str) -> None:
     """Check that libraries are installed, without loading them.
 
-    Raises:
-        EnvironmentFailureError: One is not; the message says how to get it.
+    Raises `EnvironmentFailureError` says how to install one.
     """
     for name in names:
         if find_spec(name) is None:

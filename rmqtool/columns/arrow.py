@@ -1,7 +1,4 @@
-"""Columns as Arrow arrays, without a copy of what kernels have written.
-
-Only this module and ``files`` know pyarrow, which is an extra of the package.
-"""
+"""Columns as Arrow arrays, without a copy of what kernels have written."""
 
 from __future__ import annotations
 
@@ -98,11 +95,9 @@ def schema_of(choice: ColumnChoice) -> pa.Schema:
 
 
 class Batches:
-    """Makes record batches of columns; each dictionary begins with all of the one before.
+    """Maker of record batches of columns; each dictionary begins with all of the one before.
 
-    Args:
-        choice: Which columns.
-        any_time: Whether times stay that few can read; else they are null.
+    Without ``any_time``, times outside of the years 1 to 9999 are null, as few readers have them.
     """
 
     def __init__(self, choice: ColumnChoice, *, any_time: bool = False) -> None:
@@ -150,14 +145,9 @@ def messages_table(found: Iterable[Row], choice: ColumnChoice) -> pa.Table:
 
 
 def rows_table(found: Iterable[DataclassInstance], kind: type[DataclassInstance]) -> pa.Table:
-    """Return rows of one type as a table; columns are the members of its objects.
+    """Return rows of one type as a table; ``kind`` is their type if there are no rows.
 
-    Args:
-        found: The rows.
-        kind: Their type, where there is none.
-
-    Raises:
-        UsageError: They are of several types.
+    `UsageError` if they are of several types.
     """
     left = iter(found)
     kept = [*islice(left, 1)]
@@ -176,7 +166,7 @@ def rows_table(found: Iterable[DataclassInstance], kind: type[DataclassInstance]
 
 
 class _Dictionary:
-    """Words of one column, as met."""
+    """Words of one column, in the order of their first use."""
 
     def __init__(self, text_of: Callable[[bytes], str]) -> None:
         self._text_of = text_of
@@ -184,12 +174,7 @@ class _Dictionary:
         self._words = _strings(())
 
     def array(self, numbers: npt.NDArray[np.int32], words: tuple[bytes, ...]) -> pa.DictionaryArray:
-        """Return a column.
-
-        Args:
-            numbers: Of words.
-            words: What they mean.
-        """
+        """Return a column from numbers of words."""
         new = [word for word in words if word not in self._numbers]
         if new:
             self._numbers |= {word: number for number, word in enumerate(new, len(self._numbers))}
@@ -209,7 +194,7 @@ def _fixed_words(name: str) -> pa.Array:
 
 
 def _strings(texts: Iterable[str]) -> pa.StringArray:
-    """Return texts as an array, made of buffers: ``pa.array`` imports pandas wherever that is installed."""
+    """Return texts as an array made of buffers: ``pa.array`` imports pandas if that is installed."""
     encoded = [text.encode() for text in texts]
     stops = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(stops), pa.py_buffer(b"".join(encoded)))
@@ -237,7 +222,7 @@ def _times(numbers: npt.NDArray[np.int64]) -> pa.Array:
 def _texts(
     columns: Columns, text: Text, kind: pa.DataType, count: int, *, may_lack: bool = False
 ) -> pa.Array:
-    """Return texts; those that may lack do where they are empty, as no property's value is empty."""
+    """Return texts; with ``may_lack``, empty ones are null, as no property's value is empty."""
     stops = columns.stops[text, : count + 1]
     valid = None
     if may_lack:

@@ -1,6 +1,6 @@
 """Columns while they grow: arrays that a kernel fills, and plain Python where the kernel cannot.
 
-Their memory is used again: pages that the operating system must clear cost more than the writing to them.
+Their memory is reused: pages that the operating system must clear cost more than writing to them.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 _KEPT = 4
-"""So many pieces of memory wait to be used again."""
+"""Number of pieces of memory that are kept for reuse."""
 
 _ALIGNMENT = 64
 _waiting: list[Buffer] = []
 
 
 class _Leased(np.ndarray[Any, Any]):
-    """Memory that comes back once no array, of numpy or Arrow, refers to it any more.
+    """Memory that is reused once no array, of numpy or Arrow, refers to it any more.
 
     Numpy lets views of views refer to the last array of the same class, which is this one.
     """
@@ -42,11 +42,8 @@ class _Leased(np.ndarray[Any, Any]):
 class Memory:
     """Arrays in one piece of memory.
 
-    Args:
-        shapes: Of each array, with the type of its elements.
-
-    Attributes:
-        arrays: For kernels; they must not be used after `lease`.
+    ``shapes`` has the shape and element type of each; ``arrays`` are for kernels and must not be used after
+    `lease`.
     """
 
     def __init__(self, shapes: Sequence[tuple[tuple[int, ...], type[np.generic]]]) -> None:
@@ -59,13 +56,13 @@ class Memory:
         self.arrays = self._views(self._bytes)
 
     def lease(self) -> list[np.ndarray[Any, Any]]:
-        """Return the arrays for others: when the last is gone, the memory is used again."""
+        """Return the arrays for others: the memory is reused when the last of them is dropped."""
         leased = self._bytes.view(_Leased)
         weakref.finalize(leased, _give_back, self._bytes)
         return self._views(leased)
 
     def release(self) -> None:
-        """Let the memory be used again at once; the arrays must not be used after that."""
+        """Let the memory be reused at once; the arrays must not be used after that."""
         _give_back(self._bytes)
 
     def _views(self, memory: Buffer) -> list[np.ndarray[Any, Any]]:
@@ -77,7 +74,7 @@ class Memory:
 
 
 def _taken(size: int) -> Buffer:
-    """Return memory of that size; what waits and is not, as of jobs that are done, is let go."""
+    """Return memory of that size; waiting memory of other sizes, as of finished jobs, is dropped."""
     while _waiting:
         try:
             memory = _waiting.pop()
@@ -95,10 +92,10 @@ def _give_back(memory: Buffer) -> None:
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 20 << 20
-"""Room for texts of one kind; more than a split holds, and only what is used becomes memory."""
+"""Room for texts of one kind; more than a split holds, and only the used part takes memory."""
 
 _FEW_ROWS, _FEW_BYTES = BATCH_ROWS >> 1, BATCH_BYTES >> 2
-"""Up to so many messages, and bytes of their longest kind of text, a batch is copied out of its memory."""
+"""Up to this number of messages and bytes of text, a batch is copied out of its memory."""
 
 _SLOTS = 1 << 15
 _WORD_BYTES = 1 << 20
@@ -199,7 +196,7 @@ class ColumnBuffers:
         return True
 
     def columns(self, remarks: tuple[str, ...] = ()) -> rows.Columns:
-        """Return what was added; nothing may be added after that."""
+        """Return the columns; nothing may be added after that."""
         words = tuple(
             tuple(
                 self.words[word, self.word_stops[word, i] : self.word_stops[word, i + 1]].tobytes()
@@ -213,7 +210,7 @@ class ColumnBuffers:
         )
 
     def _lasting(self) -> Sequence[Any]:
-        """Return numbers, texts and their ends: a copy of few, so that many hold no more than their bytes."""
+        """Return numbers, texts and their ends; of small batches a copy, so that they take no more memory."""
         count, used = len(self), int(self.used.max())
         if count > _FEW_ROWS or used > _FEW_BYTES:
             return self._memory.lease()[:5]

@@ -39,13 +39,7 @@ class ColumnJob(LogJob):
 
 
 class ColumnEncoder:
-    """Fills the columns of one split.
-
-    Args:
-        choice: Which columns.
-        segment: The file.
-        wanted: Which messages; None if kernels cannot filter.
-    """
+    """Encoder of one split; ``wanted`` is None if kernels cannot filter."""
 
     def __init__(self, choice: ColumnChoice, segment: Segment, wanted: KernelFilter | None) -> None:
         self._segment = segment
@@ -64,7 +58,7 @@ class ColumnEncoder:
         return first
 
     def add(self, row: rows.Row) -> None:
-        """Take a row: a message into the columns, what is damaged beside them."""
+        """Add a row: messages go into the columns, damage beside them."""
         if isinstance(row, rows.Message):
             self._rows.extend(self._filling.add(row))
         else:
@@ -111,13 +105,13 @@ class Filling:
         self._remarks = RecordingProgress(None)
 
     def room(self, file: str) -> ColumnBuffers:
-        """Return where messages of a file go."""
+        """Return the buffers for messages of a file."""
         if self._buffers is None:
             self._buffers = ColumnBuffers(file, self._choice, BATCH_ROWS, self._room_bytes)
         return self._buffers
 
     def add(self, message: rows.Message) -> Iterator[rows.Columns]:
-        """Add a message; yield what was full before."""
+        """Add a message; yield the batches that were full before."""
         if self._buffers is not None and self._buffers.file != message.file:
             yield from self.finished()
         if self._choice.decompress and "body" in self._choice.names:
@@ -127,14 +121,14 @@ class Filling:
             yield from self.flushed()
 
     def flushed(self) -> Iterator[rows.Columns]:
-        """Yield what is full; make more room where nothing would fit."""
+        """Yield the full batch; enlarge the room if not even one message fits."""
         if self._buffers is not None and not len(self._buffers):
             self._room_bytes *= 2
             self._buffers = None
         yield from self.finished()
 
     def finished(self) -> Iterator[rows.Columns]:
-        """Yield what is there."""
+        """Yield the current batch, if it has messages."""
         buffers, self._buffers = self._buffers, None
         if buffers is not None and len(buffers):
             remarks, self._remarks = tuple(self._remarks.warnings), RecordingProgress(None)
@@ -142,7 +136,7 @@ class Filling:
 
 
 def filled(found: Iterable[rows.Row], choice: ColumnChoice) -> Iterator[rows.Row]:
-    """Yield columns instead of messages; other rows, and columns that are there, as they come."""
+    """Yield columns instead of messages; other rows, and existing columns, as they come."""
     filling = Filling(choice)
     for row in found:
         if isinstance(row, rows.Message):

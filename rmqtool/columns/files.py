@@ -1,7 +1,4 @@
-"""Files of columns: Parquet, Arrow, and lines of text, by row groups, divided by topic or day on request.
-
-Only this module and ``arrow`` know pyarrow, which is an extra of the package.
-"""
+"""Files of columns: Parquet, Arrow, and lines of text, by row groups, divided by topic or day on request."""
 
 from __future__ import annotations
 
@@ -34,31 +31,31 @@ if TYPE_CHECKING:
 
 
 _WORDS = ("file", "magic", "transactionType", "bornHost", "storeHost", "topic", "tags")
-"""Columns of few values, which Parquet keeps once."""
+"""Columns of few values, which Parquet stores once."""
 
 _NEAR = ("position", "physicalOffset", "queueOffset", "bornTimestamp", "storeTimestamp")
 """Columns whose values differ little from one row to the next."""
 
 _WITHOUT_STATISTICS = frozenset({"body", "properties", "keys", "damage", "msgId"})
-"""Columns of whose bounds nobody can make anything."""
+"""Columns whose bounds are of no use."""
 
 ZSTD_LEVEL = 1
 
 
 class TableWriter(Protocol):
-    """Writes tables into one file."""
+    """Writer of tables into one file."""
 
     def write(self, table: pa.Table) -> None:
-        """Append a table; of Parquet, a row group."""
+        """Append a table; in Parquet, a row group."""
         ...
 
     def finish(self) -> None:
-        """Write what comes last."""
+        """Write the end."""
         ...
 
 
 class Output:
-    """A staged file as pyarrow and others write it, from front to end."""
+    """A staged file for pyarrow and other writers, which write it from front to end."""
 
     closed = False
     is_abandoned = False
@@ -68,10 +65,9 @@ class Output:
         self.size_bytes = 0
 
     def write(self, data: Buffer) -> int:
-        """Append bytes; return how many.
+        """Append bytes and return their number.
 
-        Raises:
-            EnvironmentFailureError: Out of space, or another I/O error.
+        Raises `EnvironmentFailureError` if out of space, or for another I/O error.
         """
         count = memoryview(data).nbytes
         if not self.is_abandoned:
@@ -80,14 +76,14 @@ class Output:
         return count
 
     def tell(self) -> int:
-        """Return how many bytes were written."""
+        """Return the number of bytes written."""
         return self.size_bytes
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: nothing is buffered."""
 
     def close(self) -> None:
-        """The staged file is closed by its own context."""
+        """Do nothing: the staged file has a context of its own."""
 
 
 class _ParquetTables:
@@ -111,7 +107,7 @@ class _ParquetTables:
 
 
 class _ArrowTables:
-    """Words come as they are: a dictionary that grows from batch to batch is more than some can read."""
+    """Words are written in full: some readers cannot read a dictionary that grows from batch to batch."""
 
     def __init__(self, output: Output, schema: pa.Schema) -> None:
         self._schema = pa.schema([_without_words(field) for field in schema])
@@ -143,7 +139,7 @@ def _csv_lines(output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWr
 
 
 def open_tables(chosen: FileFormat, output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:
-    """Return what writes tables of a schema in a format; ``bodies`` is how text has them."""
+    """Return a writer of tables of a schema in a format; ``bodies`` is their form in text."""
     return _OPENERS[chosen](output, schema, bodies)
 
 
@@ -156,28 +152,28 @@ _OPENERS: dict[FileFormat, Callable[[Output, pa.Schema, TextBodies], TableWriter
 
 
 GROUP_BYTES = 64 << 20
-"""Row groups end here at the latest, but for a batch; in memory, before they are written."""
+"""Bytes in memory at which a row group ends, after a whole batch."""
 
 GROUP_ROWS = 1 << 20
 _OPEN_FILES = 64
 _DAY_MS = 86_400_000
 _DIGITS = 32
-"""So many of a digest: nobody finds two topics that have them alike."""
+"""Digits of a digest, enough for no two topics to have the same."""
 
 _DIGEST = re.compile(f"~[0-9a-f]{{{_DIGITS}}}$")
 _CUT_ESCAPE = re.compile("%[0-9A-F]?$")
 _CUT_FROM = LONGEST_COMPONENT_BYTES - len("%0")
-"""A name that was cut has this length at least: part of an escape may have gone, too."""
+"""Least length of a name that was cut: part of an escape may be cut off, too."""
 
 _SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "ndjson": "ndjson", "csv": "csv"}
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
-"""Hive's name of a partition of rows without a value, as readers of its folders know it."""
+"""Hive's name of a partition of rows without a value."""
 
 _SETS_APART = {Partition.TOPIC: "topic", Partition.DAY: "storeTimestamp"}
 
 
 def columns_needed(choice: ColumnChoice, form: FileForm) -> ColumnChoice:
-    """Return the columns that batches must have: those of the files, and that which sets them apart."""
+    """Return the columns that batches must have: those of the files, and the one that divides them."""
     names = choice.names
     if form.partition is not None and _SETS_APART[form.partition] not in names:
         names = (*names, _SETS_APART[form.partition])
@@ -185,14 +181,10 @@ def columns_needed(choice: ColumnChoice, form: FileForm) -> ColumnChoice:
 
 
 class TableFiles:
-    """The files of one task; a context manager that leaves none of them after an error.
+    """Files of one task; a context manager that removes them after an error.
 
-    Args:
-        staging: Where they go.
-        name: Of each file, without its ending; inside the folders of partitions.
-        folder: Before those, empty or with ``/`` at its end.
-        choice: The columns of the files; see `names_in_files`.
-        form: How they are written.
+    ``folder``, empty or with ``/`` at its end, comes before the folders of partitions, ``name`` after them,
+    without its ending. For the columns of the files see `names_in_files`.
     """
 
     def __init__(
@@ -216,7 +208,7 @@ class TableFiles:
             file.abandon()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Take a batch."""
+        """Add a batch."""
         for place, topic, part in _set_apart(batch, self._form.partition):
             if topic is not None:
                 self._topics[place] = topic
@@ -230,7 +222,7 @@ class TableFiles:
             self._write(max(self._sizes, key=self._sizes.__getitem__))
 
     def finish(self) -> list[ColumnFile]:
-        """Write what is left; return the files."""
+        """Write the rest; return the files."""
         for place in list(self._groups):
             self._write(place)
         while self._open:
@@ -259,8 +251,6 @@ class TableFiles:
 
 
 class _OpenFile:
-    """A file being written."""
-
     def __init__(
         self, staging: StagingHandle, name: str, schema: pa.Schema, form: FileForm, topic: str | None
     ) -> None:
@@ -284,7 +274,7 @@ class _OpenFile:
         return ColumnFile(self._name, self._messages, self._output.size_bytes, self._topic)
 
     def abandon(self) -> None:
-        """Leave nothing; what pyarrow still writes, so that its writer is closed, goes nowhere."""
+        """Remove the file; what pyarrow still writes when its writer is closed is dropped."""
         self._output.is_abandoned = True
         with suppress(pa.ArrowInvalid):  # it failed before
             self._tables.finish()
@@ -294,7 +284,7 @@ class _OpenFile:
 def _set_apart(
     batch: pa.RecordBatch, partition: Partition | None
 ) -> Iterator[tuple[str, str | None, pa.RecordBatch]]:
-    """Yield the parts of a batch, each with its folder, as Hive names it, and what that has not room for."""
+    """Yield the parts of a batch, each with its Hive folder, and its topic if the folder cuts that."""
     if partition is None:
         yield "", None, batch
         return
@@ -313,7 +303,7 @@ def _set_apart(
 def folder_of(partition: Partition, value: str) -> tuple[str, bool]:
     """Return the name of a folder, and whether it is cut and ends with a digest, for lack of room.
 
-    A value that only looks like that gets its own digest, so that none can be taken for another.
+    A value that only looks cut gets its own digest, so that no two folders are the same.
     """
     folder = f"{partition}={quote(value, safe='')}"
     looks_cut = len(folder) >= _CUT_FROM and _DIGEST.search(folder) is not None

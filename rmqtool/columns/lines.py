@@ -1,4 +1,4 @@
-"""Columns as lines of ndjson or csv, put together column by column."""
+"""Columns as lines of ndjson or csv, joined column by column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.columns.files import Output
 
 _UNSHOWN = r"\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}"
-"""Characters that some format may not show as they are; see ``rmqtool.scan.json_kernels.is_harmful``."""
+"""Characters that some format must escape; see ``rmqtool.scan.json_kernels.is_harmful``."""
 
 _PLAIN = f"^[^{_UNSHOWN}]*$"
 _ESCAPED = re.compile("^[=+@-]|[\\\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
@@ -33,7 +33,7 @@ _NOT_IN_BODIES = re.compile(
 """Of bodies, tabs and ends of lines can be in a cell, but not first where a formula begins."""
 
 _SPECIAL_IN_CELLS = r"^[=+@-]|\\"
-"""Those of these characters that other formats show."""
+"""Those of these characters that other formats do not escape."""
 
 
 class _Kind(StrEnum):
@@ -45,16 +45,10 @@ class _Kind(StrEnum):
 
 @dataclass(frozen=True)
 class LineForm:
-    """Form of rows in a file of text.
+    """Form of rows in a file of text: head line, text before each value, end of a line, text of null.
 
-    Attributes:
-        head: The first line of a file.
-        before: What stands before the value of each column.
-        after: What ends a line.
-        absent: What stands for no value.
-        in_cells: Whether bodies that are no plain text cannot be text.
-        quoted: By kind, makes cells of values that are no numbers.
-        bodies: How bodies become text.
+    With ``in_cells``, bodies with control characters cannot be text; ``quoted`` makes cells of values that
+    are not numbers, by kind.
     """
 
     head: str
@@ -76,7 +70,7 @@ def ndjson_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
 
 
 def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
-    """Return the form of csv: what is not a number is quoted, lists and properties are JSON."""
+    """Return the form of csv: all but numbers is quoted, lists and properties are JSON."""
     names = _names(schema)
     before = {name: "," if number else "" for number, name in enumerate(names)}
     quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_cell, _Kind.BODY: _csv_cell}
@@ -84,7 +78,7 @@ def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
 
 
 class LineWriter:
-    """Writes tables as lines."""
+    """Writer of tables as lines."""
 
     def __init__(self, output: Output, form: LineForm) -> None:
         self._output = output
@@ -98,7 +92,7 @@ class LineWriter:
                 self._output.write(self._lines(batch.slice(start, _LINES_AT_ONCE)))
 
     def finish(self) -> None:
-        """Nothing comes last."""
+        """Do nothing: the last line has no sequel."""
 
     def _lines(self, batch: pa.RecordBatch) -> memoryview:
         form, pieces = self._form, []
@@ -158,7 +152,7 @@ def _json_text(texts: pa.Array) -> pa.Array:
 
 
 def _csv_text(texts: pa.Array) -> pa.Array:
-    r"""Return texts as quoted cells; what is escaped becomes ``\xNN`` or ``\uNNNN``, a backslash two."""
+    r"""Return texts as quoted cells; harmful characters become ``\xNN`` or ``\uNNNN``, a backslash two."""
     texts = texts.cast(pa.large_string())
     is_special = pc.match_substring_regex(texts, _SPECIAL_IN_CELLS)
     if pc.any(is_special, min_count=0).as_py() or not _are_plain(texts):
@@ -210,7 +204,7 @@ def _joined(stops: pa.Array, pieces: pa.Array, start: str, stop: str) -> pa.Arra
 
 
 def body_texts(column: pa.Array, bodies: TextBodies, *, in_cells: bool = False) -> tuple[pa.Array, pa.Array]:
-    """Return bodies as text, and how each is encoded; ``in_cells`` as for `LineForm`."""
+    """Return bodies as text, and the encoding of each; ``in_cells`` as for `LineForm`."""
     encoded = [_encoded(one, bodies, in_cells) for one in column.to_pylist()]
     texts, encodings = zip(*encoded, strict=True) if encoded else ((), ())
     return pa.array(texts, pa.large_string()), pa.array(encodings, pa.large_string())

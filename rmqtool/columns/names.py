@@ -75,13 +75,7 @@ class Partition(StrEnum):
 
 @dataclass(frozen=True)
 class FileForm:
-    """Form of files of columns.
-
-    Attributes:
-        format: In which format.
-        bodies: How text has bodies.
-        partition: Key by which messages are divided into files; None: one sequence of files.
-    """
+    """Form of files of columns; ``partition`` None makes one sequence of files."""
 
     format: FileFormat
     bodies: TextBodies = TextBodies.TEXT
@@ -107,22 +101,16 @@ class ColumnFile:
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """Choice of columns, and form of bodies.
-
-    Attributes:
-        names: In the order of the result.
-        decompress: Whether bodies are unpacked that SYSFLAG says are compressed.
-    """
+    """Columns in the order of the result; ``decompress`` unpacks bodies that SYSFLAG says are compressed."""
 
     names: tuple[str, ...] = tuple(COLUMNS)
     decompress: bool = False
 
 
 def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return names of columns, checked; all if none are given.
+    """Return checked names of columns, all for None.
 
-    Raises:
-        UsageError: There is no such column, one is named twice, or none is left.
+    Raises `UsageError` if one is unknown or doubled, or none is left.
     """
     if names is None:
         return tuple(COLUMNS)
@@ -142,11 +130,7 @@ def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def names_in_files(names: Iterable[str], partition: Partition | None) -> tuple[str, ...]:
-    """Return the columns that files have: a topic that names their folder is left out.
-
-    Raises:
-        UsageError: None is left.
-    """
+    """Return the columns of files, without a topic that names their folder; `UsageError` if none is left."""
     found = tuple(name for name in names if partition is not Partition.TOPIC or name != "topic")
     if not found:
         raise UsageError(

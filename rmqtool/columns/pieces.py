@@ -1,4 +1,4 @@
-"""A large log in pieces that are read apart, each by one task: ``export``'s files, Spark's partitions."""
+"""Pieces of a large log for tasks of their own: ``export``'s files, Spark's partitions."""
 
 from __future__ import annotations
 
@@ -21,21 +21,14 @@ if TYPE_CHECKING:
     from rmqtool.store import FileQueue
 
 TASK_BYTES = 256 << 20
-"""Bytes that one task reads; smaller files of the log are put together."""
+"""Bytes that one task reads; smaller files of the log are combined."""
 
 
 @dataclass(frozen=True)
 class LogPlan:
     """Constants of all tasks of one log; picklable.
 
-    Attributes:
-        log: The files.
-        edge: What is known of the log as a whole.
-        delay_levels: The broker's delay table.
-        messages: Which messages.
-        begin: Physical offset at which reading begins.
-        end: Physical offset at which it ends; None: with the log.
-        choice: Which columns.
+    ``begin`` and ``end`` are physical offsets; ``end`` None is the log's.
     """
 
     log: FileQueue
@@ -47,7 +40,7 @@ class LogPlan:
     choice: ColumnChoice
 
     def job(self, choice: ColumnChoice) -> ColumnJob:
-        """Return what reads columns of this log."""
+        """Return the job that reads columns of this log."""
         return ColumnJob(
             self.log, self.delay_levels, self.messages, choice, begin=self.begin, end=self.end, edge=self.edge
         )
@@ -58,15 +51,11 @@ _Plan = TypeVar("_Plan", bound=LogPlan)
 
 @dataclass(frozen=True)
 class Piece:
-    """A range of one file of the log.
+    """Range of one file of the log, in physical offsets.
 
-    Attributes:
-        number: Of the file in its log, from 0.
-        start: Physical offset.
-        stop: Physical offset.
-        first: Physical offset of its first record; None if that is to be found.
-        range: The part of the file to which it belongs, read from begin to end.
-        lead: Rows of what lies before the first piece of a file.
+    ``number`` counts files from 0; ``first`` is the offset of the first record, None if that is to be found;
+    ``range`` is the part of the file that it belongs to; ``lead`` are rows of bytes before the first piece of
+    a file.
     """
 
     number: int
@@ -89,20 +78,12 @@ class PieceEnd:
 
     @property
     def split_stop(self) -> int:
-        """Return the physical offset after the piece."""
+        """Physical offset after the piece."""
         return self.piece.stop
 
 
 def trimmed(plan: _Plan, pieces: Sequence[Piece]) -> tuple[_Plan, tuple[Piece, ...]]:
-    """Return a plan that names the files that are read, and those by which a gap is judged, not all.
-
-    Args:
-        plan: What tasks share.
-        pieces: What one of them reads.
-
-    Returns:
-        The plan, and the pieces with the numbers that their files have in it.
-    """
+    """Reduce a plan to the files that pieces read or judge gaps by; return it and the renumbered pieces."""
     last = len(plan.edge.segments) - 1
     wanted = {number + by for one in pieces for number in (one.number,) for by in (-1, 0, 1)}
     numbers = sorted({min(max(number, 0), last) for number in wanted | {plan.edge.last}})
@@ -117,13 +98,8 @@ def pieces_of(
 ) -> tuple[list[tuple[Piece, ...]], list[rows.Row]]:
     """Return the pieces of each task, and rows of files of the log in which nothing is to be read.
 
-    Only a piece that is alone in its task may lack its first record. Files of the log that lie outside of
-    the wanted offsets are not looked at.
-
-    Args:
-        plan: What is read.
-        task_bytes: What a task reads at most.
-        ranges: Where what is wanted can lie; None: anywhere.
+    Only a piece that is alone in its task may lack its first record. Files outside of the wanted offsets are
+    not read. ``ranges`` are where wanted messages can lie; None is anywhere.
     """
     tasks = _Tasks(task_bytes)
     others: list[rows.Row] = []
@@ -142,7 +118,7 @@ def pieces_of(
 
 
 class _Tasks:
-    """Pieces put together to tasks."""
+    """Pieces combined to tasks."""
 
     def __init__(self, task_bytes: int) -> None:
         self._done: list[tuple[Piece, ...]] = []
@@ -150,7 +126,7 @@ class _Tasks:
         self._room = self._task_bytes = task_bytes
 
     def add(self, pieces: list[Piece]) -> None:
-        """Take what one range was cut into."""
+        """Add the pieces of one range."""
         size = pieces[-1].stop - pieces[0].start
         if self._waiting and (len(pieces) > 1 or size > self._room):
             self.finished()
@@ -177,14 +153,7 @@ def _cut(number: int, part: tuple[int, int], lead: tuple[rows.Row, ...], task_by
 
 
 def piece_rows(piece: Piece, job: ColumnJob, edge: FoundEdge, end: PieceEnd) -> Iterator[rows.Row]:
-    """Yield what a piece holds, split by split, each beginning where the one before it ended.
-
-    Args:
-        piece: The piece.
-        job: What is read.
-        edge: What is known of the log as a whole.
-        end: Told how it ended.
-    """
+    """Yield the rows of a piece, split by split, each from the end of the one before; update ``end``."""
     bounds = [*range(piece.start, piece.stop, COLUMN_SPLIT_BYTES), piece.stop]
     due = piece.first
     for start, stop in pairwise(bounds):
