@@ -1,10 +1,9 @@
-"""SPARK'S TABLES. Stores as a data source of a session: ``spark.read.format("rocketmq-store")``.
+"""Stores as a data source of a Spark session: ``spark.read.format("rocketmq-store")``.
 
-``options`` is what a reader is told, ``shapes`` the columns of each table, ``filters`` what a query leaves
-out, ``plan`` the tasks, ``tasks`` the work on a store and ``reading`` what becomes of it; ``source`` and
-``stream`` are what Spark calls. Messages are read as ``export`` reads
-them, in the same pieces; files are proven as those of the Spark engine are. Nothing here is loaded before it
-is asked for.
+``options`` are a reader's, ``shapes`` the columns of each table, ``filters`` those of a query, ``plan`` the
+tasks, ``tasks`` their work on a store and ``reading`` their batches; Spark calls ``source`` and ``stream``.
+Messages are read in the same pieces as by ``export``, files are proven as by the Spark engine. Nothing here
+is loaded before its use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Streams in batches of some bytes, which Spark has from 4.2 on; older lines lack the classes used here."""
+"""Streams in batches of limited size, from Spark 4.2 on; older lines lack the classes used here."""
 
 from __future__ import annotations
 
@@ -21,28 +21,27 @@ if TYPE_CHECKING:
 
 
 class AdmittingStreamReader(StoreStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads what is added to logs, in batches of some bytes."""
+    """Reader of messages added to logs, in batches of limited size."""
 
     _final: Offsets | None = None
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return how much a batch reads at most."""
+        """Return the most that a batch reads."""
         most = self._options.max_bytes
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note what is there: nothing else is read."""
+        """Note the present ends of the logs: nothing after them is read."""
         self._final = self.reportLatestOffset()
 
     def reportLatestOffset(self) -> Offsets:
-        """Return where the logs end."""
+        """Return the ends of the logs."""
         return {name: end_of(store) for name, store in self._stores().items()}
 
     def latestOffset(self, start: Offsets, limit: ReadLimit) -> Offsets:  # type: ignore[override]
-        """Return where the next batch ends.
+        """Return the end of the next batch.
 
-        Raises:
-            EnvironmentFailureError: A log ends before what was read of it.
+        Raises `EnvironmentFailureError` if a log ends before what was read of it.
         """
         stores = self._stores()
         ends = self._ends(stores, start, self._final)
@@ -51,7 +50,7 @@ class AdmittingStreamReader(StoreStreamReader, SupportsTriggerAvailableNow):  # 
         return start | ends
 
     def _admit(self, stores: Mapping[str, Store], start: Offsets, ends: Offsets, most: int) -> None:
-        """Bring ends nearer, so that all stores together have no more than some bytes, and a record each."""
+        """Reduce ends, so that all stores together have no more than ``most`` bytes, or a record each."""
         begins = {name: start.get(name, self._first(store)) for name, store in stores.items()}
         behind = [name for name in stores if ends[name] > begins[name]]
         for name in behind:
@@ -61,7 +60,7 @@ class AdmittingStreamReader(StoreStreamReader, SupportsTriggerAvailableNow):  # 
 
 
 def _record_from(store: Store, log_offset: int) -> int:
-    """Return where the first record begins that does not begin before an offset, or its file ends."""
+    """Return the start of the first record at or after an offset, or the end of its file."""
     edge = FoundEdge.of(store)
     segments = edge.segments
     number = next(number for number, one in enumerate(segments) if one.stop > log_offset)

@@ -1,6 +1,6 @@
-"""Filters of a query that reading can apply: what it leaves out, Spark never sees.
+"""Filters of a query that reading can apply, so that Spark never sees the other rows.
 
-Spark's own filters are told by their names, as Spark 4.0 has none.
+Spark's own filters are recognised by their names, as Spark 4.0 has none.
 """
 
 from __future__ import annotations
@@ -26,13 +26,7 @@ _RANGES = {"GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual", "
 
 @dataclass(frozen=True)
 class Narrowed:
-    """What is left to read.
-
-    Attributes:
-        options: With narrower bounds.
-        topics: Of which a message must have one; None: any.
-        stores: Which of the stores; None: all.
-    """
+    """Options with narrower bounds, and the topics and stores that are left; None: any."""
 
     options: ReadOptions
     topics: frozenset[str] | None = None
@@ -40,7 +34,7 @@ class Narrowed:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can be like that."""
+        """Whether no row can match."""
         options, wanted = self.options, self.options.messages
         return (
             self.topics == frozenset()
@@ -55,12 +49,9 @@ def _crossed(least: int | None, most: int | None) -> bool:
 
 
 def narrowed(options: ReadOptions, shape: Shape, filters: Iterable[Any]) -> tuple[Narrowed, list[Any]]:
-    """Apply filters to what is read; return those, too, that Spark still has to apply.
+    """Apply filters of ``pyspark.sql.datasource``, all of which must hold.
 
-    Args:
-        options: What is read.
-        shape: The columns that filters name.
-        filters: Of ``pyspark.sql.datasource``; all must hold.
+    Return also those that Spark must apply.
     """
     left, rest = Narrowed(options), []
     for one in filters:
@@ -75,7 +66,7 @@ def narrowed(options: ReadOptions, shape: Shape, filters: Iterable[Any]) -> tupl
 
 
 def _applied(left: Narrowed, shape: Shape, one: Any) -> tuple[Narrowed, bool] | None:  # noqa: ANN401
-    """Return what a filter leaves, and whether all of that fits; None if it is not known."""
+    """Return what a filter leaves, and whether all of that matches; None if the filter is not known."""
     kind, path = type(one).__name__, tuple(getattr(one, "attribute", ()))
     if path == (STORE,) and STORE in shape.kinds and kind in {"EqualTo", "In"}:
         return replace(left, stores=_both(left.stores, _values(one))), True
@@ -100,7 +91,7 @@ def _both(some: frozenset[str] | None, others: frozenset[str]) -> frozenset[str]
 
 
 def _of_topics(left: Narrowed, topics: frozenset[str]) -> Narrowed:
-    """Return what topics leave; one alone is for the kernels."""
+    """Return what topics leave; kernels filter by a single one."""
     wanted = left.options.messages
     if len(topics) == 1 and wanted.topic is None:
         (topic,) = topics
@@ -139,7 +130,7 @@ def _by_queue_offset(left: Narrowed, kind: str, value: int) -> tuple[Narrowed, b
 
 
 def _by_place(left: Narrowed, kind: str, value: int) -> tuple[Narrowed, bool]:
-    """Narrow to where records lie; Spark still looks at what each says of itself."""
+    """Narrow to the records' place; Spark still checks each record's own field."""
     least, most = _range(kind, value, value)
     begin = None if least == _LEAST else max(least, 0)
     end = None if most == _MOST else max(most + 1, 0)
@@ -147,7 +138,7 @@ def _by_place(left: Narrowed, kind: str, value: int) -> tuple[Narrowed, bool]:
 
 
 def _range(kind: str, least: int, most: int, *, is_whole: bool = True) -> tuple[int, int]:
-    """Return the least and the largest number that fit; ``least`` and ``most`` are the value, rounded."""
+    """Return the least and the largest number that match; ``least`` and ``most`` are the value, rounded."""
     if kind.startswith("GreaterThan"):
         excludes = kind == "GreaterThan" and is_whole
         return least + excludes, _MOST

@@ -1,6 +1,6 @@
-"""What a reader was told: options named as on the command line, however they are written.
+"""Options of a reader, named as on the command line, in any spelling.
 
-Spark keeps no case of an option's name, and Python and SQL know no dashes in names: ``--from-offset`` is
+Spark keeps no case of an option's name, and Python and SQL have no dashes in names: ``--from-offset`` is
 ``fromOffset``, ``from_offset`` and ``from-offset``.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Table(StrEnum):
-    """What rows are of."""
+    """Kind of rows."""
 
     MESSAGES = "messages"
     CONSUMEQUEUE = "consumequeue"
@@ -34,7 +34,7 @@ class Table(StrEnum):
 
 
 class MessageSchema(StrEnum):
-    """Which columns messages have."""
+    """Columns of messages."""
 
     FULL = "full"
     KAFKA = "kafka"  # those of Spark's source for Kafka, with headers
@@ -42,7 +42,7 @@ class MessageSchema(StrEnum):
 
 
 class Mode(StrEnum):
-    """What becomes of a damaged record, as in Spark's readers of csv and JSON."""
+    """Treatment of damaged records, as in Spark's readers of csv and JSON."""
 
     PERMISSIVE = "PERMISSIVE"
     DROPMALFORMED = "DROPMALFORMED"
@@ -76,7 +76,7 @@ OPTIONS = {
     "startingOffsets": "Start of a new stream: `earliest` or `latest`.",
     "failOnDataLoss": "`false` lets a stream continue after files were deleted that it had not read.",
 }
-"""All there are, and what each is for."""
+"""All options, and the purpose of each."""
 
 _PATHS = "paths"
 _NAMES = {name.lower(): name for name in OPTIONS}
@@ -86,28 +86,11 @@ LATEST = "latest"
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What is to be read, and how.
+    """Options of a read.
 
-    Attributes:
-        paths: As given, globs among them.
-        table: Of what rows are.
-        schema: Which columns messages have.
-        columns: The names that are wanted; None: all.
-        mode: What becomes of damaged records.
-        messages: Which messages.
-        from_offset: Physical offset.
-        to_offset: Physical offset.
-        bodies: How bodies become text; None: they stay bytes.
-        decompress: Whether bodies are unpacked.
-        broker_conf: The broker's properties file.
-        properties: Its settings, ``NAME=VALUE``.
-        broker_version: Its release.
-        timezone: Of times without a zone.
-        split_bytes: What one task reads.
-        pushes_filters: Whether reading applies the filter of a query.
-        max_bytes: What a micro-batch reads at most; None: all there is.
-        starts_latest: Whether a new stream leaves out what is there.
-        fails_on_loss: Whether a stream ends where what it had not read is gone.
+    Offsets are physical; ``bodies`` None leaves them bytes, ``max_bytes`` limits a micro-batch,
+    ``starts_latest`` lets a new stream skip the present messages, and ``fails_on_loss`` ends a stream whose
+    unread files were deleted.
     """
 
     paths: tuple[str, ...]
@@ -131,20 +114,16 @@ class ReadOptions:
     fails_on_loss: bool = True
 
     def between(self, begin: int | None, end: int | None) -> ReadOptions:
-        """Return the same within further physical offsets."""
+        """Return the options with further bounds of physical offsets."""
         starts = [one for one in (self.from_offset, begin) if one is not None]
         stops = [one for one in (self.to_offset, end) if one is not None]
         return replace(self, from_offset=max(starts, default=None), to_offset=min(stops, default=None))
 
 
 def options_of(given: Mapping[str, str]) -> ReadOptions:
-    """Return what options say.
+    """Return the options by their names in any case.
 
-    Args:
-        given: By name, in any case, as Spark hands them over.
-
-    Raises:
-        UsageError: There is no such option, a value makes no sense, or no path was given.
+    Raises `UsageError` if one is unknown or senseless, or no path is given.
     """
     paths = _paths_of(given)
     texts = _by_name(given)
@@ -187,7 +166,7 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
 
 
 def _paths_of(given: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the paths; of several, ``load`` makes a JSON array."""
+    """Return the paths; ``load`` makes a JSON array of several."""
     several = given.get(_PATHS)
     paths = tuple(json.loads(several)) if several else ()
     if "path" in given:
@@ -231,7 +210,7 @@ def _truth(texts: Mapping[str, str], name: str, *, default: bool) -> bool:
 
 
 def unknown_column(name: str, names: Iterable[str]) -> UsageError:
-    """Return the error that there is no such column."""
+    """Return the error for an unknown column."""
     found = list(names)
     close = get_close_matches(name, found, n=1)
     hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(found)}"

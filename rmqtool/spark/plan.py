@@ -1,4 +1,4 @@
-"""From options to tasks: stores are opened, their files listed, and shared out; little is read."""
+"""Plan of a read: stores are opened, their files listed, and divided into tasks; little is read."""
 
 from __future__ import annotations
 
@@ -37,23 +37,16 @@ _KINDS = {Table.CONSUMEQUEUE: PathKind.CONSUMEQUEUE, Table.INDEX: PathKind.INDEX
 
 
 class Part(NamedTuple):
-    """What becomes a partition.
-
-    Attributes:
-        store: The path of the store.
-        task: The work, with the proofs of the files that it reads.
-    """
+    """Content of a partition: the store's path, and the task with proofs of the files that it reads."""
 
     store: str
     task: PlannedTask
 
 
 def open_stores(options: ReadOptions) -> list[Store]:
-    """Open the stores that paths and globs name, each once.
+    """Open the stores of paths and globs, each once.
 
-    Raises:
-        EnvironmentFailureError: Nothing fits a glob, or something that does is no store.
-        UsageError: A setting makes no sense.
+    Raises `EnvironmentFailureError` if there are none, or one is not a store.
     """
     places = {place.text: place for path in options.paths for place in places_of(path) or nothing_fits(path)}
     return [
@@ -69,7 +62,7 @@ def open_stores(options: ReadOptions) -> list[Store]:
 
 
 def store_name(store: Store) -> str:
-    """Return what the column ``store`` says."""
+    """Return the value of the column ``store``."""
     return str(store.place.path)
 
 
@@ -83,16 +76,8 @@ def parts_of(
 ) -> list[Part]:
     """Return the parts of one store.
 
-    Args:
-        store: The store.
-        options: What is wanted.
-        choice: Which columns of messages.
-        growing: Whether somebody writes it; else its lock is asked.
-        ends_at_record: Whether the range ends where a record begins, if not damage.
-
-    Raises:
-        EnvironmentFailureError: A directory or file cannot be read, or there is no log.
-        UsageError: An option says nothing about the table.
+    ``growing`` says that it is being written; otherwise its lock decides. With ``ends_at_record``, the range
+    ends at a record's start, unless there is damage. `UsageError` if an option does not apply to the table.
     """
     tasks = list(_TASKS[options.table](store, options, choice))
     if ends_at_record:
@@ -105,10 +90,10 @@ def parts_of(
 
 
 def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask]:
-    """Return tasks whose proofs do not hold to what changes while a broker writes.
+    """Return tasks whose proofs leave out what changes while a broker writes.
 
-    The first page of a file of the log does, but for the newest one's until something follows it, and for
-    those that wait to be written.
+    The first page of a log file stays, but for the newest file until it has a second page, and for files
+    allocated in advance.
     """
     newest = edge.segments[: max(edge.last, 0) + 1]
     settled = {str(one.path) for one in newest[:-1]}
@@ -123,11 +108,7 @@ def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask
 
 
 def log_plan(store: Store, options: ReadOptions, choice: ColumnChoice) -> LogPlan:
-    """Return what all tasks of a store's log share.
-
-    Raises:
-        EnvironmentFailureError: There is no log.
-    """
+    """Return the common part of all tasks of a store's log; `EnvironmentFailureError` without a log."""
     store.require_log("read")
     return LogPlan(
         log=store.commitlog,
@@ -151,11 +132,7 @@ def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iter
 
 
 def _request_of(options: ReadOptions) -> DumpRequest:
-    """Return what is asked of units and items.
-
-    Raises:
-        UsageError: An option says nothing about them.
-    """
+    """Return the selection of units and items; `UsageError` if an option does not apply to them."""
     kind = _KINDS[options.table]
     request = DumpRequest(
         frozenset({kind}),
@@ -203,7 +180,7 @@ def _segment_tasks(store: Store, _options: ReadOptions, _choice: ColumnChoice) -
 
 
 def _damage_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iterator[Task]:
-    """Yield what reads log, consume queues and index, as ``dump`` does."""
+    """Yield tasks that read log, consume queues and index, as ``dump`` does."""
     everything = replace(options, messages=MessageFilter())
     if len(store.commitlog):
         yield from _log_tasks(store, everything, choice)

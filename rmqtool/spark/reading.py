@@ -1,4 +1,4 @@
-"""The work on one partition: a task's rows become batches in the types that Spark asked for."""
+"""Work on one partition: a task's rows become batches in the types that Spark expects."""
 
 from __future__ import annotations
 
@@ -41,14 +41,7 @@ _ROW_KINDS: dict[Table, type[Any]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """What partitions become.
-
-    Attributes:
-        options: What is read.
-        names: Of the columns, in order.
-        target: Their names and types as Spark has them.
-        topics: Of which a message must have one; None: any.
-    """
+    """Reader of partitions. ``target`` are the columns' names and types in Spark; ``topics`` None is any."""
 
     options: ReadOptions
     names: tuple[str, ...]
@@ -57,7 +50,7 @@ class Reading:
 
     @property
     def choice(self) -> ColumnChoice:
-        """Return what must be read of messages."""
+        """The columns of messages that must be read."""
         also = () if self.topics is None else ("topic",)
         return shape_of(self.options).choice(self.names, decompress=self.options.decompress, also=also)
 
@@ -65,8 +58,8 @@ class Reading:
         """Yield the batches of a partition.
 
         Raises:
-            FileNotSharedError: This machine does not see what the part names.
-            ExecutorCannotReachError: Nor does it reach what holds the store.
+            FileNotSharedError: This machine does not see a file of the part.
+            ExecutorCannotReachError: It cannot reach the object store.
             EnvironmentFailureError: A file cannot be read; with FAILFAST, also at the first damage.
         """
         try:
@@ -95,7 +88,7 @@ class Reading:
                 yield shape.batch(self.names, batch, store, self.target)
 
     def _wanted(self, batch: pa.RecordBatch, damage: dict[int, list[str]]) -> pa.RecordBatch:
-        """Return the messages of wanted topics, and that are whole, if only those are wanted."""
+        """Return the messages of wanted topics; with DROPMALFORMED, without damaged ones."""
         masks = []
         if self.topics is not None:
             topics = pa.array(sorted(self.topics), pa.string())
@@ -117,11 +110,7 @@ class Reading:
             yield row_batch(some, self.names, self.target)
 
     def _fast_failing(self, found: Iterable[Any]) -> Iterator[Any]:
-        """Yield rows up to the first that is damage, or a damaged message.
-
-        Raises:
-            EnvironmentFailureError: There is one.
-        """
+        """Yield rows; raise `EnvironmentFailureError` at the first damage or damaged message."""
         told: dict[str, rows.Damage] = {}
         for row in found:
             if isinstance(row, rows.Damage):

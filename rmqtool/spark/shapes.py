@@ -1,4 +1,4 @@
-"""Which columns each table has, of what types of Spark's, and how batches of them are made."""
+"""Columns of each table with their Spark types, and the batches of them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,8 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class Column(NamedTuple):
     """A column of messages.
 
-    Attributes:
-        kind: Its type, as Spark writes it.
-        needs: The columns of ``rmqtool.columns.names`` that it is made of.
-        make: Makes it of a batch of those.
-        may_lack: Whether a row may have no value.
-        filtered: The column of ``rmqtool.columns.names`` whose values these are.
+    ``needs`` are columns of ``rmqtool.columns.names``, ``make`` computes it from a batch of those.
+    ``may_lack`` allows nulls; ``filtered`` is the column of ours whose values these are.
     """
 
     kind: str
@@ -158,13 +154,7 @@ _ROW_KINDS: dict[Table, dict[str, str]] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """The columns of what is read.
-
-    Attributes:
-        columns: Of messages, by name; empty where rows are of something else.
-        kinds: Types of all columns by name, in order.
-        lacking: The names of those that a row may have no value of.
-    """
+    """Columns of a table: those of messages by name, the types of all by name, and the nullable ones."""
 
     columns: Mapping[str, Column]
     kinds: Mapping[str, str]
@@ -172,16 +162,12 @@ class Shape:
 
     @property
     def ddl(self) -> str:
-        """Return the schema, as Spark parses it."""
+        """The schema, as Spark parses it."""
         lacks = {name: "" if name in self.lacking else " NOT NULL" for name in self.kinds}
         return ", ".join(f"`{name}` {kind}{lacks[name]}" for name, kind in self.kinds.items())
 
     def own_names(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Return names of columns as they are here: Spark does not look at their case.
-
-        Raises:
-            UsageError: There is no such column.
-        """
+        """Return our names of columns, as Spark ignores their case; `UsageError` for an unknown one."""
         own = {name.lower(): name for name in self.kinds}
         found = []
         for name in names:
@@ -191,7 +177,7 @@ class Shape:
         return tuple(found)
 
     def choice(self, names: Sequence[str], *, decompress: bool, also: Sequence[str] = ()) -> ColumnChoice:
-        """Return what must be read of messages for columns of these names, and for others of ours."""
+        """Return the columns of messages that must be read for these columns, and for others of ours."""
         needs = dict.fromkeys(also)
         for name in names:
             if name in self.columns:

@@ -23,19 +23,11 @@ if TYPE_CHECKING:
 
 NAME = "rocketmq-store"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-"""The setting of a session by which Spark hands filters over."""
+"""Setting of a session by which Spark passes filters."""
 
 
 class StoreSource(DataSource):  # type: ignore[misc]
-    """Stores of RocketMQ brokers as tables.
-
-    Args:
-        options: By name, as Spark hands them over.
-
-    Raises:
-        UsageError: An option makes no sense.
-        EnvironmentFailureError: pyarrow is not installed.
-    """
+    """Stores of RocketMQ brokers as tables; `UsageError` if an option makes no sense."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         require_library("pyarrow")
@@ -44,15 +36,11 @@ class StoreSource(DataSource):  # type: ignore[misc]
 
     @classmethod
     def name(cls) -> str:
-        """Return what ``format`` calls it."""
+        """Return the name for ``format``."""
         return NAME
 
     def schema(self) -> str:
-        """Return the columns that options name.
-
-        Raises:
-            UsageError: There is no such column.
-        """
+        """Return the columns that options name; `UsageError` if one is unknown."""
         from rmqtool.spark.shapes import Shape, shape_of
 
         shape, wanted = shape_of(self.read_options), self.read_options.columns
@@ -62,11 +50,7 @@ class StoreSource(DataSource):  # type: ignore[misc]
         return Shape(shape.columns, {name: shape.kinds[name] for name in names}, shape.lacking).ddl
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads all there is.
-
-        Raises:
-            UsageError: Filters are wanted, which Spark does not hand over.
-        """
+        """Return a reader of all messages; `UsageError` if filters are wanted, which Spark does not pass."""
         if self.read_options.pushes_filters:
             raise UsageError(
                 f"pushFilters: Spark hands no filters over; set {PUSHDOWN} to true (Spark 4.1 and newer), and"
@@ -75,10 +59,9 @@ class StoreSource(DataSource):  # type: ignore[misc]
         return StoreReader(self.read_options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what reads what is new.
+        """Return a reader of new messages.
 
-        Raises:
-            UsageError: A batch shall be bounded, and this line of Spark cannot; or filters are wanted.
+        Raises `UsageError` for a limit that this line of Spark lacks, or for filters.
         """
         if self.read_options.pushes_filters:
             raise UsageError("pushFilters: Spark hands a stream no filters; use options like topic and begin")
@@ -97,29 +80,20 @@ class StoreSource(DataSource):  # type: ignore[misc]
 
 
 class PushingSource(StoreSource):
-    """The same, where Spark hands filters over: it refuses readers that take them where it does not.
+    """The same, where Spark passes filters: Spark rejects readers that accept them where it does not.
 
-    They are taken only where the user says that one query reads the table: Spark keeps what a reader makes
-    of them with the table, and reads that for its other queries, too, whatever these ask for
-    (``PythonDataSourceV2#setReadInfo``, 4.1 to 4.3).
+    They are applied only where the user says that one query reads the table: Spark caches the filtered reader
+    with the table, and uses it for other queries, too (``PythonDataSourceV2#setReadInfo``, 4.1 to 4.3).
     """
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what reads all that filters leave, if they are to be taken."""
+        """Return a reader that applies filters, if the user wants that."""
         kind = PushingReader if self.read_options.pushes_filters else StoreReader
         return kind(self.read_options, schema)
 
 
 class StoreReader(DataSourceReader):  # type: ignore[misc]
-    """Reads stores as they are.
-
-    Args:
-        options: What is read.
-        schema: The columns that are wanted.
-
-    Raises:
-        UsageError: There is no such column, or it is of another type.
-    """
+    """Reader of present stores; `UsageError` if a column is unknown or of another type."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         from rmqtool.spark.filters import Narrowed
@@ -131,7 +105,7 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
         self._target = arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Return the parts of all stores; one that holds nothing if there is nothing to read."""
+        """Return the parts of all stores; an empty one if there is nothing to read."""
         from rmqtool.spark.plan import open_stores, parts_of, store_name
 
         if self._left.is_empty:
@@ -156,10 +130,10 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
 
 
 class PushingReader(StoreReader):
-    """Reads what filters leave of stores."""
+    """Reader that applies filters."""
 
     def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:
-        """Take filters; return those that Spark has to apply."""
+        """Apply filters; return those that Spark has to apply."""
         from rmqtool.spark.filters import narrowed
         from rmqtool.spark.shapes import shape_of
 

@@ -1,9 +1,9 @@
-"""What is new in growing logs, batch by batch: from one record's first byte to another's.
+"""Streams of new messages of growing logs, batch by batch from one record's start to another's.
 
-An offset of Spark's is, for each store, a physical offset at which a record begins, or the log ends. What
-lies between two of them is the same whenever it is read, so that a query that starts again from its
-checkpoint reads what it would have read. Each batch is all that is there; from Spark 4.2 on, a limit
-of Spark bounds it (``admission``).
+An offset of Spark's is, for each store, a physical offset at which a record begins, or the log ends. The
+messages between two of them are always the same, so that a query that restarts from its checkpoint reads what
+it would have read. Each batch reads to the end; from Spark 4.2 on, a limit of Spark bounds it
+(``admission``).
 """
 
 from __future__ import annotations
@@ -43,11 +43,7 @@ _PLAIN = {
 
 
 def checked_names(shape: Shape, schema: types.StructType) -> tuple[str, ...]:
-    """Return the columns that a schema names, as they are called here.
-
-    Raises:
-        UsageError: There is no such column, or it is of another type.
-    """
+    """Return our names of a schema's columns; `UsageError` if one is unknown or of another type."""
     names = shape.own_names(schema.names)
     for name, field in zip(names, schema.fields, strict=True):
         kind = field.dataType.simpleString()
@@ -81,14 +77,9 @@ Offsets = dict[str, int]
 
 
 class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Reads what is added to logs, as Spark 4.0 and 4.1 ask for it.
+    """Reader of messages added to logs, for Spark 4.0 and 4.1.
 
-    Args:
-        options: What is read.
-        schema: The columns that are wanted.
-
-    Raises:
-        UsageError: There is no such column, it is of another type, or the table does not grow by records.
+    Raises `UsageError` for another table, or an unknown column.
     """
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
@@ -99,28 +90,22 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         self._reached: Offsets = {}
 
     def initialOffset(self) -> Offsets:
-        """Return where the first batch begins."""
+        """Return the start of the first batch."""
         first = end_of if self._options.starts_latest else self._first
         self._reached = {name: first(store) for name, store in self._stores().items()}
         return self._reached
 
     def latestOffset(self) -> Offsets:
-        """Return where the next batch ends.
+        """Return the end of the next batch.
 
-        Spark does not say where it begins, but has requested the partitions before it, and when it starts
-        again from a checkpoint, for those between its last offset and that itself.
-
-        Raises:
-            EnvironmentFailureError: A log ends before what was read of it.
+        Spark does not pass its start, but has requested the partitions before it; when it restarts from a
+        checkpoint, those between its last offset and that one. `EnvironmentFailureError` if a log ends before
+        what was read of it.
         """
         return self._reached | self._ends(self._stores(), self._reached)
 
     def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
-        """Return the parts of a batch.
-
-        Raises:
-            EnvironmentFailureError: What is to be read was deleted.
-        """
+        """Return the parts of a batch; `EnvironmentFailureError` if unread files were deleted."""
         self._reached = end
         found = []
         stores = self._stores()
@@ -154,7 +139,7 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         return max(store.commitlog.start, self._options.from_offset or 0)
 
     def _ends(self, stores: Mapping[str, Store], start: Offsets, final: Offsets | None = None) -> Offsets:
-        """Return where logs end, at final offsets at the latest; none before its start."""
+        """Return the ends of logs, at most the final offsets, and never before their start."""
         ends = {}
         for name, store in stores.items():
             end, begin = end_of(store), start.get(name, self._first(store))
@@ -174,7 +159,7 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
 
 
 def end_of(store: Store) -> int:
-    """Return where the log ends; a last record that is not whole may be half written."""
+    """Return the end of the log, without a last record that may be half written."""
     edge = FoundEdge.of(store)
     found = find_log_end(edge)
     store.commitlog.close()

@@ -1,7 +1,7 @@
-"""What one task reads of a store; picklable, and named by locations, so that executors can prove them.
+"""Tasks that read parts of a store; picklable, with locations of files, so that executors can prove them.
 
-Partitions of Spark know nothing of each other: nobody puts them together afterwards. So a task that ends
-inside a file looks at what those after it begin with, as they do themselves, and follows its chain of records
+Partitions of Spark know nothing of each other, and nothing joins them afterwards. So a task that ends inside
+a file finds the first record of the tasks after it, as they do themselves, and follows its chain of records
 to there. Where the two do not meet, it fails: rows are never read twice, nor left out.
 """
 
@@ -35,23 +35,19 @@ class Task(Protocol):
     """A part of a store."""
 
     def rows(self) -> Iterator[Row | SegmentFact]:
-        """Yield what lies there: messages as columns, damage as rows.
+        """Yield its rows: messages as columns, damage as rows.
 
-        Raises:
-            EnvironmentFailureError: A file cannot be opened or read.
+        `EnvironmentFailureError` if a file cannot be read.
         """
         ...
 
 
 @dataclass(frozen=True)
 class LogTask:
-    """Pieces of a log.
+    """Pieces of a log, in order.
 
-    Attributes:
-        plan: What all tasks of the log share.
-        pieces: What is read, in order.
-        split_bytes: How long pieces of one file are.
-        ends_at_record: Whether the plan's end is where a record begins, if not damage.
+    ``split_bytes`` is the length of pieces of one file; with ``ends_at_record``, the plan's end is a record's
+    start, unless there is damage.
     """
 
     plan: LogPlan
@@ -70,9 +66,9 @@ class LogTask:
                 yield from self._following(piece, job, end)
 
     def _following(self, piece: Piece, job: ColumnJob, end: PieceEnd) -> Iterator[Row]:
-        """Yield what lies up to the first true record of the next task that has one in this file.
+        """Yield the rows up to the first intact record of the next task that has one in this file.
 
-        That is damage, and records that say they lie elsewhere: no task takes such a one for its first.
+        They are damage, and records that claim another offset: no task takes such a record for its first.
         """
         segment, edge = self.plan.edge.segments[piece.number], self.plan.edge
         walk = GapWalk(segment, LENIENT, edge.stale_from)
@@ -110,11 +106,7 @@ def _unclear(segment: Segment, log_offset: int) -> EnvironmentFailureError:
 
 @dataclass(frozen=True)
 class ToldTask:
-    """What the plan has found already.
-
-    Attributes:
-        found: Rows of damage.
-    """
+    """Rows of damage that the plan has found already."""
 
     found: tuple[Row, ...]
 
@@ -125,12 +117,7 @@ class ToldTask:
 
 @dataclass(frozen=True)
 class QueueTask:
-    """Consume queues.
-
-    Attributes:
-        queues: Their files.
-        request: What their units must be like.
-    """
+    """Consume queues, with the selection of their units."""
 
     queues: tuple[QueueFiles, ...]
     request: DumpRequest
@@ -145,13 +132,9 @@ class QueueTask:
 
 @dataclass(frozen=True)
 class IndexTask:
-    """Files of the index.
+    """Files of the index, with the selection of their items.
 
-    Attributes:
-        files: The files.
-        geometry: Their slots and items.
-        assumed: Whether these are only the broker's defaults.
-        request: What its items must be like.
+    ``assumed`` says that the geometry is only the default.
     """
 
     files: tuple[StoreFile, ...]
@@ -180,16 +163,12 @@ class SegmentFact:
 
 @dataclass(frozen=True)
 class SegmentTask:
-    """Files of the log.
-
-    Attributes:
-        segments: The files.
-    """
+    """Files of the log."""
 
     segments: tuple[Segment, ...]
 
     def rows(self) -> Iterator[SegmentFact]:
-        """Yield what is told of each."""
+        """Yield a row for each file."""
         for segment in self.segments:
             record = first_record([segment])
             time_ms = None if record is None else record.head.store_timestamp_ms
