@@ -27,7 +27,7 @@ _SLACK_MS = 3000
 
 
 class Checkpoint(NamedTuple):
-    """The fields of a checkpoint; zeros where there is none."""
+    """Fields of a checkpoint; zeros without one."""
 
     physic_msg_timestamp_ms: int = 0
     logics_msg_timestamp_ms: int = 0
@@ -38,7 +38,7 @@ class Checkpoint(NamedTuple):
 
     @property
     def minimum_ms(self) -> int:
-        """Return ``StoreCheckpoint#getMinTimestamp``: recovery goes by it."""
+        """``StoreCheckpoint#getMinTimestamp``, by which recovery goes."""
         return max(min(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) - _SLACK_MS, 0)
 
 

@@ -72,7 +72,7 @@ EXT_HEAD = Struct(
 
 
 class ExtHead(NamedTuple):
-    """A unit of an ext queue, but for its bit map."""
+    """A unit of an ext queue, without its bit map."""
 
     size: int
     tags_code: int

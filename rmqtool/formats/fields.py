@@ -25,14 +25,9 @@ RowT = TypeVar("RowT", bound=tuple[int, ...])
 class FieldLayout:
     """Place and meaning of one field of a record.
 
-    Attributes:
-        name: our name of the field, as the ndjson objects have it.
-        offset: bytes from the record's first byte; None after a field of variable length.
-        size: width in bytes; None where it varies.
-        code: ``struct`` and numpy type code (``i``, ``q``, …) of an integer; None for bytes.
-        java_name: the field's name in RocketMQ's sources.
-        unit: what the number counts.
-        meaning: one phrase.
+    ``name`` is ours, as in ndjson; ``offset`` (from the record's start) and ``size`` are in bytes, None where
+    they vary; ``code`` is the ``struct`` and numpy type code (``i``, ``q``, …) of an integer, None for bytes;
+    ``unit`` is what the number counts.
     """
 
     name: str
@@ -65,12 +60,7 @@ def _size_of(subcon: construct.Construct, context: dict[str, int]) -> int | None
 
 
 def layout(schema: construct.Struct, **context: int) -> tuple[FieldLayout, ...]:
-    """List the fields of ``schema`` in order.
-
-    Args:
-        schema: a construct ``Struct``.
-        context: values on which widths depend, such as ``sysFlag`` for the hosts of a message.
-    """
+    """List the fields of ``schema`` in order; widths may depend on ``context``, such as ``sysFlag``."""
     fields: list[FieldLayout] = []
     offset: int | None = 0
     for subcon in schema.subcons:
@@ -98,10 +88,9 @@ def struct_of(schema: construct.Struct, **context: int) -> struct.Struct:
 
 
 def record_dtype(schema: construct.Struct) -> np.dtype[Any]:
-    """Return the big-endian numpy dtype of a schema of integers only, itemsize = record size.
+    """Return the big-endian numpy dtype of a schema, itemsize = record size.
 
-    Raises:
-        TypeError: the schema has a field that is no integer.
+    Raises `TypeError` if one is not an integer.
     """
     import numpy as np
 
@@ -115,17 +104,10 @@ def record_dtype(schema: construct.Struct) -> np.dtype[Any]:
 
 
 class Decoder(Generic[RowT]):
-    """Reads records of integers: one as a named tuple, without numpy, or many as a structured array.
+    """Reader of records of integers: one as a named tuple, without numpy, or many as a structured array.
 
-    Args:
-        schema: Integers only.
-        make: ``_make`` of a named tuple. Its fields are those of the schema in snake case, in their order;
-            ``_ms`` where it is milliseconds.
-
-    Attributes:
-        schema: As given.
-        make: As given.
-        size: Bytes of a record.
+    ``make`` is ``_make`` of a named tuple with the schema's fields in snake case, in their order, with
+    ``_ms`` for milliseconds. ``size`` is the bytes of a record.
     """
 
     def __init__(self, schema: construct.Struct, make: Callable[[Iterable[Any]], RowT]) -> None:
@@ -136,7 +118,7 @@ class Decoder(Generic[RowT]):
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        """Return the dtype of an array of records, its fields named as in the schema."""
+        """Dtype of an array of records, its fields named as in the schema."""
         return record_dtype(self.schema)
 
     def decode(self, data: bytes, position: int = 0) -> RowT | None:
@@ -146,7 +128,7 @@ class Decoder(Generic[RowT]):
         return self.make(self._struct.unpack_from(data, position))
 
     def padded(self, data: bytes) -> RowT:
-        """Return the record that some bytes begin with, zeros past their end.
+        """Return the record at the start of some bytes, zeros past their end.
 
         Brokers read short files so: ``DefaultMappedFile`` extends them to their size.
         """

@@ -23,9 +23,8 @@ _ESCAPE = re.compile(rb"\\[\\nr]")
 class ManifestLine:
     """One file of a manifest.
 
-    Attributes:
-        name: path relative to the store, as the file system has it.
-        digest: SHA-256 in lower-case hexadecimal digits.
+    ``name`` is the path relative to the store, as the file system has it; ``digest`` is SHA-256 in lower-case
+    hexadecimal digits.
     """
 
     name: bytes
@@ -39,7 +38,7 @@ class ManifestLine:
 
 
 def parse_line(line: bytes) -> ManifestLine | None:
-    """Return a line's content (without its line end), or None if it is no line of ``sha256sum``."""
+    """Return a line's content (without its line end), or None if it is not a line of ``sha256sum``."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None
@@ -50,10 +49,9 @@ def parse_line(line: bytes) -> ManifestLine | None:
 
 
 def manifest_lines(files: Iterable[tuple[str, str]]) -> Iterator[str]:
-    """Yield lines that ``sha256sum -c`` checks, by name; a name's bytes that are no UTF-8 are surrogates.
+    """Yield lines that ``sha256sum -c`` checks, by name, from names and digests.
 
-    Args:
-        files: name and digest of each.
+    Bytes of names that are not UTF-8 are surrogates.
     """
     for name, digest in sorted(files):
         line = ManifestLine(name.encode("utf-8", "surrogateescape"), digest)

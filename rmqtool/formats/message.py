@@ -108,7 +108,7 @@ RECORD_STARTS = Decoder(BLANK, RecordStart._make)
 
 
 class PlacedStart(NamedTuple):
-    """A message's start, up to where it says that it lies."""
+    """A message's start, up to its own physical offset."""
 
     total_size: int
     magic: int

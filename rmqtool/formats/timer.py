@@ -1,6 +1,6 @@
 """The timer's checkpoint, ``config/timercheck``, and its wheel (5.0.0+), as far as they are read.
 
-Source: ``TimerCheckpoint`` (5.3.3); what follows is the version of the metrics.
+Source: ``TimerCheckpoint`` (5.3.3); the version of the metrics follows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TIMER_CHECKPOINT = Struct(
 
 
 SLOT = struct.Struct(">qqqii")
-"""A slot of ``timerwheel``: time in units of timerPrecisionMs, places of first and last unit, messages."""
+"""A slot of ``timerwheel``: time in units of timerPrecisionMs, positions of first and last unit, messages."""
 
 WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.size
 
