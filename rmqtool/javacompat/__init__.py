@@ -1,11 +1,10 @@
 """Java's rules for strings, numbers, dates and checksums.
 
-The broker writes hashes, tags codes, checksums and names that only come out equal when Java's own rules are
-followed: strings are UTF-16, malformed UTF-8 is replaced in Java's way, ``int`` wraps, division truncates.
-Each rule stands here twice: as a plain function in ``scalars`` (no numpy, imported in milliseconds, for
-look-ups) and as a numba kernel in ``kernels`` (for the scan). Tests compare the two on arbitrary bytes.
-
-``ids`` (message ids) and ``kernels`` are imported by name; this package offers everything else.
+The broker's hashes, tags codes, checksums and names are only equal by Java's own rules: strings are UTF-16,
+malformed UTF-8 is replaced in Java's way, ``int`` wraps, division truncates. Each rule is here twice: as a
+plain function in ``scalars`` (no numpy, imported in milliseconds, for look-ups) and as a numba kernel in
+``kernels`` (for scans). Tests compare the two on arbitrary bytes. ``ids`` (message ids) and ``kernels`` are
+imported by name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Message ids: an offset id names a place in a log, clients make the others.
 
-Offset ids and unique ids are upper-case hexadecimal of the same two lengths, so the length does not tell them
-apart. The ids of the gRPC clients are of a length of their own.
+Offset ids and unique ids are upper-case hexadecimal of the same two lengths, so the length does not
+distinguish them. The ids of the gRPC clients have a length of their own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGEST_OFFSET = 1 << 53
 
 
 class OffsetId(NamedTuple):
-    """An id that a broker gave: the address of its store and the place of the message in the log."""
+    """Id made by a broker: the address of its store and the message's place in the log."""
 
     address: bytes
     """4 or 16 bytes."""
@@ -43,7 +43,7 @@ class OffsetId(NamedTuple):
 
     @property
     def doubt(self) -> str | None:
-        """Reason why no broker can have given such an id, as any unique id can be read as one; else None."""
+        """Reason why no broker can have made such an id, as any unique id can be read as one; else None."""
         if not 0 < self.port <= _LARGEST_PORT:
             return "no port has that number"
         if not 0 <= self.physical_offset < _LARGEST_OFFSET:
@@ -52,7 +52,7 @@ class OffsetId(NamedTuple):
 
 
 class UniqueId(NamedTuple):
-    """An id that a Java client gave (property ``UNIQ_KEY``); other clients put other things there."""
+    """Id made by a Java client (property ``UNIQ_KEY``); other clients put other things there."""
 
     address: bytes
     """4 or 16 bytes."""
@@ -74,7 +74,7 @@ class UniqueId(NamedTuple):
 
 
 class ClientId(NamedTuple):
-    """An id that a gRPC client gave (``rmq-client`` 5.0.0+, version 1), also as property ``UNIQ_KEY``."""
+    """Id made by a gRPC client (``rmq-client`` 5.0.0+, version 1), also as property ``UNIQ_KEY``."""
 
     mac: bytes
     """6 bytes."""
@@ -89,7 +89,7 @@ class ClientId(NamedTuple):
         """Return when the id was made, if its client counted from the start of 2021 in this zone.
 
         Java clients count from that in their own zone (``MessageIdCodec#customEpochMillis``), though the
-        layout that it documents says UTC.
+        documented layout says UTC.
         """
         start = datetime(_CLIENT_ID_EPOCH_YEAR, 1, 1, tzinfo=zone)
         return (start - _EPOCH) // _MILLISECOND + self.seconds * 1000
@@ -98,10 +98,7 @@ class ClientId(NamedTuple):
 def encode_offset_id(host_bytes: bytes, port: int, physical_offset: int) -> str:
     """Return the offset id of a message, as ``MessageDecoder#createMessageId`` (4.9.8, 5.3.3).
 
-    Args:
-        host_bytes: Address of the store host, 4 or 16 bytes.
-        port: Its port as stored, a signed 32-bit number.
-        physical_offset: Place of the message in the log, bytes.
+    ``host_bytes`` are 4 or 16 bytes, ``port`` is a signed 32-bit number.
     """
     return (host_bytes + _OFFSET_ID_TAIL.pack(port, physical_offset)).hex().upper()
 
@@ -109,8 +106,7 @@ def encode_offset_id(host_bytes: bytes, port: int, physical_offset: int) -> str:
 def decode_offset_id(text: str) -> OffsetId | None:
     """Read an offset id, in either case, as ``MessageDecoder#decodeMessageId`` (4.9.8, 5.3.3).
 
-    Returns:
-        The parts, or None if the text is not 32 or 56 hexadecimal digits (Java reads other digits as 0xFF).
+    None if the text is not 32 or 56 hexadecimal digits (Java reads other digits as 0xFF).
     """
     data = _parse_hex(text)
     if data is None:
@@ -123,13 +119,8 @@ def decode_offset_id(text: str) -> OffsetId | None:
 def decode_unique_id(text: str, born_ms: int | None = None, zone: tzinfo = UTC) -> UniqueId | None:
     """Read a unique id, in either case, as ``MessageClientIDSetter`` writes it (4.9.8, 5.3.3).
 
-    Args:
-        text: The id.
-        born_ms: BORNTIMESTAMP of the message; the id itself does not hold the month.
-        zone: The client's time zone, in which its month started.
-
-    Returns:
-        The parts, or None if the text is not 32 or 56 hexadecimal digits.
+    The id does not hold the month: ``born_ms``, the message's BORNTIMESTAMP, gives it, in the client's
+    ``zone``. None if the text is not 32 or 56 hexadecimal digits.
     """
     data = _parse_hex(text)
     if data is None:
@@ -143,8 +134,7 @@ def decode_unique_id(text: str, born_ms: int | None = None, zone: tzinfo = UTC) 
 def decode_client_id(text: str) -> ClientId | None:
     """Read an id of version 1, in either case, as ``MessageIdCodec#nextMessageId`` writes it.
 
-    Returns:
-        The parts, or None if the text is not 34 hexadecimal digits that begin with 01.
+    None if the text is not 34 hexadecimal digits that begin with 01.
     """
     data = _parse_hex(text, (_CLIENT_ID_LENGTH,))
     if data is None or data[0] != _CLIENT_ID_VERSION:
@@ -153,13 +143,10 @@ def decode_client_id(text: str) -> ClientId | None:
 
 
 def unique_id_times(delta_ms: int, latest_ms: int, zone: tzinfo, months: int) -> list[int]:
-    """Return the moments that the delta of a unique id can mean, newest first.
+    """Return the moments before ``latest_ms`` that the delta of a unique id can mean, newest first.
 
-    Args:
-        delta_ms: Since the start of a month.
-        latest_ms: The id was made before.
-        zone: The client's zone.
-        months: How many are tried, back from that of ``latest_ms``; those that are too short have none.
+    ``months`` are tried in the client's zone, back from that of ``latest_ms``; those that are too short have
+    none.
     """
     latest = (_EPOCH + timedelta(milliseconds=latest_ms)).astimezone(zone)
     newest = latest.year * 12 + latest.month - 1
@@ -189,7 +176,7 @@ def _unique_id_time(delta_ms: int, born_ms: int, zone: tzinfo) -> int | None:
     """Return the moment nearest to the birth of the message that the delta can mean.
 
     An id made in the last moments of a month may travel in a message born in the next, so both neighbours of
-    the birth's month are tried. None if the birth is no date that exists here.
+    the birth's month are tried. None if the birth is not a valid date here.
     """
     try:
         born = (_EPOCH + timedelta(milliseconds=born_ms)).astimezone(zone)

@@ -1,9 +1,8 @@
 """Java's scalars in plain Python: numbers, strings, checksums, dates, delay levels; without numpy.
 
 ``int`` and ``long`` wrap, division truncates, decimal text is parsed as Java does; strings are UTF-8 as the
-JDK decodes it, with the hash codes that stand in queues and index files. Then the two checksums of a message
-(BODYCRC, and the record CRC of 5.2.0+ in the property ``__CRC32#``), its property string
-(``name 01 value 02``, repeated), the names of index files, and the setting ``messageDelayLevel``.
+JDK decodes it, with the hash codes of queues and index files. The two checksums of a message are BODYCRC and
+the record CRC of 5.2.0+ in the property ``__CRC32#``.
 """
 
 from __future__ import annotations
@@ -32,11 +31,7 @@ def wrap_long(value: int) -> int:
 
 
 def trunc_div(dividend: int, divisor: int) -> int:
-    """Divide as Java does: the quotient is cut towards zero, where Python's ``//`` goes down.
-
-    Raises:
-        ZeroDivisionError: The divisor is 0 (Java: ArithmeticException).
-    """
+    """Divide as Java does: the quotient is cut towards zero, where Python's ``//`` goes down."""
     quotient = abs(dividend) // abs(divisor)
     return quotient if (dividend < 0) == (divisor < 0) else -quotient
 
@@ -67,7 +62,7 @@ def _parse(text: str, bits: int) -> int | None:
 def _parse_digits(digits: str) -> int | None:
     """Read decimal digits of any script, which ``Character#digit`` of JDK 17 takes too.
 
-    Java looks at UTF-16 units, so digits beyond U+FFFF (two units, neither a digit) are refused. Python's
+    Java reads UTF-16 units, so digits beyond U+FFFF (two units, neither a digit) are refused. Python's
     ``int`` alone would also take spaces and underscores, and refuses thousands of leading zeros, which Java
     accepts.
     """
@@ -88,9 +83,7 @@ PROP_CRC_SIZE = len(PROP_CRC_NAME) + _DIGITS + 1
 def masked_crc32(data: bytes | bytearray | memoryview, value: int = 0) -> int:
     """Return CRC-32 (IEEE) without its sign bit, as ``UtilAll#crc32`` (4.9.8, 5.3.3).
 
-    Args:
-        data: Bytes to check.
-        value: *Unmasked* CRC-32 of the bytes before these; a masked one has lost a bit.
+    ``value`` is the *unmasked* CRC-32 of the bytes before these; a masked one has lost a bit.
     """
     return zlib.crc32(data, value) & 0x7FFF_FFFF
 
@@ -107,7 +100,7 @@ def parse_prop_crc_digits(digits: str | bytes) -> int:
     """Read a record CRC as the broker does, which checks neither length nor that these are digits.
 
     Java: ``CommitLog#checkMessageAndReturnSize`` (5.3.3). A character counts as its distance from ``0``, and
-    the sum wraps; a negative result is treated by the broker as "no CRC in the properties".
+    the sum wraps; to the broker a negative result is "no CRC in the properties".
     """
     text = digits.decode("latin-1") if isinstance(digits, bytes) else digits
     units = text.encode("utf-16-be", "surrogatepass")
@@ -138,9 +131,7 @@ def decode_utf8(data: bytes) -> str:
 def string_hash(text: str, seed: int = 0) -> int:
     """Return ``String#hashCode``, a signed 32-bit number, over UTF-16 code units.
 
-    Args:
-        text: Characters; those beyond U+FFFF count as two units.
-        seed: Hash of the text before: ``string_hash(b, string_hash(a)) == string_hash(a + b)``.
+    The seed is the hash of the text before: ``string_hash(b, string_hash(a)) == string_hash(a + b)``.
     """
     encoded = text.encode("utf-16-be", "surrogatepass")
     code = seed
@@ -150,7 +141,7 @@ def string_hash(text: str, seed: int = 0) -> int:
 
 
 def abs_int(value: int) -> int:
-    """Return ``Math#abs`` of a hash code, and 0 for Integer.MIN_VALUE, whose absolute value is no ``int``.
+    """Return ``Math#abs`` of a hash code, 0 for Integer.MIN_VALUE, whose absolute value is not an ``int``.
 
     Java: ``IndexFile#indexKeyHashMethod`` (4.9.8, 5.3.3).
     """
@@ -184,11 +175,10 @@ def split_keys(keys: str) -> list[str]:
 def parse_properties(data: bytes) -> dict[str, str]:
     """Read properties as brokers of 4.9.1-4.9.8 and 5.x do.
 
-    Java: ``MessageDecoder#string2messageProperties`` (read in 4.9.8, 5.3.3).
-    A piece up to ``02`` or the end counts if its first ``01`` has something on both sides; values may contain
-    further ``01``. The last of equal names wins. The last ``02`` may be missing.
-
-    Java cuts the decoded string, we do the same: two names that differ in malformed bytes only are one name.
+    Java: ``MessageDecoder#string2messageProperties`` (read in 4.9.8, 5.3.3). A piece up to ``02`` or the end
+    counts if its first ``01`` has something on both sides; values may contain further ``01``. The last of
+    equal names wins. The last ``02`` may be missing. Java cuts the decoded string, so two names that differ
+    in malformed bytes only are one name.
     """
     properties = {}
     for piece in decode_utf8(data).split("\x02"):
@@ -207,10 +197,9 @@ _CYCLE_MS = 146_097 * 86_400_000  # the Gregorian calendar repeats after this
 def index_file_name(timestamp_ms: int, zone: tzinfo) -> str:
     """Return ``yyyyMMddHHmmssSSS`` of a moment in a zone.
 
-    Java: ``UtilAll#timeMillisToHumanString`` (4.9.8, 5.3.3).
-    Any 64-bit number gives a name of digits, as it does in Java: the year takes more than four digits after
-    9999 (such a name no longer sorts by time). Before 1582 Java counts in the Julian calendar, which is not
-    followed.
+    Java: ``UtilAll#timeMillisToHumanString`` (4.9.8, 5.3.3). As in Java, any 64-bit number gives a name of
+    digits: the year takes more than four digits after 9999 (such a name no longer sorts by time). Before 1582
+    Java counts in the Julian calendar, which is not followed.
     """
     cycles = timestamp_ms // _CYCLE_MS
     moment = (_EPOCH + timedelta(milliseconds=timestamp_ms - cycles * _CYCLE_MS)).astimezone(zone)
@@ -224,7 +213,7 @@ _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 class DelayLevels(NamedTuple):
-    """The delay table as it stands after a broker has read the setting."""
+    """The delay table after a broker has read the setting."""
 
     delay_ms: dict[int, int]
     """Delay of every level that was read, level 1 first."""
@@ -240,9 +229,9 @@ def read_delay_levels(text: str) -> DelayLevels:
     """Read ``messageDelayLevel``, for example ``1s 5s 1m 2h``.
 
     Java: ``ScheduleMessageService#parseDelayLevel`` (4.9.8, 5.3.3), and the same again in
-    ``DefaultMessageStore#parseDelayLevel`` (5.3.3).
-    Cut at single spaces; an empty piece, an unknown unit or a malformed number ends the reading. Then the
-    levels before it stay, and the malformed level still raises the maximum unless it was empty.
+    ``DefaultMessageStore#parseDelayLevel`` (5.3.3). The text is cut at single spaces; an empty piece, an
+    unknown unit or a malformed number ends the reading. Then the levels before it stay, and the malformed
+    level still raises the maximum unless it was empty.
     """
     delay_ms: dict[int, int] = {}
     for level, piece in enumerate(_split_java(text), start=1):

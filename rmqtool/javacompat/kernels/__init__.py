@@ -1,9 +1,9 @@
 """The rules of ``rmqtool.javacompat`` as numba kernels on uint8 buffers.
 
-A kernel takes the buffer with the positions of the first byte and after the last, allocates nothing and
-releases the GIL. Positions must lie in the buffer: nothing is checked, unless ``NUMBA_BOUNDSCHECK=1``.
-Importing this package loads numba; the first call compiles, once for writable and once for read-only buffers,
-and the result stays on disk.
+A kernel takes the buffer, ``(n,)``, with the positions of the first byte and after the last, allocates
+nothing and releases the GIL. Positions must lie in the buffer: nothing is checked, unless
+``NUMBA_BOUNDSCHECK=1``. Importing this package loads numba; the first call compiles, once for writable and
+once for read-only buffers, and the result stays on disk.
 """
 
 from __future__ import annotations

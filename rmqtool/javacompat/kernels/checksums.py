@@ -1,8 +1,8 @@
-"""CRC-32 on a buffer: by carry-less multiplication where the processor has it, else by tables.
+"""CRC-32 of a buffer: by carry-less multiplication where the processor has it, else by tables.
 
-The tables take sixteen bytes a step: the one of byte b at distance d from the end of a block holds the CRC of
-that byte followed by d zero bytes; as CRC is linear, a block of sixteen is the exclusive or of sixteen
-entries, which do not wait for each other (the method is known as slicing-by-16).
+The tables take sixteen bytes a step (slicing-by-16): the one for byte b at distance d from the end of a block
+holds the CRC of that byte followed by d zero bytes. As CRC is linear, a block of sixteen is the exclusive or
+of sixteen entries, which do not wait for each other.
 """
 
 from __future__ import annotations
@@ -78,13 +78,8 @@ if crc32_clmul.AVAILABLE:
     def crc32(buffer: Buffer, start: int, stop: int, value: int) -> int:
         """Return CRC-32 (IEEE) of the bytes from start to stop, all 32 bits.
 
-        BODYCRC is this without the sign bit (``UtilAll#crc32``, 4.9.8, 5.3.3).
-
-        Args:
-            buffer: Bytes, ``(n,)`` uint8.
-            start: Position of the first byte.
-            stop: Position after the last byte.
-            value: CRC-32 of the bytes before these, 0 for none.
+        BODYCRC is this without the sign bit (``UtilAll#crc32``, 4.9.8, 5.3.3). ``value`` is the CRC-32 of the
+        bytes before these, 0 for none.
         """
         if stop - start >= _LEAST_BYTES:
             blocks_stop = stop - ((stop - start) & (_BLOCK - 1))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _POLYNOMIAL = 0x104C11DB7
 LEAST_BYTES = 64
-"""Fewer are not worth it, and cannot be folded four abreast."""
+"""Fewer are not worth it, and cannot be folded in four lanes."""
 
 
 def _is_available() -> bool:
@@ -95,28 +95,21 @@ def _multiply(_context: Any, one: Any, other: Any) -> Any:  # noqa: ANN401 - lik
 
 
 class _Folding:
-    """Emits the folding of blocks, which stay in vector registers all the way.
-
-    Args:
-        builder: llvmlite's.
-        data: pointer to the buffer's first byte.
-    """
+    """Generator of the folding of blocks, which stay in vector registers, from the buffer's first byte."""
 
     def __init__(self, builder: Any, data: Any) -> None:  # noqa: ANN401 - likewise
         self._builder, self._data = builder, data
 
     def load(self, position: Any) -> Any:  # noqa: ANN401 - likewise
-        """Load the block at a position."""
         pointer = self._builder.gep(self._data, [position])
         return self._builder.load(self._builder.bitcast(pointer, _PAIR.as_pointer()), align=1)
 
     def load_lanes(self, position: Any) -> list[Any]:  # noqa: ANN401 - likewise
-        """Load four blocks."""
         offsets = (ir.Constant(_WORD, number * _BLOCK) for number in range(_LANES))
         return [self.load(self._builder.add(position, offset)) for offset in offsets]
 
     def onto(self, block: Any, powers: tuple[np.uint64, np.uint64], other: Any) -> Any:  # noqa: ANN401 - likewise
-        """Move a block towards the end, where another one lies."""
+        """Move a block onto another one nearer to the end."""
         factors = ir.Constant(_PAIR, [int(power) for power in powers])
         low = _product(self._builder, block, factors, _LOW_WORDS)
         high = _product(self._builder, block, factors, _HIGH_WORDS)
@@ -173,16 +166,10 @@ def _reduce(low: np.uint64, high: np.uint64) -> np.uint64:
 
 @kernel
 def fold_blocks(buffer: Buffer, start: int, stop: int, state: np.uint64) -> np.uint64:
-    """Take whole blocks of sixteen bytes into the state of a CRC-32.
+    """Fold whole blocks of sixteen bytes, at least ``LEAST_BYTES``, into the state of a CRC-32.
 
-    Args:
-        buffer: Bytes, ``(n,)`` uint8.
-        start: Position of the first byte.
-        stop: Position after the last byte; at least ``LEAST_BYTES`` from the first, a multiple of 16.
-        state: The register before: all ones, or the inverted CRC-32 of the bytes before these.
-
-    Returns:
-        The register after; inverted it is the CRC-32.
+    The state is all ones at first, else the inverted CRC-32 of the bytes before; inverted, the result is the
+    CRC-32.
     """
     low, high = _fold(buffer, start, stop, state)
     return _reduce(low, high)

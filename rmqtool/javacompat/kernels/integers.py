@@ -1,7 +1,7 @@
 """Integers in kernels: any number as int64, eight bytes at once, decimal text to Java numbers.
 
 Text is ASCII bytes. Java takes the digits of every script (``Character#digit``), as the scalar ``parse_int``
-does. A kernel answers "not a number" there, so a caller to whom it matters asks the scalar form about text
+does. A kernel returns "not a number" there, so callers that need those digits use the scalar form for text
 that is not ASCII.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @kernel
 def as_int(value: np.integer[Any]) -> int:
-    """Take a number as int64, what an ``int`` is in kernels; bits beyond its range become the sign."""
+    """Convert a number to int64, the ``int`` of kernels; bits beyond its range become the sign."""
     return np.int64(value)  # type: ignore[return-value] # outside of a kernel this is no int
 
 
@@ -54,8 +54,7 @@ _TENTH_OF_LIMIT = np.uint64((1 << 63) // 10)
 def parse_long(buffer: Buffer, start: int, stop: int) -> tuple[bool, int]:
     """Parse the bytes from start to stop as ``Long#parseLong``.
 
-    Returns:
-        Whether it is a number, and the number (0 if not).
+    Whether it is a number, and the number, else 0.
     """
     position = start
     negative = False

@@ -1,4 +1,4 @@
-"""Find properties in the bytes of a property string, without decoding it.
+"""Properties found in the bytes of a property string, without decoding it.
 
 The broker (``MessageDecoder#string2messageProperties``, 4.9.1+ and 5.x) decodes first and cuts the text.
 Cutting the bytes gives the same ranges:
@@ -39,17 +39,10 @@ _PLACES = np.uint64(0x0001020304050607)
 
 
 def pack_names(names: Sequence[str]) -> tuple[Buffer, npt.NDArray[np.int64]]:
-    """Concatenate wanted names for ``scan_properties``.
+    """Return names for ``scan_properties``: their bytes, uint8, and bounds ``(k + 1,)`` int64.
 
-    Args:
-        names: ASCII, none empty, none twice.
-
-    Returns:
-        The bytes of all names, uint8, and their bounds ``(k + 1,)`` int64: name i is ``[bounds[i], bounds[i +
-        1])``.
-
-    Raises:
-        UnicodeEncodeError: A name is not ASCII.
+    They must be ASCII (else `UnicodeEncodeError`), not empty, and different. Name i is ``[bounds[i], bounds[i
+    + 1])``.
     """
     encoded = [name.encode("ascii") for name in names]
     bounds = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
@@ -58,16 +51,9 @@ def pack_names(names: Sequence[str]) -> tuple[Buffer, npt.NDArray[np.int64]]:
 
 @kernel
 def find_property(buffer: Buffer, start: int, stop: int, name: Buffer) -> tuple[int, int]:
-    """Find the value of a property; of equal names the last one counts.
+    """Return start and stop of a property's value, which is never empty; (-1, -1) if there is none.
 
-    Args:
-        buffer: Bytes, ``(n,)`` uint8.
-        start: Position of the first byte of the property string.
-        stop: Position after its last byte.
-        name: The wanted name, ASCII bytes.
-
-    Returns:
-        Start and stop of the value, which is never empty; (-1, -1) if there is none.
+    Of equal names the last one counts; ``name`` is ASCII bytes.
     """
     value_start, value_stop = -1, -1
     position = start
@@ -89,22 +75,12 @@ def scan_properties(
     name_bounds: npt.NDArray[np.int64],
     out: npt.NDArray[np.int64],
 ) -> int:
-    """Find the values of several properties in one pass, see ``find_property``, and count stray pieces.
+    """Find the values of several properties in one pass, see ``find_property``.
 
-    Stray are pieces that are no properties: no name, or nothing after one. The reader drops them silently.
-    Empty pieces (a separator too many) and properties with an empty value, which some clients send and the
-    reader drops as well, do not count.
-
-    Args:
-        buffer: Bytes, ``(n,)`` uint8.
-        start: Position of the first byte of the property string.
-        stop: Position after its last byte.
-        names: The k wanted names, one after the other; made by ``pack_names``.
-        name_bounds: Where each of them starts and the last ends, ``(k + 1,)``.
-        out: Filled with start and stop of each value, ``(k, 2)``; -1 where there is none.
-
-    Returns:
-        The number of stray pieces.
+    Return the number of stray pieces. A piece without a name, or with nothing after one, is stray; the reader
+    drops it silently. Empty pieces (a separator too many) and properties with an empty value, which some
+    clients send and the reader drops as well, do not count. ``names`` and ``name_bounds`` are made by
+    ``pack_names``; ``out``, ``(k, 2)``, receives start and stop of each value, -1 where there is none.
     """
     for wanted in range(len(name_bounds) - 1):
         out[wanted, 0] = -1
@@ -161,7 +137,7 @@ def next_property(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
 
 @inlined
 def _find_separator(buffer: Buffer, position: int, stop: int) -> int:
-    """Return the place of the first 01 or 02, or stop."""
+    """Return the position of the first 01 or 02, or stop."""
     while position + 8 <= stop:
         word = load_word(buffer, position)
         below_three = (word - _THREES) & ~word & _HIGH_BITS  # the lowest set bit is right, later ones may err
@@ -179,7 +155,7 @@ def _find_separator(buffer: Buffer, position: int, stop: int) -> int:
 
 @inlined
 def _find_property_end(buffer: Buffer, position: int, stop: int) -> int:
-    """Return the place of the first 02, or stop."""
+    """Return the position of the first 02, or stop."""
     while position + 8 <= stop:
         word = load_word(buffer, position) ^ _TWOS
         zero_bytes = (word - _ONES) & ~word & _HIGH_BITS  # the lowest set bit is right, later ones may err

@@ -29,14 +29,8 @@ _SPACE = 0x20
 def hash_utf8(buffer: Buffer, start: int, stop: int, seed: int) -> int:
     """Return ``String#hashCode`` of ``new String(bytes, UTF_8)``, continued from a seed.
 
-    Args:
-        buffer: Bytes, ``(n,)`` uint8.
-        start: Position of the first byte.
-        stop: Position after the last byte.
-        seed: Hash of the text before, 0 for none.
-
-    Returns:
-        A number of the signed 32-bit range; equal to ``string_hash(decode_utf8(bytes), seed)``.
+    The seed is the hash of the text before, 0 for none. The result is of the signed 32-bit range, equal to
+    ``string_hash(decode_utf8(bytes), seed)``.
     """
     # The hash is kept modulo 2^64 and cut to 32 bits at the end: both moduli agree there.
     code = np.uint64(seed)
@@ -60,13 +54,10 @@ def abs_int(code: int) -> int:
 
 @kernel
 def next_key(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
-    """Find the next key of a KEYS value: a run without U+0020.
+    """Return start and stop of the next key of a KEYS value, a run without U+0020.
 
-    Every byte 0x20 is a space of the decoded text too (malformed bytes never take an ASCII byte with them),
-    so the cuts of ``split_keys`` are found in the bytes.
-
-    Returns:
-        Start and stop of the key, to be followed by a call from that stop; (-1, -1) if there is none.
+    (-1, -1) if there is none. Every byte 0x20 is a space of the decoded text too (malformed bytes never take
+    an ASCII byte with them), so the cuts of ``split_keys`` are found in the bytes.
     """
     while position < stop and buffer[position] == _SPACE:
         position += 1
@@ -80,7 +71,7 @@ def next_key(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
 
 @kernel
 def _hash_ascii(buffer: Buffer, position: int, stop: int, code: np.uint64) -> tuple[np.uint64, int]:
-    """Hash up to the first byte that is not ASCII; return the hash and where that byte is."""
+    """Hash up to the first byte that is not ASCII; return the hash and that byte's position."""
     while position + 8 <= stop:
         word = load_word(buffer, position)
         if word & _NOT_ASCII:
@@ -115,14 +106,11 @@ def _signed(code: np.uint64) -> int:
 
 @kernel
 def decode_character(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
-    """Decode a character that is not ASCII, as JDK 17.
+    """Return a code point that is not ASCII, or U+FFFD, and its number of bytes, as JDK 17 decodes.
 
     U+FFFD takes the longest beginning of a well-formed sequence, at least one byte. A surrogate counts as
     well formed until it is complete and then is replaced whole: there Java differs from the Unicode
     recommendation.
-
-    Returns:
-        The code point, or U+FFFD, and the number of bytes taken.
     """
     lead = as_int(buffer[position])
     if lead < 0xC2 or lead > 0xF4:
