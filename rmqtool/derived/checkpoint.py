@@ -1,4 +1,4 @@
-"""The checkpoint: its fields, or what a broker makes of a file that is missing or short."""
+"""The checkpoint: its fields, or a broker's values for a file that is missing or short."""
 
 from __future__ import annotations
 
@@ -16,25 +16,17 @@ if TYPE_CHECKING:
 def read_checkpoint(
     file: StoreFile | ReadOnlyFile | None, unreadable: MutableSequence[UnreadableRange] | None = None
 ) -> Checkpoint | None:
-    """Return the fields of a checkpoint; None if there is none, or it is too short to hold them.
+    """Return the fields of a checkpoint, which is then closed; None if it is missing or too short.
 
-    Args:
-        file: The file; it is closed.
-        unreadable: As for `ReadOnlyFile.read_at`.
-
-    Raises:
-        EnvironmentFailureError: The file cannot be opened or read.
+    ``unreadable`` is as for `ReadOnlyFile.read_at`.
     """
     return None if file is None else CHECKPOINTS.decode(_head(file, unreadable))
 
 
 def loaded_checkpoint(file: StoreFile | ReadOnlyFile | None) -> Checkpoint:
-    """Return what a broker has in memory: a missing field is zero, as it extends the file to its size.
+    """Return a broker's values in memory: a missing field is zero, as it extends the file to its size.
 
     Java: ``StoreCheckpoint`` (4.9.8, 5.3.3).
-
-    Raises:
-        EnvironmentFailureError: The file cannot be opened or read.
     """
     return Checkpoint() if file is None else CHECKPOINTS.padded(_head(file, []))
 

@@ -1,4 +1,4 @@
-"""How far groups, delay levels and the timer have come in queues, by the broker's files of offsets."""
+"""Progress of groups, delay levels and the timer in queues, from the broker's files of offsets."""
 
 from __future__ import annotations
 
@@ -23,14 +23,10 @@ TIMER_CHECKPOINT = "timercheck"
 
 
 class Consumed(NamedTuple):
-    """How far somebody has come in a queue.
+    """Progress of a reader in a queue.
 
-    Attributes:
-        file: that says so, relative to the store.
-        topic: of the queue.
-        queue_id: of the queue.
-        reader: group, or delay level, as a sentence begins.
-        offset: next queue offset to be read.
+    ``file`` is relative to the store; ``reader`` is a group or delay level, as the start of a sentence;
+    ``offset`` is the next queue offset to read.
     """
 
     file: str
@@ -41,9 +37,9 @@ class Consumed(NamedTuple):
 
 
 def consumed_offsets(store: Store) -> Iterator[Consumed]:
-    """Yield the offsets of all groups, delay levels and the timer that are there; negative ones mean none.
+    """Yield the offsets of all groups, delay levels and the timer; negative ones mean none.
 
-    What has not the shape that a broker writes is passed over.
+    Entries of another form than a broker's are skipped.
     """
     for name in _CONSUMERS:
         yield from offsets_in(f"config/{name}", _document(store, name))
@@ -56,7 +52,7 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
 
 
 def _of_timer(store: Store) -> Iterator[Consumed]:
-    """Yield how far the timer has read its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
+    """Yield the timer's progress in its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
     path = None if store.config is None else store.config / TIMER_CHECKPOINT
     if path is None or not path.is_regular():
         return
@@ -66,14 +62,14 @@ def _of_timer(store: Store) -> Iterator[Consumed]:
 
 
 def checked_half_offsets(store: Store) -> dict[int, int]:
-    """Return by half queue how far ``TransactionalMessageServiceImpl#check`` has come (4.9.8, 5.3.3)."""
+    """Return the progress of ``TransactionalMessageServiceImpl#check`` by half queue (4.9.8, 5.3.3)."""
     reader = f"group {_CHECKER_GROUP}"
     consumed = (one for one in consumed_offsets(store) if one.topic == HALF_TOPIC and one.reader == reader)
     return {one.queue_id: one.offset for one in consumed}
 
 
 def offsets_in(file: str, document: object) -> Iterator[Consumed]:
-    """Yield the offsets of groups in what was read of a file of them."""
+    """Yield the offsets of groups in a document of them."""
     for table in _tables(document):
         for key, value in table.items():
             yield from _of_group(file, key, value)

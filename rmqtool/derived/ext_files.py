@@ -33,7 +33,7 @@ _PLAIN_UNITS = 1 << 12
 
 
 class ExtUnit(NamedTuple):
-    """A unit and its position in the file; no bit map where its sizes cannot be."""
+    """A unit and its position in the file; without a bit map if its sizes are impossible."""
 
     position: int
     head: ExtHead
@@ -42,13 +42,9 @@ class ExtUnit(NamedTuple):
 
 @dataclass(frozen=True)
 class ExtColumns:
-    """The units at the start of an ext file; ``(n,)`` each.
+    """The units at the start of an ext file, ``(n,)`` each.
 
-    Attributes:
-        positions: in the file, ascending.
-        tags_codes: of the messages.
-        times_ms: store times.
-        stop: position after the last of them.
+    ``positions`` in the file ascend; ``stop`` is the position after the last unit.
     """
 
     positions: Int64s
@@ -58,7 +54,7 @@ class ExtColumns:
 
 
 class SizeChain(NamedTuple):
-    """Ends of units that are skipped by their sizes alone; ``fails`` where the next one has no end."""
+    """End of units that are skipped by their sizes alone; ``fails`` if the next one has no end."""
 
     position: int
     fails: bool
@@ -72,7 +68,7 @@ class ExtFile:
         self._window = Window(segment) if window is None else window
 
     def unit(self, position: int) -> ExtUnit | None:
-        """Return what lies at a position; None where a file of that size has no whole head."""
+        """Return the unit at a position; None where the file has no whole head."""
         self._window.focus(position)
         head = EXT_HEADS.decode(self._window.read_at(position, EXT_HEAD_SIZE))
         if head is None:
@@ -99,8 +95,7 @@ class ExtFile:
     def columns(self, unreadable: list[UnreadableRange]) -> ExtColumns:
         """Return its units; zeros after them stay unread.
 
-        Args:
-            unreadable: Receives the ranges that the disk did not deliver.
+        ``unreadable`` receives ranges that the disk did not deliver.
         """
         length = _FIRST_READ_BYTES
         while True:
@@ -123,11 +118,7 @@ class ExtFile:
 
 
 class ExtReader:
-    """Ext units of one queue by their address; the window stays on the file of the last look-up.
-
-    Args:
-        files: In ``consumequeue_ext``.
-    """
+    """Reader of one queue's ext units by address; the window stays on the file of the last look-up."""
 
     def __init__(self, files: FileQueue) -> None:
         self._files = files
@@ -148,7 +139,7 @@ class ExtReader:
 def _parse(data: bytes) -> ExtColumns:
     """Return the units at the start of some bytes.
 
-    Units without bit maps have one size, so they are taken many at a time; others one by one.
+    Units without bit maps have one size, so many are read at a time; others one by one.
     """
     import numpy as np
 
@@ -195,7 +186,7 @@ def _skip(data: bytes) -> SizeChain:
 
 
 def _alike(data: bytes, position: int, size: int) -> int:
-    """Return how many units from ``position`` on have the same size, of those that lie whole in the data."""
+    """Return how many whole units from ``position`` on have the same size."""
     import numpy as np
 
     if size < EXT_SIZE_BYTES:

@@ -1,4 +1,4 @@
-"""One index file as bytes say it: header, slots, items, chains; nothing is trusted before it is checked.
+"""One index file: header, slots, items, chains; nothing is trusted before it is checked.
 
 Rows are for look-ups and need no numpy, columns are for whole files.
 """
@@ -37,7 +37,7 @@ _CHUNK_SLOTS = 1 << 20
 
 
 def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
-    """Warn if the index has items and their place had to be assumed; return whether it had to be."""
+    """Warn if the index has items and their division is assumed; return whether it is."""
     if not store.index_files or store.settings["maxHashSlotNum"].origin is not Origin.DEFAULT:
         return False
     geometry = store.settings.index_geometry
@@ -50,11 +50,7 @@ def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
 
 
 def index_headers(files: Iterable[StoreFile]) -> Iterator[Header]:
-    """Yield the headers of index files as they stand there; what a file is too short for is 0.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
-    """
+    """Yield the headers of index files, unchecked; zeros past the end of a short file."""
     for file in files:
         header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
         file.close()
@@ -62,11 +58,7 @@ def index_headers(files: Iterable[StoreFile]) -> Iterator[Header]:
 
 
 def open_index_file(file: StoreFile, geometry: Geometry) -> IndexFile:
-    """Read a file's header; by the geometry that its contents prove, where the given one cannot be right.
-
-    Raises:
-        EnvironmentFailureError: the file cannot be opened or read.
-    """
+    """Read a file's header, with the geometry that its contents prove if the given one cannot be right."""
     return IndexFile(file, own_geometry(file, geometry) or geometry)
 
 
@@ -87,12 +79,8 @@ class Items:
 class IndexFile:
     """An index file of a known geometry.
 
-    Attributes:
-        file: As given.
-        geometry: As given.
-        header: Its header; zeros past the end of a file that `is_short`.
-        is_short: Whether it has no whole header.
-        unreadable: Ranges that the disk did not deliver, but for those of rows that were not taken.
+    ``header`` is zeros past the end of a file that `is_short`; ``unreadable`` has the ranges that the disk
+    did not deliver, but for those of the window.
     """
 
     def __init__(
@@ -108,33 +96,33 @@ class IndexFile:
 
     @property
     def slots(self) -> int:
-        """Return ``maxHashSlotNum``."""
+        """``maxHashSlotNum``."""
         return self.geometry.slots
 
     @property
     def has_items(self) -> bool:
-        """Whether its header counts items, be they there or not."""
+        """Whether its header counts items, present or not."""
         return not self.is_short and self.header.index_count > 1
 
     @property
     def used(self) -> int:
-        """Return how many items the header counts, as far as a file that a broker extended can hold them."""
+        """Items that the header counts, as far as a file of full size can hold them."""
         return min(max(self.header.index_count, 1), self.geometry.items) - 1
 
     @property
     def item_room(self) -> int:
-        """Return the highest item number that the bytes at hand can hold."""
+        """Highest item number that the present bytes can hold."""
         left = self.file.size_bytes - self.item_position(0)
         return max(0, min(self.geometry.items, left // ITEM_SIZE) - 1)
 
     @property
     def last_item(self) -> int:
-        """Return the number of the newest item whose bytes are at hand; 0 in a file without items."""
+        """Number of the newest present item; 0 in a file without items."""
         return max(0, min(self.header.index_count - 1, self.item_room))
 
     @property
     def problem(self) -> str | None:
-        """Say what is wrong with the header; None if nothing is."""
+        """What is wrong with the header; None if nothing is."""
         if self.is_short:
             return "it is too short for a header"
         count = self.header.index_count
@@ -147,7 +135,7 @@ class IndexFile:
 
     @cached_property
     def lost_slots(self) -> int:
-        """Return how many slots the header counts beyond those in use.
+        """Slots that the header counts beyond those in use.
 
         Java: ``IndexFile#putKey``: up to 4.7.0 hashSlotCount is that of items, which is no loss.
         """
@@ -201,7 +189,7 @@ class IndexFile:
         """Yield number and item of a slot's chain, newest first, as long as it descends.
 
         Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3), which also follows links that do not descend; a
-        chain that does is at most as long as the file.
+        chain that descends is at most as long as the file.
         """
         number = self.slot(slot)
         while 0 < number <= self.last_item:
@@ -214,7 +202,7 @@ class IndexFile:
             number = item.previous
 
     def chain_problem(self, slot: int, last: tuple[int, Item] | None) -> str | None:
-        """Say why a walk of `chain` that yielded ``last`` may have missed items; None if it did not."""
+        """Return why a walk of `chain` that ended with ``last`` may have missed items; None if it did not."""
         if last is None:
             number = self.slot(slot)
             return None if number == 0 else f"slot {slot} points to item {number}, which does not exist"
@@ -242,7 +230,7 @@ class IndexFile:
         return found
 
     def item_columns(self) -> Iterator[Items]:
-        """Yield the items that the header counts; those that the file does not have are zeros."""
+        """Yield the items that the header counts; zeros past the end of the file."""
         import numpy as np
 
         for first in range(1, self.used + 1, _CHUNK_ITEMS):
@@ -266,9 +254,9 @@ class IndexFile:
             yield first, np.frombuffer(data, SLOTS.dtype)["item"].astype(np.int32)
 
     def unused_items(self) -> Iterator[tuple[int, Bools]]:
-        """Yield the number of a first item after those in use, and which items from there on are not zero.
+        """Yield the number of a first unused item, and which items from there on are not zero.
 
-        Item 0, which no broker uses, comes first. Holes of a sparse file are passed over.
+        Item 0, which no broker uses, comes first. Holes of a sparse file are skipped.
         """
         yield 0, _nonzero(self._bytes(self.item_position(0), ITEM_SIZE))
         item, size = self.used + 1, min(self.file.size_bytes, self.geometry.size_bytes)

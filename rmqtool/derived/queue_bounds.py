@@ -23,14 +23,11 @@ class Bounds(NamedTuple):
 
 
 def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
-    """Return the bounds of a queue whose units are in order, as those of an undamaged store are.
+    """Return the bounds of a (batch) consume queue whose units are in order, as in an undamaged store.
 
     Java: ``ConsumeQueue#recover``, ``ConsumeQueue#correctMinOffset`` (4.9.8, 5.3.3), but for two things that
-    these miss: pre-blank units never count, and expired units are skipped in all files.
-
-    Args:
-        queue: A consume queue, or a batch consume queue.
-        log_start: Physical offset at which the log begins.
+    these miss: pre-blank units never count, and expired units are skipped in all files. ``log_start`` is a
+    physical offset.
     """
     if not queue.files.segments:
         return Bounds(0, 0)
@@ -55,10 +52,8 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
 def messages_from(queue: QueueFiles, max_offset: int, physical_offset: int) -> int:
     """Return how many messages at the end of a queue lie at a physical offset, or after it.
 
-    Args:
-        queue: A consume queue, or a batch consume queue, whose units are in order.
-        max_offset: Its end, as `queue_bounds` has it.
-        physical_offset: Most often after all of them: then only the last unit is read.
+    The queue's units are in order; ``max_offset`` is its end as in `queue_bounds`. Most often the offset is
+    after all of them: then only the last unit is read.
     """
     position = (max_offset - 1) * UNITS.size
     if queue.kind is not PathKind.BATCHCONSUMEQUEUE:
@@ -73,7 +68,7 @@ def messages_from(queue: QueueFiles, max_offset: int, physical_offset: int) -> i
 
 
 def first_holding(count: int, holds: Callable[[int], bool]) -> int:
-    """Return the first of the numbers 0..count that holds, when all after it hold too; count if none."""
+    """Return the first of the numbers 0..count that holds, if all after it hold too; count if none."""
     low, high = 0, count
     while low < high:
         middle = (low + high) // 2

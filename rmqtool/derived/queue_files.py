@@ -40,7 +40,7 @@ class PlacedUnit(NamedTuple, Generic[UnitT]):
 
 
 class ZeroUnits(NamedTuple):
-    """Zero units from one position to another; ``to_end`` where the file has nothing else after them."""
+    """Zero units from one position to another; ``to_end`` if nothing else follows in the file."""
 
     position: int
     stop: int
@@ -63,17 +63,17 @@ class QueueFile(Generic[UnitT]):
 
     @property
     def room(self) -> int:
-        """Return how many whole units its bytes are."""
+        """Whole units in its bytes."""
         return self.segment.size_bytes // self._units.size
 
     @property
     def first_number(self) -> int:
-        """Return the number of its first unit in the queue."""
+        """Number of its first unit in the queue."""
         return self.segment.start // self._units.size
 
     @property
     def is_begun(self) -> bool:
-        """Whether its first unit is there; a broker creates a file with its first unit."""
+        """Whether it has its first unit; a broker creates a file with its first unit."""
         return any(self.segment.read_at(0, self._units.size, []))
 
     def unit(self, number: int) -> UnitT:
@@ -81,12 +81,7 @@ class QueueFile(Generic[UnitT]):
         return self._units.padded(self.segment.read_at(number * self._units.size, self._units.size, []))
 
     def rows(self, window: Window, position: int = 0) -> Iterator[PlacedUnit[UnitT] | ZeroUnits | CutUnit]:
-        """Yield its units, one by one, and what lies between them.
-
-        Args:
-            window: On the file.
-            position: Of the first unit that is wanted.
-        """
+        """Yield its units from a position on, one by one, and zeros and cut units between them."""
         width, size_bytes = self._units.size, self.segment.size_bytes
         while position + width <= size_bytes:
             window.focus(position)
@@ -108,10 +103,9 @@ class QueueFile(Generic[UnitT]):
             yield CutUnit(position, left)
 
     def loaded(self, size_bytes: int) -> Array:
-        """Return its units as a broker maps them: ``(units in a file,)`` of the file's format, else zeros.
+        """Return its units as a broker maps them, zeros where it is short.
 
-        Args:
-            size_bytes: The configured size of a file.
+        They are ``(units in a file,)`` in the file's format; ``size_bytes`` is the configured size of a file.
         """
         import numpy as np
 
@@ -120,11 +114,9 @@ class QueueFile(Generic[UnitT]):
         return rows
 
     def columns(self, stop: int, unreadable: list[UnreadableRange]) -> Iterator[Units]:
-        """Yield its units in chunks; holes of a sparse file are not read.
+        """Yield its units in chunks up to the position ``stop``; holes of a sparse file are not read.
 
-        Args:
-            stop: Position at which the next file takes over.
-            unreadable: Receives the ranges that the disk did not deliver.
+        ``unreadable`` receives ranges that the disk did not deliver.
         """
         import numpy as np
 
@@ -148,13 +140,10 @@ class QueueFile(Generic[UnitT]):
 
 @dataclass(frozen=True)
 class Units:
-    """Consecutive units of one file.
+    """Consecutive units of one file, from a position in bytes.
 
-    Attributes:
-        segment: the file.
-        position: of the first unit in the file; of a hole, of its first byte.
-        rows: ``(n,)`` in the file's own format; a hole has none.
-        zeros: units that a hole stands for.
+    ``rows`` is ``(n,)`` in the file's own format; for a hole it is empty, and ``zeros`` is the number of
+    units.
     """
 
     segment: Segment
@@ -164,12 +153,12 @@ class Units:
 
     @property
     def unit_size(self) -> int:
-        """Return the bytes of a unit."""
+        """Bytes of a unit."""
         return int(self.rows.dtype.itemsize)
 
     @property
     def first_number(self) -> int:
-        """Return the number of the first unit in the queue."""
+        """Number of the first unit in the queue."""
         return (self.segment.start + self.position) // self.unit_size
 
     def __len__(self) -> int:
@@ -186,13 +175,10 @@ class Units:
 
 @dataclass
 class QueueReader:
-    """Reads the units of one queue, column by column; each file is closed after its last unit.
+    """Reader of one queue's units, column by column; each file is closed after its last unit.
 
-    Attributes:
-        files: of the queue.
-        units: of which they are made.
-        unreadable: ranges that the disk did not deliver, by file.
-        ragged: files that end inside a unit, with the position and the bytes there.
+    ``unreadable`` are ranges that the disk did not deliver, by file; ``ragged`` are files that end inside a
+    unit, with the position and the bytes there.
     """
 
     files: FileQueue
@@ -220,12 +206,8 @@ class QueueReader:
 class LiveUnits(NamedTuple):
     """Units of a queue, ``(n,)`` each.
 
-    Attributes:
-        keys: numbers of the units; of a batch queue, their base offsets.
-        physical_offsets: of the records.
-        sizes: of the records, in bytes.
-        tags_codes: as they are.
-        messages: more than one in a batch queue.
+    ``keys`` are numbers of the units, of a batch queue their base offsets; ``sizes`` are those of the records
+    in bytes; ``messages`` are more than one in a batch queue.
     """
 
     keys: Array
@@ -240,11 +222,7 @@ class LiveUnits(NamedTuple):
 
 
 def live_units(queue: QueueFiles) -> Iterator[LiveUnits]:
-    """Yield the units of a consume queue, or batch consume queue, chunk by chunk.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
-    """
+    """Yield the units of a consume queue, or batch consume queue, chunk by chunk."""
     is_batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
     for units in QueueReader(queue.files, BATCH_UNITS if is_batch else UNITS):
         yield _live(units, is_batch=is_batch)
@@ -264,11 +242,7 @@ def _live(units: Units, *, is_batch: bool) -> LiveUnits:
 
 
 def all_live_units(queue: QueueFiles) -> LiveUnits:
-    """Return all units of a queue.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
-    """
+    """Return all units of a queue."""
     import numpy as np
 
     none = LiveUnits(*(np.empty(0, np.int64) for _ in LiveUnits._fields))
