@@ -1,7 +1,7 @@
 """Choices between copies of a file, and their effects: messages delivered again, messages skipped.
 
-A broker answers a reader without an offset with 0 where the queue's first message is there and in memory, and
-with nothing otherwise; the client then begins at the end, or where its settings say
+To a reader without an offset a broker returns 0 if the queue's first message exists and is in memory, and
+nothing otherwise; the client then begins at the end, or where its settings say
 (``ConsumerManageProcessor#queryConsumerOffset``, ``RebalancePushImpl#computePullFromWhere``, 4.9.8, 5.3.3).
 Delay levels without one begin at the start (``ScheduleMessageService#start``).
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class BrokerTakes(StrEnum):
-    """Copy that a broker started on the files as they are loads (``ConfigManager#load``)."""
+    """Copy that a broker started on these files loads (``ConfigManager#load``)."""
 
     FILE = "file"
     BACKUP = "bak"
@@ -44,8 +44,8 @@ class BrokerTakes(StrEnum):
 class OffsetEffect:
     """Effect of a choice on one reader of one queue; numbers are messages of that queue.
 
-    Nobody knows how far the reader really was. Known is how far it was at least, by the copies that are left
-    (``proven``), and where the queue ends.
+    The reader's real progress is unknown. Known are its least progress, by the remaining copies (``proven``),
+    and the end of the queue.
 
     Attributes:
         reader: ``group G`` or ``delay level N``.
@@ -101,7 +101,7 @@ class ConfigChoice:
     document: dict[str, Any] = field(repr=False)
 
     def consequences(self) -> list[str]:
-        """Say, as parts of a sentence, how much it holds and what it means for those who read queues."""
+        """Return the number of entries and the effects on readers, as parts of a sentence."""
         said = [counted(self.entries, "entry", "entries", spec=",")]
         if self.effects:
             said.append(f"{self.again_at_least:,} to {self.again_at_most:,} messages again")
@@ -109,15 +109,10 @@ class ConfigChoice:
         return said
 
     def data(self, root: Location) -> bytes:
-        """Return its bytes: those of a copy, or such as brokers of all versions read.
+        """Return its bytes: those of a copy, or JSON that brokers of all versions read.
 
-        Keys stand in quotes, bytes that were no UTF-8 as they were.
-
-        Args:
-            root: of the store.
-
-        Raises:
-            EnvironmentFailureError: the copy cannot be read any more.
+        Keys stand in quotes, bytes that are not UTF-8 stay as they were. `EnvironmentFailureError` if the
+        copy can no longer be read.
         """
         if self.copy_of is not None:
             return (root / self.copy_of).read_head(LARGEST_CONFIG)
@@ -157,12 +152,7 @@ class ConfigDiagnosis:
 
 
 class QueueEnds:
-    """The queues of a store, by topic and number.
-
-    Args:
-        store: the evidence.
-        made: queues that are about to be made, topic and number.
-    """
+    """Queues of a store, by topic and number; ``made`` are queues that a repair will make."""
 
     def __init__(self, store: Store, made: Iterable[tuple[str, int]] = ()) -> None:
         self._store = store
@@ -172,7 +162,7 @@ class QueueEnds:
             self._made.setdefault(topic, set()).add(queue_id)
 
     def bounds(self, topic: str, queue_id: int) -> Bounds | None:
-        """Return the bounds of a queue; None where there is none, or none that can be read."""
+        """Return the bounds of a queue; None if it does not exist or cannot be read."""
         key = topic, queue_id
         if key not in self._found:
             self._found[key] = None
@@ -218,10 +208,8 @@ DELAYS = "delayOffset.json"
 class Place(NamedTuple):
     """One number of a file of offsets.
 
-    Attributes:
-        table: member of the root object.
-        entry: ``topic@group``, or a delay level.
-        inner: queue id as text; None where the entry is the number itself.
+    ``entry`` is ``topic@group``, or a delay level; ``inner`` is the queue id as text, None where the entry is
+    the number itself.
     """
 
     table: str
@@ -255,7 +243,7 @@ def offsets_of(document: Document, kind: ConfigKind) -> Offsets:
 
 
 def proven_offsets(copies: Iterable[Offsets]) -> Offsets:
-    """Return the highest offset of each place: the reader was that far once."""
+    """Return the highest offset of each place: the reader reached it once."""
     highest: Offsets = {}
     for offsets in copies:
         for place, offset in offsets.items():
@@ -266,14 +254,9 @@ def proven_offsets(copies: Iterable[Offsets]) -> Offsets:
 def effects_of(
     choice: Offsets, places: Iterable[Place], proven: Mapping[Place, int], kind: ConfigKind, ends: QueueEnds
 ) -> Iterator[OffsetEffect]:
-    """Yield what a choice means, by reader, topic and queue.
+    """Yield the effects of a choice, by reader, topic and queue.
 
-    Args:
-        choice: its offsets.
-        places: all that are known of.
-        proven: the highest offset that any copy has.
-        kind: of the file.
-        ends: the queues.
+    ``places`` are all known ones; ``proven`` are the highest offsets of any copy.
     """
     named = ((place.reader(kind), place) for place in places)
     for reader, place in sorted(((who, one) for who, one in named if who is not None), key=itemgetter(0)):

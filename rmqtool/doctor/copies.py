@@ -20,13 +20,10 @@ if TYPE_CHECKING:
 class ConfigKind:
     """One file in ``config/``.
 
-    Attributes:
-        name: of the file.
-        tables: members of its root object that hold entries, one for each topic, group or level.
-        loses: what a broker that starts without it has forgotten, as a sentence goes on.
-        depth: how deep whole members lie: 2 for ``table.entry``, 3 where entries are maps of numbers.
-        numbers: tables whose entries are maps of numbers, or numbers.
-        stops: whether a broker does not start that finds no copy that can be decoded.
+    ``tables`` are members of its root object with entries, one for each topic, group or level. ``loses``
+    continues a sentence about a broker that starts without it. ``depth`` is that of whole members: 2 for
+    ``table.entry``, 3 where entries are maps of numbers. ``numbers`` says that entries are numbers, or maps
+    of them; ``stops`` that a broker does not start if it can decode no copy.
     """
 
     name: str
@@ -148,7 +145,7 @@ class ConfigCopy:
 
 
 def read_copy(path: Location, label: str, kind: ConfigKind) -> ConfigCopy:
-    """Read one copy; what cannot be read is no failure."""
+    """Read one copy; failures become its state."""
     try:
         status = path.status()
         if status is None:
@@ -163,10 +160,10 @@ def read_copy(path: Location, label: str, kind: ConfigKind) -> ConfigCopy:
 
 
 def read_bytes(data: bytes, kind: ConfigKind) -> tuple[CopyState, Document]:
-    """Return what became of a copy with these bytes, and what can be read of it.
+    """Return the state of a copy with these bytes, and its readable part.
 
     Java: ``ConfigManager#load`` and ``RemotingSerializable#fromJson`` (4.9.8, 5.3.3, 5.4.0, 5.5.1). Bytes
-    that are no UTF-8 are kept as they are: 4.x wrote in the platform's charset.
+    that are not UTF-8 are kept: 4.x wrote in the platform's charset.
     """
     text = data.decode("utf-8", "surrogateescape")
     if not text.strip(" \t\r\n\f\b"):
@@ -184,7 +181,7 @@ def read_bytes(data: bytes, kind: ConfigKind) -> tuple[CopyState, Document]:
 
 
 def has_shape(document: Document, kind: ConfigKind) -> bool:
-    """Return whether tables and entries are what a broker can put into its own."""
+    """Return whether a broker can load the tables and entries into its own."""
     for name in kind.tables:
         table = document.get(name)
         if table is None:
@@ -205,13 +202,11 @@ def entries_of(document: Document, kind: ConfigKind) -> Iterator[tuple[str, str,
 
 
 def whole_prefix(text: str, depth: int) -> str:
-    """Return the longest part of an object from its start whose members are whole, closed where it ends.
+    """Return the longest beginning of an object whose members are whole, with its brackets closed.
 
-    A number right before the cut is left out: it may have had more digits.
-
-    Args:
-        text: JSON with bare integer keys, which ends amid something, or goes on with something else.
-        depth: of the members that are kept for themselves: 1 for those of the object, 2 for theirs.
+    A number right before the cut is left out: it may have had more digits. ``text`` is JSON with bare integer
+    keys that is cut, or continues with something else; ``depth`` is that of the kept members: 1 for those of
+    the object, 2 for theirs.
     """
     open_, end, closers = "", 0, ""
     expected, previous = "value", ""

@@ -41,15 +41,11 @@ _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 def diagnose(
     store: Store, release: Release | None = None, made: Iterable[tuple[str, int]] = ()
 ) -> tuple[ConfigDiagnosis, ...]:
-    """Return the diagnosis of every JSON file of which a copy is there, by name.
+    """Return the diagnosis of every JSON file that has a copy, by name.
 
-    Nothing is said of a store whose settings RocksDB keeps.
-
-    Args:
-        store: a store root; of a part of one nothing is known.
-        release: of the broker that is started; None for that of the store's own, and where the files leave
-            that open, for the candidate that forgets most.
-        made: topic and number of queues that are not there, and are about to be.
+    A store root whose settings are not in RocksDB is required, else there is nothing to diagnose. ``release``
+    is that of the broker to be started; None is the store's own, or, where the files leave that open, the
+    candidate that forgets most. ``made`` are topic and number of queues that a repair will make.
     """
     releases = store.settings.candidates if release is None else (release,)
     config = store.config
@@ -69,11 +65,11 @@ def diagnose(
 
 
 def broker_takes(copies: tuple[ConfigCopy, ...], kind: ConfigKind, release: Release) -> BrokerTakes:
-    """Return what a broker takes (``ConfigManager#load``, ``#loadBak``); it never looks at ``.tmp``.
+    """Return the copy that a broker takes (``ConfigManager#load``, ``#loadBak``); it never reads ``.tmp``.
 
     Proven with the real class on cut, zero-filled, empty, blank and void files (4.9.8, 5.3.3, 5.4.0, 5.5.1):
-    ``null``, and before 5.4.0 white space, too, is a file of no entries, and the ``.bak`` is not looked at.
-    A missing or empty ``.bak`` is no failure: the broker starts, and has forgotten everything.
+    ``null``, and before 5.4.0 white space, too, is a file without entries, and the ``.bak`` is not read. A
+    missing or empty ``.bak`` is no failure: the broker starts, and has forgotten everything.
     """
     file, backup = copies[0], copies[1]
     voids = {CopyState.VOID} if release.distrusts_blank_config else {CopyState.VOID, CopyState.BLANK}
@@ -124,7 +120,7 @@ def _is_needed(store: Store, kind: ConfigKind, ends: QueueEnds) -> bool:
 
 
 def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:
-    """Return whether the first choice is certain: a whole copy, with all that any other one knows."""
+    """Return whether the first choice is certain: a whole copy, with all entries of the others."""
     return bool(choices) and any(one.is_sound and one.entries for one in copies) and not choices[0].missing
 
 
@@ -137,7 +133,7 @@ class _Draft:
 
 
 def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -> Iterator[_Draft]:
-    """Yield the choices, the best first: what is newest, with the rest from what is older."""
+    """Yield the choices, the best first: the newest entries, with the rest from older copies."""
     file, backup, made = copies
     readable = [copy for copy in (made, file, backup) if copy.entries or copy.is_sound]
     sound = {copy.file: copy for copy in readable if copy.is_sound}
@@ -160,9 +156,9 @@ def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -
 
 
 def _by_age(copies: list[ConfigCopy]) -> list[ConfigCopy]:
-    """Order copies by age, the newest first: by the counter of their versions, else as a broker writes them.
+    """Order copies, the newest first: by the counter of their versions, else as a broker writes them.
 
-    4.x and 5.0.0 write ``.tmp``, then ``.bak`` with what was there, then rename; 5.1.0+ write ``.bak``, then
+    4.x and 5.0.0 write ``.tmp``, then ``.bak`` with the old content, then rename; 5.1.0+ write ``.bak``, then
     the file (``MixAll#string2File``; 5.4.0+ rename the file to ``.bak``).
     """
     counters = [_counter(copy.document) for copy in copies]
@@ -200,7 +196,7 @@ def _add_entries(table: Document, older: Document) -> None:
 
 
 def _from_directories(newest_first: list[ConfigCopy], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
-    """Yield what is known of topics, and those that only have queues with as many as these are."""
+    """Yield the known topics, and those that only have queues, with the number of these."""
     document = json.loads(json.dumps(_merged(newest_first, kind)))
     table = document.setdefault(kind.tables[0], {})
     added = 0
@@ -214,7 +210,7 @@ def _from_directories(newest_first: list[ConfigCopy], kind: ConfigKind, ends: Qu
 
 
 def _topic(name: str, queues: int) -> dict[str, Any]:
-    """Return the settings of a topic as ``TopicConfig`` has them by default, with so many queues."""
+    """Return the settings of a topic with this number of queues, by the defaults of ``TopicConfig``."""
     return {
         "order": False,
         "perm": _READ_AND_WRITE,
@@ -227,9 +223,9 @@ def _topic(name: str, queues: int) -> dict[str, Any]:
 
 
 def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> set[Place]:
-    """Return all that offsets are known of; of delay levels, all that there are.
+    """Return all places of known offsets; of delay levels, every one.
 
-    Among them are all queues of the entry amid which a copy ends: what it said of them may be cut off.
+    Among them are all queues of the entry in which a copy is cut: their numbers may be cut off.
     """
     if not kind.numbers:
         return set()
@@ -247,7 +243,7 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
 
 
 def _from_bounds(places: set[Place], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
-    """Yield the two ends of every queue that offsets are known of."""
+    """Yield the two ends of every queue with known offsets."""
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
         document: Document = {}
         for place in sorted(places, key=lambda one: (one.table, one.entry, int(one.inner or 0))):
@@ -268,7 +264,7 @@ def _put(document: Document, place: Place, offset: int) -> None:
 
 
 class _Judged:
-    """The drafts of one file, each with what it means beside the others."""
+    """The drafts of one file, with the effects of each in comparison."""
 
     def __init__(
         self, kind: ConfigKind, copies: tuple[ConfigCopy, ...], drafts: list[_Draft], ends: QueueEnds
@@ -308,13 +304,11 @@ TIMER_CHECKPOINT = "timercheck"
 
 @dataclass(frozen=True, slots=True)
 class TimerDiagnosis:
-    """A timer that has forgotten how far it came.
+    """A timer that has lost its progress.
 
-    Attributes:
-        file: its checkpoint, relative to the store.
-        state: ``cut``, ``empty`` or ``zero-filled``.
-        again_at_most: messages in the timer's queue: it reads them all again, and delivers again those whose
-            time is over.
+    ``file`` is relative to the store; ``state`` is ``cut``, ``empty`` or ``zero-filled``; ``again_at_most``
+    is the number of messages in the timer's queue: it reads them all again, and delivers again those that are
+    due.
     """
 
     file: str
@@ -323,7 +317,7 @@ class TimerDiagnosis:
 
 
 def diagnose_timer(store: Store) -> TimerDiagnosis | None:
-    """Return what a timer's checkpoint has lost; None where it is sound or there is none.
+    """Return the damage of a timer's checkpoint; None if it is sound or missing.
 
     A broker maps the file at 4096 bytes, which fills it up with zeros, takes the lesser of its own and the
     master's queue offset, and reads its queue from there (``TimerCheckpoint#<init>``,
