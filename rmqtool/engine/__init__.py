@@ -1,15 +1,10 @@
-"""ENGINES, which run one function over many items, here in threads or on Spark.
+"""Engines, which run one function over many items, here in threads or on Spark.
 
-An engine is one method, ``map(function, items)``: the results come back in the order of the items. What
-travels is small (descriptors, numpy rows); bulk bytes go from the tasks straight into the staging area.
-
-``interface`` says what every engine promises; ``local`` keeps it with threads, because kernels release the
-GIL; ``spark`` keeps it with a Spark session in a private Java process (or on a cluster), built from
-``spark_java`` (Java and its AOT cache), ``spark_master`` (is it a master, and there), ``spark_settings``
-(configuration), ``spark_jvm`` (the process and its end) and ``spark_private`` (all private names of pyspark).
-``spark_live`` keeps it with a session that is open already, or with one at a server of Spark Connect. All
-send maps as ``spark_jobs``, to other machines as ``spark_plan`` packs them; ``spark_task`` is what runs on an
-executor. Nothing heavy is imported before a Spark engine opens.
+An engine is one method, ``map(function, items)``, whose results come in the order of the items. Only small
+values travel (descriptors, numpy rows); tasks write bulk bytes into the staging area. ``local`` uses threads,
+as kernels release the GIL; ``spark`` a Spark of its own, in a private Java process or on a cluster;
+``spark_live`` an open session or Spark Connect. ``spark_private`` has all private names of pyspark. Nothing
+heavy is imported before a Spark engine opens.
 """
 
 from __future__ import annotations
@@ -49,16 +44,12 @@ HOW_TO_GET_SPARK = "pip install 'rmqtool[spark]'"
 
 
 def is_spark_installed() -> bool:
-    """Return whether the package is here with its extra ``spark``."""
+    """Return whether the package is installed with its extra ``spark``."""
     return find_spec("pyspark") is not None
 
 
 def require_spark() -> None:
-    """Check that the package is here with its extra ``spark``.
-
-    Raises:
-        EnvironmentFailureError: It is not.
-    """
+    """Raise `EnvironmentFailureError` if the package is installed without its extra ``spark``."""
     if not is_spark_installed():
         raise EnvironmentFailureError(
             f"Spark is not installed: {HOW_TO_GET_SPARK} adds it; --engine local needs none"
@@ -66,7 +57,7 @@ def require_spark() -> None:
 
 
 def runs_elsewhere(options: EngineOptions) -> bool:
-    """Return whether tasks run on other machines than this, whose temporary files those do not see."""
+    """Return whether tasks run on machines that do not see this one's temporary files."""
     if options.kind == "local":
         return False
     from rmqtool.engine.spark_live import is_submitted, submitted_master
@@ -104,11 +95,7 @@ def open_engine(options: EngineOptions) -> Engine:
 
 
 def check_master_form(options: EngineOptions) -> None:
-    """Check that a master, if one is named, is one that Spark takes.
-
-    Raises:
-        UsageError: It is none.
-    """
+    """Raise `UsageError` if a master is named that Spark does not accept."""
     if options.master is not None or options.spark_conf:
         from rmqtool.engine.spark_master import check_form
 
@@ -116,16 +103,12 @@ def check_master_form(options: EngineOptions) -> None:
 
 
 def live_engine(session: object, options: EngineOptions | None = None) -> Engine | None:
-    """Return an engine on a live session of Spark; None if it is none.
-
-    Raises:
-        UsageError: no tasks can be run on it.
-    """
+    """Return an engine on a live session of Spark; None if it is not one, `UsageError` if it is stopped."""
     from rmqtool.engine.spark_live import LiveSparkEngine, is_session
 
     return LiveSparkEngine(session, options) if is_session(session) else None
 
 
 def opened_engine(options: EngineOptions, engine: Engine | None) -> AbstractContextManager[Engine]:
-    """Return an engine for the length of a ``with``: one that is open already, and stays so, or a new one."""
+    """Return an engine for a ``with``: an open one, which stays open, or a new one."""
     return open_engine(options) if engine is None else nullcontext(engine)

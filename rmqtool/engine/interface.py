@@ -31,7 +31,7 @@ class EngineError(RmqtoolError):
 
 
 class MapInterruptedError(KeyboardInterrupt):
-    """Ctrl-C ended a map; ``results`` has what items gave that were done, by their number."""
+    """Interrupt of a map by Ctrl-C; ``results`` are those of completed items, by number."""
 
     def __init__(self, results: dict[int, Any]) -> None:
         super().__init__()
@@ -66,12 +66,11 @@ class LiveSession(Protocol):
 
     @property
     def sparkContext(self) -> Any:  # noqa: ANN401 - pyspark's
-        """Return its context."""
         ...
 
 
 class Engine(Protocol):
-    """One function over many items; see the module docstring of ``rmqtool.engine``."""
+    """Runner of one function over many items; see the module docstring of ``rmqtool.engine``."""
 
     name: str
     options: EngineOptions
@@ -97,7 +96,7 @@ class Engine(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back: processes, temporary files. Closing twice is harmless."""
+        """End processes and remove temporary files. Closing twice is harmless."""
         ...
 
     def __enter__(self) -> Self:

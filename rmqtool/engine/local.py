@@ -23,18 +23,16 @@ R = TypeVar("R")
 
 
 def usable_cpus() -> int:
-    """Count the CPUs that this process may use, which a container can make fewer than the machine has."""
+    """Count the CPUs that this process may use; in a container these can be fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class LocalEngine(Engine):
-    """Run items in threads of this process.
+    """Engine with threads of this process, ``jobs`` at a time.
 
-    Args:
-        jobs: items at a time; all usable CPUs when None. With one job the calling thread works itself.
-        scratch: see ``EngineOptions``.
+    With one job the calling thread works itself.
     """
 
     name: str = "local"
@@ -47,10 +45,10 @@ class LocalEngine(Engine):
     def map(
         self, function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None = None
     ) -> list[R]:
-        """Run the function on every item, see ``Engine.map``; its exceptions come out as they are.
+        """Run the function on every item, see ``Engine.map``; its exceptions are raised unchanged.
 
-        Items that run when another fails, or when Ctrl-C comes, are waited for: who cleans up after a
-        failed map must not race with a thread that still writes.
+        Items that run when another fails, or at Ctrl-C, are waited for: cleaning up after a failed map must
+        not race with a thread that still writes.
         """
         self._refuse_when_closed()
         threads = min(self._jobs, len(items))
@@ -77,7 +75,10 @@ class LocalEngine(Engine):
 
     @contextmanager
     def beside(self, function: Callable[[T], R], items: Sequence[T]) -> Iterator[Callable[[], list[R]]]:
-        """Run the function on every item in threads of its own, see `beside`; with one job on request."""
+        """Run the function on every item in threads of its own, see `beside`.
+
+        With one job only when waited for.
+        """
         self._refuse_when_closed()
         if self._jobs == 1:
             yield partial(self.map, function, items)
@@ -97,11 +98,10 @@ class LocalEngine(Engine):
 def beside(
     engine: Engine, function: Callable[[T], R], items: Sequence[T]
 ) -> AbstractContextManager[Callable[[], list[R]]]:
-    """Let a map run beside what the caller does meanwhile: here in threads, elsewhere on request.
+    """Run a map while the caller does other work: here in threads, elsewhere only when waited for.
 
-    Returns:
-        A context with what waits for the results, in the order of the items, and raises as ``Engine.map``.
-        Leaving it without asking starts no further items.
+    The context's function waits for the results, in the order of the items, and raises as ``Engine.map``.
+    Leaving the context without calling it starts no further items.
     """
     if isinstance(engine, LocalEngine):
         return engine.beside(function, items)
@@ -141,7 +141,7 @@ def _results(futures: Sequence[Future[R]]) -> list[R]:
 
 
 def _done(futures: Sequence[Future[R]]) -> dict[int, R]:
-    """Return what items gave that came to their end, by number; none of them runs any more."""
+    """Return the results of items that came to their end, by number; none of them runs any more."""
     ended = {number: future for number, future in enumerate(futures) if not future.cancelled()}
     return {number: future.result() for number, future in ended.items() if future.exception() is None}
 

@@ -38,16 +38,15 @@ R = TypeVar("R")
 _PREFIX = "rmqtool-spark-"
 _CLUSTER_GRACE_S = 10.0
 _TRAINING_GRACE_S = 600.0
-"""For Java's end, at which it writes its cache for 20 s and more."""
+"""Seconds for the end of Java, at which it writes its cache for 20 s and more."""
 _UNREGISTERED = "All masters are unresponsive"
-"""In the log of a driver that could connect, but got no answer for a minute (``StandaloneAppClient``)."""
+"""In the log of a driver that could connect, but had no reply for a minute (``StandaloneAppClient``)."""
 
 
 class DriverFolder(TemporaryFolder):
-    """Make the folder, inside the user's ``spark.local.dir`` if that is given.
+    """Folder inside the user's ``spark.local.dir``, if given.
 
-    Raises:
-        EnvironmentFailureError: there is no place for it.
+    Raises `EnvironmentFailureError` if it cannot be made.
     """
 
     def __init__(self, conf: Mapping[str, str]) -> None:
@@ -58,7 +57,7 @@ class DriverFolder(TemporaryFolder):
 
 
 class SparkEngine(MappingEngine):
-    """Run items as tasks of a Spark whose driver is a Java process of ours.
+    """Engine of tasks on a Spark whose driver is a Java process of ours.
 
     The constructor starts the Java process and returns; a thread waits for the process, and creates the
     context. Where pyspark lacks a private name that this needs, the thread has it start a driver of its own.
@@ -139,10 +138,9 @@ class SparkEngine(MappingEngine):
 
 
 def train_start() -> tuple[Path, int]:
-    """Start Spark, run a map, end it in order, and return the file that Java has made of it, and its bytes.
+    """Start Spark, run a map, end it in order, and return Java's cache file, and its bytes.
 
-    Raises:
-        EnvironmentFailureError: No Java can be found or started, or it makes no such file.
+    Raises `EnvironmentFailureError` if no Java can be started, or it writes no such file.
     """
 
     def start(flag: str) -> None:

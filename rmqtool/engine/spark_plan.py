@@ -1,9 +1,9 @@
-"""Tasks for other machines: each travels with proofs of the files that it reads.
+"""Tasks for other machines, each with proofs of the files that it reads.
 
-A task of a cluster is a pickle in which the files of this machine are replaced by a place holder, and beside
-it the proofs of the files that it names (`rmqtool.io.planned`). The executor puts files there and compares
-them with the proofs. Nothing of this concerns Spark in this machine's own processes, unless the files are
-those of an object store: every task opens that itself, and gets the version of each object that it names.
+A task of a cluster is a pickle in which placeholders stand for the files of this machine, and the proofs of
+the files that it names (`rmqtool.io.planned`). The executor puts its own files there and compares them with
+the proofs. Spark in this machine's own processes does without, unless the files are objects: every task opens
+those itself, and receives the version of each object.
 """
 
 from __future__ import annotations
@@ -31,22 +31,18 @@ if TYPE_CHECKING:
     from rmqtool.store.object_handle import Written
 
 _FILES = "files"
-"""Stands for those of this machine; a URL's beginning, for those of an object store."""
+"""Placeholder of this machine's files; a URL's beginning is that of an object store's."""
 
 _Proof = FileProof | Version
 _THREADS = 16
-"""Threads that look at files: on a network file system each takes a round trip or two."""
+"""Threads that prove files: on a network file system each takes a round trip or two."""
 
 
 class PlannedTask(NamedTuple):
-    """A function's argument, and what it needs to be there.
+    """The pickle of a function's argument, with proofs of its files and versions of its objects by name.
 
-    Attributes:
-        item: The pickle of the argument.
-        proofs: Of the files that it names, by name.
-        areas: Staging areas that it writes into.
-        versions: Of the objects that it names, by name.
-        samples: Whether ends of objects may be taken for zeros by samples.
+    ``areas`` are staging areas that it writes into; ``samples`` says whether ends of objects may be taken for
+    zeros.
     """
 
     item: bytes
@@ -58,8 +54,7 @@ class PlannedTask(NamedTuple):
     def unpacked(self) -> tuple[Any, Iterable[Source]]:
         """Return the argument, its files compared with their proofs, and the comparing source.
 
-        Raises:
-            FileNotSharedError: This machine does not see a staging area.
+        `FileNotSharedError` if this machine does not see a staging area.
         """
         for area in self.areas:
             if not Path(area).is_dir():
@@ -79,17 +74,12 @@ class PlannedResult(NamedTuple):
 def run_planned(
     function: Callable[[Any], Any], task: PlannedTask, *, elsewhere: bool = True
 ) -> PlannedResult:
-    """Run a function on an executor.
-
-    Args:
-        function: The function.
-        task: Its argument.
-        elsewhere: Whether this may be another machine than the command's, or have another environment.
+    """Run a function on an executor; ``elsewhere`` if that may be another machine or environment.
 
     Raises:
-        FileNotSharedError: This machine does not see what the task names.
+        FileNotSharedError: This machine does not see a file of the task.
         ExecutorCannotReachError: It cannot reach an object store, and may be another than the command's.
-        EnvironmentFailureError: As of the function, and on which machine.
+        EnvironmentFailureError: As of the function, with the machine's name.
     """
     try:
         item, sources = task.unpacked()
@@ -104,7 +94,7 @@ def run_planned(
 
 
 class Planner:
-    """Packs the items of one map, as often as that has to be run."""
+    """Packer of one map's items, for each run of the map."""
 
     def __init__(self) -> None:
         self._proofs: dict[str, _Proof | None] = {}
@@ -112,7 +102,7 @@ class Planner:
         self._objects: list[ObjectFiles] = []
 
     def tasks(self, items: Sequence[Any]) -> list[PlannedTask]:
-        """Pack items; files that could be opened when they were last looked at are proven."""
+        """Pack items; files that could be opened are proven."""
         packed = [_pack(item) for item in items]
         sources = {name: source for one in packed for name, source in one.names.items()}
         self._objects = [one for one in _distinct(sources.values()) if isinstance(one, ObjectFiles)]
@@ -123,7 +113,7 @@ class Planner:
         return list(map(self._planned, packed))
 
     def values(self, results: Iterable[PlannedResult]) -> list[Any]:
-        """Return what functions returned, and note what they have written, and what not fetched."""
+        """Return what functions returned, and note written objects and unfetched ends."""
         done = list(results)
         for one in done:
             add_written(one.written)
@@ -135,7 +125,7 @@ class Planner:
     def is_outdated(self, path: str) -> bool:
         """Return whether a file has changed here, too, and note that: a broker writes, or retention deletes.
 
-        It never returns so for an object: no broker writes those.
+        Always False for an object: no broker writes those.
         """
         before = self._proofs.get(path)
         if isinstance(before, Version) or path in self._moving:
@@ -162,7 +152,7 @@ class _Packed(NamedTuple):
 
 
 class _Packer(pickle.Pickler):
-    """Leaves this machine's files out, and notes what is named."""
+    """Pickler that leaves this machine's files out, and notes their names."""
 
     def __init__(self, stream: io.BytesIO) -> None:
         super().__init__(stream, pickle.HIGHEST_PROTOCOL)
@@ -171,7 +161,7 @@ class _Packer(pickle.Pickler):
         self.sends = False
 
     def persistent_id(self, item: object) -> str | None:
-        """Put a name where files of this machine stand; everything else is pickled as ever."""
+        """Return a placeholder for files of this machine; everything else is pickled as usual."""
         if isinstance(item, LocalFiles):
             return _FILES
         if isinstance(item, ObjectFiles):
@@ -188,7 +178,7 @@ class _Packer(pickle.Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    """Puts an executor's files where the names stand."""
+    """Unpickler that puts an executor's files in place of the placeholders."""
 
     def __init__(self, task: PlannedTask) -> None:
         super().__init__(io.BytesIO(task.item))
@@ -196,7 +186,7 @@ class _Unpacker(pickle.Unpickler):
         self.sources: dict[str, Source] = {}
 
     def persistent_load(self, pid: str) -> Source:
-        """Return what stands for files: one source for all of them."""
+        """Return the files for a placeholder: one source for all of them."""
         if pid not in self.sources:
             self.sources[pid] = self._source(pid)
         return self.sources[pid]
@@ -225,7 +215,7 @@ def _proof(name: str, source: Source) -> _Proof | None:
 
 
 def names_objects(items: Sequence[object]) -> bool:
-    """Return whether items name objects that are read, or are to be written; those of one map are alike."""
+    """Return whether items name objects to read or to write, by the first: those of one map are alike."""
     if not items:
         return False
     packed = _pack(items[0])

@@ -1,7 +1,7 @@
-"""The private names of pyspark, all of them: a Spark context over a Java process of ours, and its end.
+"""Uses of pyspark's private names: a Spark context over a Java process of ours, and its end.
 
-pyspark has no public way to connect to a driver that is there, nor to let go of one that has ended. Where a
-name is missing, as in a release to come, `has_private_names` says so, and `PublicSession` has pyspark start a
+There is no public way to connect to a running driver, nor to drop one that has ended. Where a name is
+missing, as in a future release, `has_private_names` returns False, and `PublicSession` has pyspark start a
 driver of its own, a second slower.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 ADDRESS_VARIABLE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""The variable that names the file where a driver writes its address."""
+"""Variable that names the file where a driver writes its address."""
 
 
 class GatewayAddress(NamedTuple):
@@ -62,7 +62,7 @@ def is_stopped(context: SparkContext) -> bool:
 
 
 def submitted_conf() -> SparkConf:
-    """Return the settings that ``spark-submit`` has started this process with."""
+    """Return the settings with which ``spark-submit`` has started this process."""
     from pyspark import SparkConf, SparkContext
 
     SparkContext._ensure_initialized()
@@ -70,7 +70,7 @@ def submitted_conf() -> SparkConf:
 
 
 class PublicSession:
-    """Have pyspark start a driver by its public builder; its Java process ends with this one.
+    """Session of a driver that pyspark starts by its public builder; its Java process ends with this one.
 
     Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C.
     """
@@ -97,10 +97,10 @@ class PublicSession:
 
 
 class Session:
-    """Connect to a driver and create its one Spark context.
+    """Connection to a driver, with its one Spark context.
 
-    Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C.
-    pyspark allows one context in a process, so one session at a time.
+    Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C. It allows
+    one context in a process, so one session at a time.
     """
 
     has_own_driver = False
@@ -124,7 +124,7 @@ class Session:
         self._context._accumulatorServer.handle_error = _no_report
 
     def close(self) -> None:
-        """Let go of a driver that has ended, so that this process can open another.
+        """Drop a driver that has ended, so that this process can open another.
 
         ``SparkContext.stop`` is for living ones, and takes more than a second.
         """
@@ -156,7 +156,7 @@ def _shut_down(server: AccumulatorUnixServer | AccumulatorTCPServer) -> None:
 
 
 def _connect(address: GatewayAddress) -> ClientServer:
-    """Open pyspark's gateway to the driver; environment variables are the only way to pass the place."""
+    """Open pyspark's gateway to the driver; environment variables are the only way to pass its address."""
     from py4j import java_gateway
     from py4j.java_collections import ListConverter, MapConverter, SetConverter
     from pyspark import SparkContext
@@ -180,7 +180,7 @@ def _connect(address: GatewayAddress) -> ClientServer:
 
 @contextlib.contextmanager
 def _unchanged_environment() -> Iterator[None]:
-    """Take back the environment variables that pyspark sets and reads."""
+    """Restore the environment variables that pyspark sets and reads."""
     before = _spark_variables()
     try:
         yield
@@ -196,7 +196,7 @@ def _spark_variables() -> dict[str, str]:
 
 
 def _no_report(request: object, client_address: object) -> None:
-    """Stand in for ``BaseServer.handle_error``, which prints."""
+    """Do nothing, in place of ``BaseServer.handle_error``, which prints."""
 
 
 def _first_line(error: BaseException) -> str:

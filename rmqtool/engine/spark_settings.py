@@ -1,8 +1,8 @@
 """Settings of Spark: its configuration, the command line of its Java, its environment.
 
-Two ways to start. A *private* driver (``local[...]`` masters) is a Java process that we start ourselves,
-bound to loopback, with everything it writes in one private folder. A *cluster* driver is started by Spark's
-own launcher, with the user's Spark installation and defaults.
+A *private* driver (``local[...]`` masters) is a Java process that we start ourselves, bound to loopback, with
+everything it writes in one private folder. A *cluster* driver is started by Spark's own launcher, with the
+user's Spark installation and defaults.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 
 _LONGEST_SOCKET_FOLDER = 60
-"""Bytes; Spark appends a name of 42, and systems take socket paths of 103 or 107."""
+"""Bytes; Spark appends a name of 42, and systems allow socket paths of 103 or 107."""
 
 _OPENED_PACKAGES = (
     "java.base/java.io",
@@ -73,7 +73,7 @@ _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
 """Class that ``SparkSubmit`` starts in the end, configured by system properties."""
 
 _READ_BY_SUBMIT = ("spark.jars", "spark.kerberos.", "spark.submit.")
-"""Prefixes of settings that ``SparkSubmit`` looks at, and not the driver alone."""
+"""Prefixes of settings that ``SparkSubmit`` reads, and not the driver alone."""
 
 _ATTEMPTS = 1000
 """Of one task, which no cluster reaches: executors without an attempt left end it."""
@@ -91,7 +91,7 @@ CLUSTER_SETTINGS = {
     "spark.scheduler.excludeOnFailure.unschedulableTaskSetTimeout": "10s",  # for executors that come late
     "spark.task.maxFailures": str(_ATTEMPTS),
 }
-"""Executors differ: what one cannot do is tried on all others, twice on each."""
+"""Executors differ: a task that fails on one is tried on all others, twice on each."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def master_of(options: EngineOptions) -> str:
 
 
 def is_private(master: str) -> bool:
-    """Say whether executors live in the driver's process, which is then ours to start and to end."""
+    """Return whether executors live in the driver's process, which we then start and end."""
     return re.fullmatch(r"local(\[.*\])?", master) is not None
 
 
@@ -122,14 +122,14 @@ def worker_python(options: EngineOptions) -> str:
 
 
 def driver_command(options: EngineOptions, java: Java, folder: Path) -> DriverCommand:
-    """Compose the command for the options' master; what it writes goes to ``folder``."""
+    """Return the command for the options' master; its files go to ``folder``."""
     if is_private(master_of(options)):
         return _private_command(options, java, folder)
     return _cluster_command(options, java, folder)
 
 
 def driver_settings(options: EngineOptions, folder: Path) -> dict[str, str]:
-    """Return Spark's settings for the options' master; what a private driver writes goes to ``folder``."""
+    """Return Spark's settings for the options' master; a private driver's files go to ``folder``."""
     master = master_of(options)
     own = {"spark.master": master, "spark.submit.deployMode": "client"}
     if not is_private(master):
@@ -165,7 +165,10 @@ def _private_command(options: EngineOptions, java: Java, folder: Path) -> Driver
 
 
 def class_path(user: Mapping[str, str]) -> list[str]:
-    """Return where a private driver's classes are; one by one, as a cache of them depends on the order."""
+    """Return the places of a private driver's classes.
+
+    One by one, as a cache of them depends on the order.
+    """
     own = user.get("spark.driver.extraClassPath", "").split(os.pathsep)
     jars = sorted((_pyspark_folder() / "jars").glob("*.jar"))
     return [*filter(None, own), *map(str, jars)]
@@ -201,7 +204,7 @@ def _quiet_settings() -> dict[str, str]:
 
 
 def _worker_socket_settings(folder: Path) -> dict[str, str]:
-    """Let Python workers talk over Unix sockets: over TCP, delayed acknowledgements cost each task 40 ms."""
+    """Return settings for Unix sockets of workers: over TCP, delayed ACKs cost each task 40 ms."""
     if len(os.fsencode(folder)) > _LONGEST_SOCKET_FOLDER:
         return {}
     return {
@@ -215,10 +218,9 @@ def _core_limit(options: EngineOptions) -> dict[str, str]:
 
 
 def _private_environment(folder: Path) -> dict[str, str]:
-    """Return our environment without what another Spark installation would read from it.
+    """Return our environment without variables that another Spark installation would read.
 
-    Without SPARK_HOME the workers import pyspark from where this interpreter does, not from the
-    installation's zip.
+    Without SPARK_HOME the workers import pyspark as this interpreter does, not from the installation's zip.
     """
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
     return {

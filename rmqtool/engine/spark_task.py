@@ -1,9 +1,9 @@
 """Task on an executor, and the way of its failure to the driver.
 
-Spark hands a failure of a Python task to the driver as text: the traceback. An exception of ours is pickled
-into that text, so that it comes out of ``map`` as itself. Raising it, rather than returning it, keeps
-Spark's own ways with failures: another attempt, perhaps on an executor that has what this one lacks, and
-the end of the job if none helps.
+Spark passes a failure of a Python task to the driver as text: the traceback. An exception of ours is pickled
+into that text, so that ``map`` raises it unchanged. Raising it, rather than returning it, keeps Spark's own
+handling of failures: another attempt, perhaps on an executor that has what this one lacks, and the end of the
+job if none helps.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ class CarriedFailureError(Exception):
 def run_task(function: Callable[[T], R], item: T) -> R:
     """Run the function on an executor.
 
-    Raises:
-        CarriedFailureError: the function raised; ``failure_of`` unpacks it.
+    A failure becomes a `CarriedFailureError`, which ``failure_of`` unpacks.
     """
     try:
         return function(item)
@@ -55,7 +54,7 @@ _KEPT: set[str] = set()
 
 
 def _keep_modules(function: Callable[[T], R]) -> None:
-    """Take what a function's modules made out of the search for garbage, which Spark makes after every task.
+    """Exclude a function's modules from garbage collection, which Spark runs after every task.
 
     ``pyspark/daemon.py`` collects each time, 35 ms with our modules loaded.
     """
@@ -74,11 +73,11 @@ _SENTENCES = {
         " spark.excludeOnFailure.* exclude those; its logs say with what"
     ),
 }
-"""What a failure means, by words of Spark's report."""
+"""Explanations of failures, by words of Spark's report."""
 
 
 def failure_of(report: str) -> RmqtoolError:
-    """Find the reason in Spark's report of a failed job: the text of its Java exception."""
+    """Return the failure in Spark's report of a failed job: the text of its Java exception."""
     if carried := re.search(_MARK + r"([A-Za-z0-9+/=]+)", report):
         error: RmqtoolError = pickle.loads(base64.b64decode(carried[1]))
         return error
@@ -113,7 +112,10 @@ def _missing_module(name: str, report: str) -> RmqtoolError:
 
 
 def _survives_pickling(error: RmqtoolError) -> bool:
-    """Say whether the exception can travel; one whose constructor wants more than its message cannot."""
+    """Return whether the exception can be pickled.
+
+    One whose constructor needs more than its message cannot.
+    """
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
     except (pickle.PicklingError, AttributeError, TypeError, ValueError):  # it travels as text then
@@ -125,7 +127,7 @@ def _pack(error: RmqtoolError) -> str:
 
 
 def _reason(report: str) -> str:
-    """Return the line that says most: of several nested messages the last cause, else the first sentence."""
+    """Return the most informative line: of nested messages the last cause, else the first sentence."""
     lines = [line.strip() for line in report.splitlines() if line.strip()]
     causes = [line for line in lines if line.startswith("Caused by:")]
     if causes:

@@ -1,7 +1,7 @@
 """Worker processes of this machine, for items that are mostly Python, where threads would take turns.
 
-One that dies takes one item with it, and another takes its place. They are processes of their own, not copies
-of this one, whose threads (those of a progress bar, of a library) would be missing amid what they do.
+A worker that dies loses one item, and another worker is started. They are new processes, not forks, which
+would lack threads (of a progress bar, of a library) that their code relies on.
 """
 
 from __future__ import annotations
@@ -43,20 +43,13 @@ def map_in_workers(
     count: int,
     progress: Callable[[int], None],
 ) -> dict[int, R]:
-    """Run a function on items, each in one of some worker processes, and return the results by number.
+    """Run a function on items, each in one of ``count`` worker processes; return the results by number.
 
-    Those that are missing were not begun, as no process could be started. Function, items and results are
-    pickled. Workers write nothing to this process's streams.
-
-    Args:
-        function: Of a module, or a partial of one; it gets a `KeyboardInterrupt` when the map is interrupted.
-        items: The longest first.
-        lost: Makes a result of an item that has none, and the reason: its process ended, or it raised.
-        count: Processes at a time.
-        progress: Called with the number of items done.
-
-    Raises:
-        MapInterruptedError: Ctrl-C, or an interrupt that ``progress`` raised.
+    Missing results were not begun, as no process could be started. Function, items (the longest first) and
+    results are pickled. Workers write nothing to this process's streams. An interrupt raises
+    `KeyboardInterrupt` in the function. ``lost`` makes a result of an item without one, and the reason: its
+    process ended, or it raised. Raises `MapInterruptedError` for Ctrl-C, or an interrupt that ``progress``
+    raised.
     """
     workers = _Workers(function, items, lost, progress)
     try:
@@ -70,7 +63,7 @@ def map_in_workers(
 
 
 class _Worker:
-    """A process, our end of its connection, and the item that it is at."""
+    """A process, our end of its connection, and its current item."""
 
     def __init__(self, function: object) -> None:
         self.connection, theirs = Pipe()
@@ -87,12 +80,11 @@ class _Worker:
         self.send(function)
 
     def send(self, value: object) -> None:
-        """Send something; a process that has ended is found out when its answer is awaited."""
+        """Send a value; a process that has ended is noticed when its answer is awaited."""
         with suppress(BrokenPipeError, ConnectionResetError):
             self.connection.send(value)
 
     def terminate(self) -> None:
-        """Ask it to end."""
         self._process.terminate()
 
     def end(self, patience_s: float) -> str:
@@ -111,7 +103,7 @@ class _Worker:
 
 
 class _Workers(Generic[T, R]):
-    """A map at work."""
+    """A running map."""
 
     def __init__(
         self,
@@ -136,7 +128,7 @@ class _Workers(Generic[T, R]):
                 self._hear(self._at_work[connection])  # type: ignore[index] # what was waited for
 
     def interrupt(self) -> None:
-        """Interrupt the items that are under way, and take what they still give."""
+        """Interrupt the running items, and take the results that they still return."""
         for worker in self._at_work.values():
             worker.terminate()
         deadline = time.monotonic() + _PATIENCE_S
@@ -146,7 +138,7 @@ class _Workers(Generic[T, R]):
                     self._take(worker, worker.connection.recv())
 
     def end(self) -> None:
-        """End the processes that are left."""
+        """End the remaining processes."""
         while self._at_work:
             self._at_work.popitem()[1].end(0)
         while self._idle:
@@ -179,7 +171,7 @@ class _Workers(Generic[T, R]):
             worker.number = None
 
     def _bury(self, worker: _Worker) -> None:
-        """Note what a process that ended by itself has lost; begin another, unless none gets that far."""
+        """Note the item lost by a process that ended by itself; start another, unless none becomes ready."""
         del self._at_work[worker.connection]
         reason = worker.end(_PATIENCE_S)
         if worker.number is not None:
@@ -194,7 +186,7 @@ class _Workers(Generic[T, R]):
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back, for ever in a process that is started meanwhile: a terminal sends it to all."""
+    """Block Ctrl-C, and in processes started meanwhile for ever: a terminal sends it to all."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         yield
@@ -203,14 +195,11 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def serve(descriptor: int) -> None:
-    """Run a function on items as they come, and send back what it returns, or why it does not.
+    """Run a function on items as they come, and send back the results, or the failures.
 
-    A request to end (`SIGTERM`) is a `KeyboardInterrupt` in the function, which may still return what
-    it has; Ctrl-C is the business of the process that started this one.
-
-    Args:
-        descriptor: Of a connection: first comes the function, then items; `True` goes back when all is
-            loaded, then pairs of result and reason.
+    A request to end (`SIGTERM`) is a `KeyboardInterrupt` in the function, which may still return what it has;
+    Ctrl-C is handled by the process that started this one. On the connection the function comes first, then
+    items; `True` is sent when everything is loaded, then pairs of result and reason.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
@@ -226,7 +215,7 @@ def serve(descriptor: int) -> None:
 
 
 def _interrupt_once(_number: int, _frame: FrameType | None) -> None:
-    """Interrupt what goes on; what cleans up after that is left alone."""
+    """Interrupt the work once; its clean-up is not interrupted."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
