@@ -66,6 +66,7 @@ class LiveSession(Protocol):
 
     @property
     def sparkContext(self) -> Any:  # noqa: ANN401 - pyspark's
+        """Spark's context."""
         ...
 
 

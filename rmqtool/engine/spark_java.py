@@ -44,6 +44,7 @@ class Java:
 
     @property
     def executable(self) -> Path:
+        """The launcher."""
         return self.home / "bin" / "java"
 
 
