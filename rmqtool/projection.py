@@ -39,7 +39,7 @@ _OTHERWISE = {
     "Prediction": (
         "store brokerVersion=release.name loads starts refusals recovery cut lost log_losses?"
         " lost_messages? deleted_files dispatched_by_recovery reput queues index ignored_index_files"
-        " missing_index_entries forgets hazards"
+        " missing_index_entries not_served forgets hazards"
     ),
     "RebuildReport": (
         "store log verdict out mode engine partial asked installable=is_installable settings"

@@ -57,6 +57,7 @@ class PredictionDraft:
     index: list[IndexFileOutcome] = field(default_factory=list)
     ignored_index_files: list[str] = field(default_factory=list)
     missing_index_entries: int = 0
+    not_served: int = 0
     forgets: list[Forgotten] = field(default_factory=list)
     hazards: list[str] = field(default_factory=list)
 

@@ -188,6 +188,7 @@ class Prediction:
         index: the index files afterwards, in order.
         ignored_index_files: entries of the index directory that the broker skips.
         missing_index_entries: index entries that the log requires, but that do not exist and are not put.
+        not_served: messages in log and queue that no pull delivers, at most: pulls skip them.
         forgets: files of settings in which it finds nothing.
         hazards: whole sentences on what else will go wrong.
     """
@@ -208,6 +209,7 @@ class Prediction:
     index: tuple[IndexFileOutcome, ...] = ()
     ignored_index_files: tuple[str, ...] = ()
     missing_index_entries: int = 0
+    not_served: int = 0
     forgets: tuple[Forgotten, ...] = ()
     hazards: tuple[str, ...] = ()
 

@@ -258,7 +258,9 @@ class _Start:
         prediction.hazards += hazards_of(prediction)
         if prediction.cut is not None:
             end, size = prediction.cut.physical_offset, derived.unit_file_size
-            prediction.hazards += not_served(prediction.queues, self.log, end, size, self.account)
+            for hazard, messages in not_served(prediction.queues, self.log, end, size, self.account):
+                prediction.hazards.append(hazard)
+                prediction.not_served += messages
         prediction.hazards += window_hazards(prediction, self.start.switches.window, len(self.log))
 
 

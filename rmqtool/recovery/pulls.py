@@ -1,7 +1,7 @@
 """Messages that no pull serves, though log and queue have them: a unit before them leads out of the log.
 
 A pull that meets such a unit goes on with the first unit that leads to the log's next file, or beyond it
-(``DefaultMessageStore#getMessage``, ``CommitLog#rollNextFile``; 4.9.8, 5.3.3 and 5.5.1 do the same).
+(``DefaultMessageStore#getMessage``, ``CommitLog#rollNextFile``; 4.9.8, 5.3.3, 5.4.0 and 5.5.1 do the same).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PULL_UNITS = 800
 
 def not_served(
     queues: Sequence[QueueOutcome], log: Sequence[Segment], end: int, file_size: int, account: Account
-) -> Iterator[str]:
-    """Yield, for each queue, a sentence on how many messages pulls skip at most.
+) -> Iterator[tuple[str, int]]:
+    """Yield, for each queue in which pulls skip messages, a sentence and how many these are at most.
 
     Args:
         queues: as the start leaves them.
@@ -50,10 +50,11 @@ def not_served(
         count = _stepped_over(units, _leads_to_bytes(units, kept, end), kept[0].size_bytes, file_size)
         if count:
             messages = counted(count, "message", spec=",")
-            yield (
+            sentence = (
                 f"Up to {messages} of {queue.topic}/{queue.queue_id} that the log has are not served: a unit"
                 " before them leads out of the log, and a pull goes on with the log's next file after that."
             )
+            yield sentence, count
 
 
 def _leads_to_bytes(units: LiveUnits, log: Sequence[Segment], end: int) -> Bools:

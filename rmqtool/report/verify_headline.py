@@ -121,7 +121,9 @@ def _starts(verdict: Verdict) -> Iterator[str]:
     ordered = sorted(verdict.predictions, key=outcome_of, reverse=True)
     for outcome, alike in groupby(ordered, key=outcome_of):
         more = " more" if (damaged or log_losses(verdict)) and outcome is StartOutcome.WHOLE else ""
-        yield _start(outcome, list(alike), lost=bool(log_losses(verdict))) + more
+        predictions = list(alike)
+        start = _start(outcome, predictions, lost=bool(log_losses(verdict))) + more
+        yield f"{start}{_not_served(predictions)}"
     if NS_SKIPPED.code in verdict.report.findings.counts:
         yield "the next start cannot be predicted"
 
@@ -145,6 +147,13 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
         StartOutcome.REBUILDS: f"{brokers} will start, lose {none}, and correct queues or index first",
         StartOutcome.WHOLE: f"{brokers} will start and lose nothing",
     }[outcome]
+
+
+def _not_served(predictions: Sequence[Prediction]) -> str:
+    """Return how many messages are there, and no consumer gets them."""
+    most = max(one.not_served for one in predictions if one.starts) if predictions[0].starts else 0
+    messages = counted(most, "message", spec=",")
+    return f", but no pull delivers up to {messages} that the log has" if most else ""
 
 
 def _forgets(predictions: Sequence[Prediction]) -> str:

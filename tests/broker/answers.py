@@ -27,7 +27,7 @@ _SECONDS = 240
 
 @dataclass(frozen=True)
 class Question:
-    """One question to a broker: `kind` is `query`, `get` or `time`, and decides which other fields count.
+    """One question to a broker; `kind` decides which other fields count: `query`, `get`, `time` or `pulls`.
 
     The names are those of the JSON that Java reads.
     """
@@ -62,19 +62,28 @@ class Answered:
 
 def ask_brokers(fixtures: list[FixtureStore], folder: Path) -> list[Answered]:
     """Let the brokers of one version answer everything about copies of their stores, in one JVM."""
-    version, words, asked = fixtures[0].version, [], []
+    asked = []
     for fixture in fixtures:
         root = fixture.copy_to(folder / fixture.name)
-        questions = list(_questions(root, fixture))
-        file = folder / f"{fixture.name}.questions"
-        file.write_text("".join(json.dumps(asdict(one)) + "\n" for one in questions), "utf-8")
-        words += [root, fixture.conf, file]
-        asked.append((fixture, root, questions))
-    rows = jvm.judge(version, "answer", *words, timeout=_SECONDS)
+        asked.append((fixture, root, list(_questions(root, fixture))))
+    stores = [(jvm.Found(root, fixture.conf), questions) for fixture, root, questions in asked]
+    answers = ask(fixtures[0].version, stores, folder)
     return [
-        Answered(fixture, root, list(zip(questions, row["answers"], strict=True)))
-        for (fixture, root, questions), row in zip(asked, rows, strict=True)
+        Answered(fixture, root, list(zip(questions, found, strict=True)))
+        for (fixture, root, questions), found in zip(asked, answers, strict=True)
     ]
+
+
+def ask(
+    version: jvm.Version, stores: list[tuple[jvm.Found, list[Question]]], folder: Path
+) -> list[list[Any]]:
+    """Let brokers answer questions about stores, which they change, in one JVM."""
+    words: list[Path] = []
+    for number, (store, questions) in enumerate(stores):
+        file = folder / f"{number}-{version}.questions"
+        file.write_text("".join(json.dumps(asdict(one)) + "\n" for one in questions), "utf-8")
+        words += [store.root, store.conf, file]
+    return [row["answers"] for row in jvm.judge(version, "answer", *words, timeout=_SECONDS)]
 
 
 def _questions(root: Path, fixture: FixtureStore) -> Iterator[Question]:

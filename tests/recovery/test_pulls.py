@@ -1,4 +1,4 @@
-"""What a pull steps over behind a unit that leads out of the log, as brokers do: 4.9.8, 5.3.3, 5.5.1."""
+"""What a pull steps over after a unit that leads out of the log, as brokers do: 4.9.8, 5.3.3, 5.5.1."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.recovery import predict_recovery
 from rmqtool.releases import RELEASES
+from rmqtool.report.verify_headline import verdict_line
 from rmqtool.store import open_store
+from tests.damage.running import verified
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool.recovery.model import Prediction
 
 UNIT, FILE_BYTES = struct.Struct(">qiq"), 200
 
@@ -29,9 +34,8 @@ ROTTEN = [
 ]
 
 
-def sentences(root: Path) -> list[str]:
-    store = open_store(root, broker_conf=root / "broker.conf")
-    return [one for one in predict_recovery(store, RELEASES["5.3.3"]).hazards if "not served" in one]
+def predicted(root: Path) -> Prediction:
+    return predict_recovery(open_store(root, broker_conf=root / "broker.conf"), RELEASES["5.3.3"])
 
 
 @pytest.mark.parametrize(("queue", "number", "place", "messages"), ROTTEN)
@@ -40,11 +44,15 @@ def test_neighbours_of_a_rotted_unit(
 ) -> None:
     root = tmp_path / "store"
     shutil.copytree(fixture("plain-5.3.3"), root)
-    assert sentences(root) == []
+    assert predicted(root).not_served == 0
     file = root / "consumequeue" / queue / f"{number * UNIT.size // FILE_BYTES * FILE_BYTES:020}"
     data = bytearray(file.read_bytes())
     at = number * UNIT.size % FILE_BYTES
     UNIT.pack_into(data, at, place, *UNIT.unpack_from(data, at)[1:])
     file.write_bytes(data)
-    (found,) = sentences(root)
+    prediction = predicted(root)
+    assert prediction.not_served == messages
+    (found,) = [one for one in prediction.hazards if "not served" in one]
     assert found.startswith(f"Up to {messages} messages of {queue} ")
+    line = verdict_line(Verdict(verified(root), predictions=(prediction,)))
+    assert f", but no pull delivers up to {messages} messages that the log has" in line
