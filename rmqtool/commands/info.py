@@ -115,7 +115,8 @@ class StoreSummary:
         abort_process: The process id in it, which 5.x writes.
         lock_holder: The process that holds the store, in words.
         findings: What is wrong with names, sizes and places.
-        log_losses: Messages that the log has lost, where something points to that; else None.
+        log_losses: Messages that the log has lost, by the account that verify reads; None where no end of a
+            file points to a loss: then they are not counted.
     """
 
     path: str

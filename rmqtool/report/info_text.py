@@ -18,7 +18,7 @@ from rmqtool.store import Origin, PathKind
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
     from typing import TextIO
 
@@ -132,7 +132,7 @@ def _numbers(queue: QueueSummary) -> tuple[int | None, ...]:
 
 
 def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
-    facts = [*_log_facts(summary, zone), *log_loss_facts(summary.log_losses)]
+    facts = [*_log_facts(summary, zone), *_loss_facts(summary)]
     if summary.queues:
         facts.append(("consume queues", _queue_facts(summary.queues)))
     facts += _index_facts(summary, zone)
@@ -150,6 +150,17 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
     if summary.lock_holder:
         facts.append(("lock", f"held by {summary.lock_holder}"))
     return facts
+
+
+def _loss_facts(summary: StoreSummary) -> Iterator[tuple[str, str]]:
+    """Yield what the log has lost; what is not counted is not 0."""
+    yield from log_loss_facts(summary.log_losses)
+    if summary.log is None:
+        return
+    if summary.log_losses is None:
+        yield "log lost", "not counted: no end of a file points to a loss; verify reads the whole log"
+    elif not summary.log_losses.messages:
+        yield "log lost", "no message"
 
 
 def _queue_facts(queues: Sequence[QueueSummary]) -> str:

@@ -113,6 +113,21 @@ def test_what_replicas_have_not_confirmed_is_not_missing(run: Callable[..., Run]
     assert repaired.document["steps"] == []
 
 
+def test_a_log_of_which_nothing_is_confirmed_is_not_rebuilt_to_nothing(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    checkpoint = bytearray((plain_copy / "checkpoint").read_bytes())
+    checkpoint[32:40] = bytes(8)
+    (plain_copy / "checkpoint").write_bytes(checkpoint)
+    words = ("rebuild", plain_copy, "--engine", "local", "-p", "enableControllerMode=true")
+    refused = run(*words, "--out", tmp_path / "out")
+    assert refused.status == 4
+    assert "confirm offset 0" in refused.err
+    assert "--until-offset" in refused.err
+    assert not (tmp_path / "out").exists()
+    assert run(*words, "--dry-run", "--until-offset", "32768", "--format", "json").document["records"] > 0
+
+
 @pytest.mark.parametrize("place", [32768, 46672, 49152])
 def test_what_replicas_have_not_confirmed_has_no_items_either(
     run: Callable[..., Run], plain_copy: Path, place: int, tmp_path: Path

@@ -182,6 +182,8 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
     if request.salvage and (request.out is None or request.tell_lost or is_partial or _is_part(request)):
         raise UsageError("--salvage is of all queues and the index: give --out, and no choice of messages")
     _check_log(store)
+    if request.until_offset is None and not request.salvage:
+        _check_confirmed(store)
     temporary_place(store.evidence_roots)  # Spark writes there, too
     holder = None if store.root is None or request.live else lock_holder(store.root)
     if holder is not None:
@@ -211,6 +213,17 @@ def _check_log(store: Store) -> None:
         raise EnvironmentFailureError(
             f"{places or store.base}: no commit log segment there; give a store root, or its log's place with"
             " -p storePathCommitLog=DIR"
+        )
+
+
+def _check_confirmed(store: Store) -> None:
+    """Refuse where consumers may see nothing of a log: all queues would be empty."""
+    confirmed, start = store.confirm_offset, store.commitlog.start
+    if confirmed is not None and confirmed <= start < find_log_end(FoundEdge.of(store)).end:
+        raise RefusedError(
+            f"{store.base}: controller mode, and by the checkpoint no record of this log is confirmed"
+            f" (confirm offset {confirmed}, the log begins at {start}): the result would be empty; rebuild on"
+            " the replica that is master, or give --until-offset N to include records up to N all the same"
         )
 
 
