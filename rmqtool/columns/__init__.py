@@ -15,10 +15,7 @@ _SOURCES = {"pyarrow": "pip install 'rmqtool[arrow]'", "pandas": "pip install pa
 
 
 def require_library(*names: str) -> None:
-    """Check that libraries are installed, without loading them.
-
-    Raises `EnvironmentFailureError` says how to install one.
-    """
+    """Check that libraries are installed, without loading them, else raise `EnvironmentFailureError`."""
     for name in names:
         if find_spec(name) is None:
             raise EnvironmentFailureError(f"{name} is not installed: {_SOURCES[name]} adds it")

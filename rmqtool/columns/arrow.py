@@ -145,10 +145,7 @@ def messages_table(found: Iterable[Row], choice: ColumnChoice) -> pa.Table:
 
 
 def rows_table(found: Iterable[DataclassInstance], kind: type[DataclassInstance]) -> pa.Table:
-    """Return rows of one type as a table; ``kind`` is their type if there are no rows.
-
-    `UsageError` if they are of several types.
-    """
+    """Return rows of one type (else `UsageError`) as a table; ``kind`` is the type of no rows."""
     left = iter(found)
     kept = [*islice(left, 1)]
     kind = type(kept[0]) if kept else kind

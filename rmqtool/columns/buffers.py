@@ -248,7 +248,6 @@ class ColumnBuffers:
         )
 
     def _words_of(self, message: Message) -> list[int] | None:
-        """Return the numbers of the words of a message; None if there is no room for one."""
         wanted = (message.topic.encode(), raw_host(message.born_host), raw_host(message.store_host))
         numbers = []
         for word, raw in zip(Word, wanted, strict=True):

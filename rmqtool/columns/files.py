@@ -65,10 +65,7 @@ class Output:
         self.size_bytes = 0
 
     def write(self, data: Buffer) -> int:
-        """Append bytes and return their number.
-
-        Raises `EnvironmentFailureError` if out of space, or for another I/O error.
-        """
+        """Append bytes and return their number."""
         count = memoryview(data).nbytes
         if not self.is_abandoned:
             self._file.write_at(self.size_bytes, data)

@@ -142,7 +142,6 @@ def _columns(name: str, column: pa.Array, form: LineForm) -> list[tuple[str, pa.
 
 
 def _json_text(texts: pa.Array) -> pa.Array:
-    """Return texts as JSON strings."""
     texts = texts.cast(pa.large_string())
     if not _are_plain(texts):
         return _each(texts, json.dumps)

@@ -118,8 +118,6 @@ def pieces_of(
 
 
 class _Tasks:
-    """Pieces combined to tasks."""
-
     def __init__(self, task_bytes: int) -> None:
         self._done: list[tuple[Piece, ...]] = []
         self._waiting: list[Piece] = []

@@ -16,18 +16,12 @@ if TYPE_CHECKING:
 def read_checkpoint(
     file: StoreFile | ReadOnlyFile | None, unreadable: MutableSequence[UnreadableRange] | None = None
 ) -> Checkpoint | None:
-    """Return the fields of a checkpoint, which is then closed; None if it is missing or too short.
-
-    ``unreadable`` is as for `ReadOnlyFile.read_at`.
-    """
+    """Return the fields of a checkpoint, which is then closed; None if it is missing or too short."""
     return None if file is None else CHECKPOINTS.decode(_head(file, unreadable))
 
 
 def loaded_checkpoint(file: StoreFile | ReadOnlyFile | None) -> Checkpoint:
-    """Return a broker's values in memory: a missing field is zero, as it extends the file to its size.
-
-    Java: ``StoreCheckpoint`` (4.9.8, 5.3.3).
-    """
+    """Return a broker's values, zeros past the file's end (Java: ``StoreCheckpoint``, 4.9.8, 5.3.3)."""
     return Checkpoint() if file is None else CHECKPOINTS.padded(_head(file, []))
 
 

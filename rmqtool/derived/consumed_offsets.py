@@ -37,9 +37,9 @@ class Consumed(NamedTuple):
 
 
 def consumed_offsets(store: Store) -> Iterator[Consumed]:
-    """Yield the offsets of all groups, delay levels and the timer; negative ones mean none.
+    """Yield the offsets of groups, delay levels and the timer.
 
-    Entries of another form than a broker's are skipped.
+    Skip entries of another form, and negative ones.
     """
     for name in _CONSUMERS:
         yield from offsets_in(f"config/{name}", _document(store, name))

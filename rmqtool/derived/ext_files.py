@@ -93,10 +93,7 @@ class ExtFile:
         return EXT_HEADS.padded(self.segment.read_at(position, EXT_SIZE_BYTES, [])).size
 
     def columns(self, unreadable: list[UnreadableRange]) -> ExtColumns:
-        """Return its units; zeros after them stay unread.
-
-        ``unreadable`` receives ranges that the disk did not deliver.
-        """
+        """Return its units; zeros after them stay unread. ``unreadable`` receives undelivered ranges."""
         length = _FIRST_READ_BYTES
         while True:
             unreadable.clear()
@@ -164,7 +161,6 @@ def _parse(data: bytes) -> ExtColumns:
 
 
 def _plain_units(data: bytes, position: int) -> Array:
-    """Return the units without bit map that follow each other from ``position`` on."""
     import numpy as np
 
     count = (len(data) - position) // EXT_HEAD_SIZE

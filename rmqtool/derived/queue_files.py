@@ -114,10 +114,7 @@ class QueueFile(Generic[UnitT]):
         return rows
 
     def columns(self, stop: int, unreadable: list[UnreadableRange]) -> Iterator[Units]:
-        """Yield its units in chunks up to the position ``stop``; holes of a sparse file are not read.
-
-        ``unreadable`` receives ranges that the disk did not deliver.
-        """
+        """Yield its units in chunks up to the position ``stop``; holes of a sparse file are not read."""
         import numpy as np
 
         width, dtype = self._units.size, self._units.dtype

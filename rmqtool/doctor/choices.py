@@ -111,8 +111,8 @@ class ConfigChoice:
     def data(self, root: Location) -> bytes:
         """Return its bytes: those of a copy, or JSON that brokers of all versions read.
 
-        Keys stand in quotes, bytes that are not UTF-8 stay as they were. `EnvironmentFailureError` if the
-        copy can no longer be read.
+        Keys stand in quotes, bytes that are not UTF-8 stay as they were. Raises `EnvironmentFailureError` if
+        the copy can no longer be read.
         """
         if self.copy_of is not None:
             return (root / self.copy_of).read_head(LARGEST_CONFIG)

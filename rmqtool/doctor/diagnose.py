@@ -243,7 +243,6 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
 
 
 def _from_bounds(places: set[Place], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
-    """Yield the two ends of every queue with known offsets."""
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
         document: Document = {}
         for place in sorted(places, key=lambda one: (one.table, one.entry, int(one.inner or 0))):
@@ -264,8 +263,6 @@ def _put(document: Document, place: Place, offset: int) -> None:
 
 
 class _Judged:
-    """The drafts of one file, with the effects of each in comparison."""
-
     def __init__(
         self, kind: ConfigKind, copies: tuple[ConfigCopy, ...], drafts: list[_Draft], ends: QueueEnds
     ) -> None:

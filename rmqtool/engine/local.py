@@ -30,10 +30,7 @@ def usable_cpus() -> int:
 
 
 class LocalEngine(Engine):
-    """Engine with threads of this process, ``jobs`` at a time.
-
-    With one job the calling thread works itself.
-    """
+    """Engine with threads of this process, ``jobs`` at a time; one job runs in the calling thread."""
 
     name: str = "local"
 
@@ -141,7 +138,6 @@ def _results(futures: Sequence[Future[R]]) -> list[R]:
 
 
 def _done(futures: Sequence[Future[R]]) -> dict[int, R]:
-    """Return the results of items that came to their end, by number; none of them runs any more."""
     ended = {number: future for number, future in enumerate(futures) if not future.cancelled()}
     return {number: future.result() for number, future in ended.items() if future.exception() is None}
 

@@ -44,10 +44,7 @@ _UNREGISTERED = "All masters are unresponsive"
 
 
 class DriverFolder(TemporaryFolder):
-    """Folder inside the user's ``spark.local.dir``, if given.
-
-    Raises `EnvironmentFailureError` if it cannot be made.
-    """
+    """Folder inside the user's ``spark.local.dir``, if given."""
 
     def __init__(self, conf: Mapping[str, str]) -> None:
         try:

@@ -53,7 +53,7 @@ def find_java(environment: Mapping[str, str], *, launcher: bool) -> Java:
 
     RMQTOOL_JAVA_HOME is ours, so a wrong one is an error. JAVA_HOME and PATH are set for other programs as
     well: a Java there that Spark cannot use is skipped. ``launcher`` means Spark's own, which needs the
-    module ``jdk.incubator.vector``. `EnvironmentFailureError` if there is no usable Java.
+    module ``jdk.incubator.vector``. Raises `EnvironmentFailureError` if there is no usable Java.
     """
     if home := environment.get("RMQTOOL_JAVA_HOME"):
         java = Java(Path(home), "RMQTOOL_JAVA_HOME")
@@ -114,7 +114,6 @@ def _has_vector_module(java: Java) -> bool:
 
 
 def _answer(java: Java, option: str) -> str:
-    """Run the Java with one option and return its output; empty when it fails."""
     try:
         ran = subprocess.run(
             [java.executable, option],
@@ -168,7 +167,7 @@ class StartCache:
     def training(self) -> tuple[Path, str]:
         """Return the file that Java writes when it ends, and the flag for it.
 
-        `EnvironmentFailureError` if there is no folder that only this user can write.
+        Raises `EnvironmentFailureError` if there is no folder that only this user can write.
         """
         if self._folder is None:
             raise EnvironmentFailureError("no folder for caches: name one in RMQTOOL_CACHE_DIR")
@@ -181,10 +180,7 @@ class StartCache:
         return path, f"-XX:{'AOTCacheOutput' if self._has_aot else 'ArchiveClassesAtExit'}={path}"
 
     def trained(self, start: Callable[[str], None]) -> Path:
-        """Return the file, made now if missing: ``start`` runs Spark once with a flag of Java's.
-
-        `EnvironmentFailureError` if there is no folder for it, or this Java makes no such file.
-        """
+        """Return the file; if missing, ``start`` makes it by a run of Spark with a flag of Java's."""
         if (found := self.path) is not None:
             return found
         partial, flag = self.training()

@@ -93,7 +93,6 @@ class MappingEngine(Engine):
         return job.result()
 
     def _follow(self, job: Future[list[R]], jobs: Jobs, progress: Callable[[int], None] | None) -> None:
-        """Wait for the job and report completed tasks meanwhile."""
         reported = 0
         while not wait([job], None if progress is None else _PROGRESS_POLL_S).done:
             polled = self._threads.submit(jobs.completed_tasks)
@@ -249,7 +248,6 @@ class FrameJobs(Jobs):
 
 
 def _run_batches(function: Callable[[T], R], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Run the function on the items of a partition, and yield each result in pieces."""
     import pyarrow as pa
 
     for batch in batches:

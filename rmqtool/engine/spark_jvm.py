@@ -64,7 +64,7 @@ _LONGEST_QUOTE = 300
 class DriverJvm:
     """The driver's Java process; the constructor starts it and does not wait.
 
-    ``folder`` is a private one for the address file; output is appended to ``log_path``.
+    ``folder`` is a private one for the address file; output is appended to ``log_path``. Raises
     `EnvironmentFailureError` if it cannot be started, or the log cannot be written.
     """
 
@@ -91,7 +91,8 @@ class DriverJvm:
         """Wait until the process listens, and return its address.
 
         Spark writes a big-endian int32 port, an int32 length and the secret into a file
-        (``PythonGatewayServer``, 4.3). `EnvironmentFailureError` if the process ended, or took minutes.
+        (``PythonGatewayServer``, 4.3). Raises `EnvironmentFailureError` if the process ended, or took
+        minutes.
         """
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._address_path.exists():
@@ -124,10 +125,7 @@ class DriverJvm:
         return f" ({quote[:_LONGEST_QUOTE]})" if quote else ""
 
     def close(self, grace_s: float) -> None:
-        """End the process and its workers, after ``grace_s`` seconds for an orderly end.
-
-        By that a cluster's master is informed.
-        """
+        """End the process and its workers; ``grace_s`` seconds let a cluster's master be informed."""
         if self._process.stdin is not None:
             self._process.stdin.close()
         if grace_s:

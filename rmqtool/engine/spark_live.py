@@ -43,7 +43,7 @@ class LiveSparkEngine(MappingEngine):
     """Engine on an open ``SparkSession``, also of Spark Connect, or ``SparkContext``, which stays open.
 
     An abandoned map is cancelled by its job group: other jobs of the session go on. Of the options, only
-    ``scratch`` counts. `UsageError` if the session is stopped.
+    ``scratch`` counts. Raises `UsageError` if the session is stopped.
     """
 
     def __init__(self, session: Any, options: EngineOptions | None = None) -> None:  # noqa: ANN401 - pyspark's
@@ -91,7 +91,6 @@ def _submitted_context() -> SparkContext:
 
 
 def _jobs_of(session: Any) -> tuple[Jobs, str]:  # noqa: ANN401 - pyspark's
-    """Return a runner of maps on a session, by its context if it has one, and its master."""
     context = session if type(session).__name__ == "SparkContext" else getattr(session, "sparkContext", None)
     if session.is_stopped if context is None else is_stopped(context):
         raise UsageError("that Spark session has been stopped: pass an open one, or engine='local'")

@@ -52,7 +52,6 @@ def check_form(options: EngineOptions) -> None:
 
 
 def _wrong_form(master: str) -> str:
-    """Return why a text is not a master, and what to give; empty if it is one."""
     if standalone := _STANDALONE.fullmatch(master):
         several = "," in standalone[1]
         for address in standalone[1].split(","):
@@ -82,8 +81,8 @@ def _wrong_address(address: str) -> str:
 def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> None:
     """Check what can be known of a cluster before its driver starts.
 
-    ``environment`` is the driver's. `EnvironmentFailureError` if it does not answer, or something that such a
-    cluster needs is not given.
+    ``environment`` is the driver's. Raises `EnvironmentFailureError` if it does not answer, or something that
+    such a cluster needs is not given.
     """
     if standalone := _STANDALONE.fullmatch(master):
         _check_addresses("Spark master", master, standalone[1].split(","))
@@ -111,7 +110,6 @@ def another_line(master: str) -> str:
 
 
 def _check_addresses(kind: str, master: str, addresses: list[str]) -> None:
-    """Raise unless one of them accepts a connection."""
     failures = []
     for address in addresses:
         found = _ADDRESS.fullmatch(address)
@@ -125,7 +123,6 @@ def _check_addresses(kind: str, master: str, addresses: list[str]) -> None:
 
 
 def _failure(host: str, port: int) -> str | None:
-    """Return why a connection fails; None if it succeeds."""
     try:
         socket.create_connection((host, port), _CONNECT_TIMEOUT_S).close()
     except socket.gaierror:

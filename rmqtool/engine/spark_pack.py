@@ -104,7 +104,6 @@ def _name_in(requirement: str) -> str:
 
 
 def _files(packages: list[metadata.Distribution], kernels: Path) -> Iterator[tuple[Path, str]]:
-    """Yield every file and its name in the archive."""
     for one in packages:
         if one.name == _PACKAGE:  # an editable installation does not list its modules
             package = Path(__file__).parents[1]

@@ -52,10 +52,7 @@ class PlannedTask(NamedTuple):
     samples: bool = True
 
     def unpacked(self) -> tuple[Any, Iterable[Source]]:
-        """Return the argument, its files compared with their proofs, and the comparing source.
-
-        `FileNotSharedError` if this machine does not see a staging area.
-        """
+        """Return the argument and its source, which compares files; `FileNotSharedError` without an area."""
         for area in self.areas:
             if not Path(area).is_dir():
                 raise unseen(area, "no such directory")

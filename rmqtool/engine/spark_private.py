@@ -99,8 +99,8 @@ class PublicSession:
 class Session:
     """Connection to a driver, with its one Spark context.
 
-    Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C. It allows
-    one context in a process, so one session at a time.
+    Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C. There can
+    be one context in a process, so one session at a time.
     """
 
     has_own_driver = False
@@ -124,10 +124,7 @@ class Session:
         self._context._accumulatorServer.handle_error = _no_report
 
     def close(self) -> None:
-        """Drop a driver that has ended, so that this process can open another.
-
-        ``SparkContext.stop`` is for living ones, and takes more than a second.
-        """
+        """Drop a driver that has ended, for which ``SparkContext.stop`` would take more than a second."""
         self._context._jsc = None
         server, self._context._accumulatorServer = self._context._accumulatorServer, None
         # Its shutdown waits for the end of a polling interval of half a second: not our time.

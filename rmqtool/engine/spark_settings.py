@@ -165,10 +165,7 @@ def _private_command(options: EngineOptions, java: Java, folder: Path) -> Driver
 
 
 def class_path(user: Mapping[str, str]) -> list[str]:
-    """Return the places of a private driver's classes.
-
-    One by one, as a cache of them depends on the order.
-    """
+    """Return each place of a private driver's classes, as a cache of them depends on their order."""
     own = user.get("spark.driver.extraClassPath", "").split(os.pathsep)
     jars = sorted((_pyspark_folder() / "jars").glob("*.jar"))
     return [*filter(None, own), *map(str, jars)]

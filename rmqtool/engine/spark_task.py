@@ -37,10 +37,7 @@ class CarriedFailureError(Exception):
 
 
 def run_task(function: Callable[[T], R], item: T) -> R:
-    """Run the function on an executor.
-
-    A failure becomes a `CarriedFailureError`, which ``failure_of`` unpacks.
-    """
+    """Run the function; a failure becomes a `CarriedFailureError`, which ``failure_of`` unpacks."""
     try:
         return function(item)
     except Exception as error:
@@ -112,10 +109,7 @@ def _missing_module(name: str, report: str) -> RmqtoolError:
 
 
 def _survives_pickling(error: RmqtoolError) -> bool:
-    """Return whether the exception can be pickled.
-
-    One whose constructor needs more than its message cannot.
-    """
+    """A constructor that needs more than its message fails to unpickle."""
     try:
         return type(pickle.loads(pickle.dumps(error))) is type(error)
     except (pickle.PicklingError, AttributeError, TypeError, ValueError):  # it travels as text then

@@ -63,8 +63,6 @@ def map_in_workers(
 
 
 class _Worker:
-    """A process, our end of its connection, and its current item."""
-
     def __init__(self, function: object) -> None:
         self.connection, theirs = Pipe()
         self.is_ready = False
@@ -103,8 +101,6 @@ class _Worker:
 
 
 class _Workers(Generic[T, R]):
-    """A running map."""
-
     def __init__(
         self,
         function: Callable[[T], R],

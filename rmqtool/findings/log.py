@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class Findings:
-    """The first findings of every code, and their number, as reports return them.
-
-    ``max_per_code`` findings of one code are kept in full; the rest only counts.
-    """
+    """The first findings of every code, at most ``max_per_code``, and their number, as in reports."""
 
     def __init__(self, max_per_code: int = 100) -> None:
         self.max_per_code = max_per_code

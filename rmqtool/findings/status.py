@@ -31,10 +31,7 @@ NOT_READ = frozenset({Structure.UNREAD, Structure.UNREAD_LOG})
 
 
 def exit_status(findings: Iterable[Finding], fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-    """Return the exit status of findings, see `status_of`.
-
-    Raises `ValueError` if ``fail_on`` is none of the three words.
-    """
+    """Return the exit status of findings, see `status_of`; `ValueError` for an unknown ``fail_on``."""
     return status_of(((finding.severity, finding.structure) for finding in findings), FailOn(fail_on))
 
 

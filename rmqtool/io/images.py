@@ -29,10 +29,7 @@ class LocalImages(LocalFiles):
 
 
 def image_at(path: str | os.PathLike[str]) -> Location:
-    """Return the location of an image, absolute, links kept.
-
-    Raises `EnvironmentFailureError` if it is not a file or a block device.
-    """
+    """Return the location of an image, absolute, links kept, which must be a file or a block device."""
     files = LocalImages()
     place = Location(files, files.absolute(os.fspath(path)))
     status = place.status()
@@ -64,7 +61,6 @@ def _real(devices: Path, number: int) -> Path:
 
 
 def _below(device: Path) -> set[Path]:
-    """Return a device, the disk that it is a partition of, and the devices that it is made of."""
     found = {device}
     if (device / "partition").exists():
         found |= _below(device.parent)

@@ -47,10 +47,7 @@ class LocalFiles:
             return _unknown(failure) if os.path.lexists(path) or _is_denied(failure) else None
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory by name; none if it is not one.
-
-        `DeniedError` if it may not be listed.
-        """
+        """Return the entries of a directory by name; none if it is not one."""
         try:
             with os.scandir(path) as listing:
                 return sorted(map(_entry, listing))
@@ -142,8 +139,8 @@ def open_only(path: str, kinds: frozenset[Kind]) -> int:
     """Open a file of some kinds for reading and return its descriptor.
 
     Other kinds are refused before the open, which can have effects on a device, and again after it; no FIFO
-    is waited for. Links are followed. The access time is kept where the kernel permits it. `DeniedError` if
-    it may not be read; `EnvironmentFailureError` if it is of another kind, or missing.
+    is waited for. Links are followed. The access time is kept where the kernel permits it. Raises
+    `DeniedError` if it may not be read; `EnvironmentFailureError` if it is of another kind, or missing.
     """
     try:
         _require_kind(path, os.stat(path).st_mode, kinds)  # noqa: PTH116 - as in `LocalFiles.status`
@@ -244,7 +241,6 @@ def who_may_read(path: Path) -> str:
 
 
 def _nearest(path: Path) -> tuple[Path, os.stat_result] | None:
-    """Return a path, or the nearest directory above it that may be examined, and its status."""
     for place in (path, *path.absolute().parents):
         try:
             return place, place.stat()
@@ -277,10 +273,7 @@ _FLOCK = struct.Struct("@hhqqi4x" if _LINUX else "@qqihh")
 
 
 def lock_holder(descriptor: int, path: str) -> int | None:
-    """Return the process that holds the lock, as `Source.lock_holder`, but not this process.
-
-    `EnvironmentFailureError` if the file system cannot say.
-    """
+    """Return the process that holds the lock, as `Source.lock_holder`, but not this process."""
     try:
         answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack_write_lock())
     except OSError as failure:
@@ -292,7 +285,7 @@ def lock_holder(descriptor: int, path: str) -> int | None:
 def take_lock(descriptor: int, path: str) -> bool:
     """Take the lock, for as long as this process closes no descriptor of the file; False if it is held.
 
-    `EnvironmentFailureError` if the file system knows no such locks.
+    Raises `EnvironmentFailureError` if the file system knows no such locks.
     """
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)

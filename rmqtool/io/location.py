@@ -93,17 +93,11 @@ class Location:
         return self.kind() not in {None, Kind.LOST}
 
     def entries(self) -> list[Entry]:
-        """Return the entries of a directory by name; none if it is not one.
-
-        `EnvironmentFailureError` if it may not be listed.
-        """
+        """Return the entries of a directory by name; none if it is not one."""
         return self.source.entries(self.text)
 
     def matching(self, pattern: str) -> Iterator[Location]:
-        """Yield the existing locations that fit a glob over names below, by name.
-
-        Unlistable directories are empty.
-        """
+        """Yield the existing locations that fit a glob over names below, by name."""
         first, _, rest = pattern.partition("/")
         names = [first]
         if _WILD.search(first):
@@ -120,10 +114,7 @@ class Location:
         return ReadOnlyFile(self.source, self.text)
 
     def read_head(self, length: int, unreadable: MutableSequence[UnreadableRange] | None = None) -> bytes:
-        """Return the first ``length`` bytes of a file, or all it has, and close it.
-
-        See `ReadOnlyFile.read_at`.
-        """
+        """Return a file's first bytes, as `ReadOnlyFile.read_at`, and close it."""
         with self.reader() as file:
             return file.read_at(0, length, unreadable)
 
@@ -132,10 +123,7 @@ class Location:
         return Location(self.source, self.source.real(self.text))
 
     def local_path(self) -> Path | None:
-        """Return the path on this machine where the bytes lie, to protect it from writes.
-
-        None if elsewhere.
-        """
+        """Return the bytes' path on this machine, to protect it from writes; None if elsewhere."""
         return self.source.local_path(self.text)
 
     @property
@@ -183,10 +171,7 @@ def nothing_fits(path: str | os.PathLike[str] | Location) -> NoReturn:
 
 
 def local_name(path: str | os.PathLike[str]) -> str:
-    """Return a local path as text.
-
-    Raises `UsageError` for a URL, which would become a directory of that odd name.
-    """
+    """Return a local path as text; `UsageError` for a URL, which would become an oddly named directory."""
     text = os.fspath(path)
     if _URL.match(text):
         raise UsageError(

@@ -92,7 +92,8 @@ class OpenObject:
 
         Arrow's S3 client (26.0.1) counts the bytes that were requested, not those that came: after a short
         body the buffer ends in its old content. Its last byte shows that. Where it may be the object's own,
-        it is read once more, into a buffer that began otherwise. `OSError` if it failed, or fewer bytes came.
+        it is read once more, into a buffer that began otherwise. Raises `OSError` if it failed, or fewer
+        bytes came.
         """
         data = bytearray(stop - start)
         data[-1] = _UNWRITTEN
@@ -192,7 +193,6 @@ class ObjectStore:
         return info
 
     def _infos(self, path: str, *, recursive: bool) -> list[FileInfo]:
-        """Return the entries below a name; nothing if it does not exist."""
         from pyarrow.fs import FileSelector, FileType
 
         files, key = self._connected()[0], self._key(path)
@@ -247,8 +247,8 @@ class ObjectWriter(ObjectStore):
     def put(self, path: str, data: Path | bytes) -> WrittenObject:
         """Write bytes, or those of a local file, as an object that replaces one of its name.
 
-        `EnvironmentFailureError` if there is no such bucket, or the file cannot be read; `SourceFailureError`
-        if the object is not complete after several attempts.
+        Raises `EnvironmentFailureError` if there is no such bucket, or the file cannot be read;
+        `SourceFailureError` if the object is not complete after several attempts.
         """
         try:
             return self._with_retries(path, "written", lambda: self._put(path, data), _RUN_AGAIN)
@@ -309,7 +309,7 @@ class ObjectWriter(ObjectStore):
         """Compare an object with what was sent: by size, and by its ETag where that is the MD5 of its bytes.
 
         An ETag that looks like one may be something else, as of encrypted objects: then the object is read
-        back. `OSError` if it differs.
+        back. Raises `OSError` if it differs.
         """
         with self._connected()[0].open_input_file(self._key(path)) as file:
             size, facts = file.size(), file.metadata()
@@ -331,6 +331,5 @@ def _chunks(data: Path | bytes) -> Iterator[bytes]:
 
 
 def _make_directory(files: FileSystem, key: str) -> None:
-    """Make the directory of a file on file systems with directories; an object needs none."""
     if files.type_name in {"hdfs", "local", "abfs"}:
         files.create_dir(key.rpartition("/")[0], recursive=True)

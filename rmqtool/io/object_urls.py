@@ -61,8 +61,8 @@ def is_object_url(text: str) -> bool:
 def split_url(text: str) -> tuple[str, str]:
     """Return the scheme and authority of a URL, and all of it without ``..`` and the like.
 
-    Nothing in the path is decoded: names of topics have percent signs. `UsageError` if it names no bucket,
-    holds credentials, or has a query.
+    Nothing in the path is decoded: names of topics have percent signs. Raises `UsageError` if it names no
+    bucket, holds credentials, or has a query.
     """
     match = _URL.fullmatch(text)
     if match is None:

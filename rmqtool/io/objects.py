@@ -196,10 +196,7 @@ class ObjectFiles:
             raise
 
     def version(self, path: str) -> Version | None:
-        """Return the version of an object.
-
-        None if it cannot be opened, `SourceFailureError` if it has changed.
-        """
+        """Return an object's version; None if it cannot be opened, `SourceFailureError` if it has changed."""
         with suppress(EnvironmentFailureError):  # who reads it says so
             return self.open(path).version
         return None
@@ -307,11 +304,7 @@ class ObjectHandle:
         return self.version.size_bytes
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
-        """Fill a part of a view.
-
-        `DeniedError` if the object may no longer be read; `SourceFailureError` if it has changed, or the
-        store does not answer.
-        """
+        """Fill a part of a view."""
         wanted = min(len(view), self.size_bytes() - position)
         if wanted <= 0:
             return 0

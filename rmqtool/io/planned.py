@@ -140,10 +140,7 @@ class PlannedFiles:
         return self._files.entries(path)
 
     def open(self, path: str) -> Descriptor:
-        """Open a regular file, and prove that it is the planned one.
-
-        Raises `FileNotSharedError` if it is missing or another.
-        """
+        """Open a regular file; `FileNotSharedError` if a planned one is missing or another here."""
         planned = self.proofs.get(path)
         if planned is None:
             return self._files.open(path)

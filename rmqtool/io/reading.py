@@ -110,7 +110,7 @@ class ReadOnlyFile:
     ) -> int:
         """Fill a writable buffer from ``position`` on and return the number of bytes, fewer at the end.
 
-        Unreadable bytes become zeros; ``unreadable`` receives their ranges, ascending, 4 KiB exact.
+        Unreadable bytes become zeros; ``unreadable`` receives their ranges, ascending, 4 KiB exact. Raises
         `EnvironmentFailureError` as for `read_at`.
         """
         view = memoryview(buffer).cast("B")
@@ -146,7 +146,6 @@ _OPENED: deque[weakref.ref[ReadOnlyFile]] = deque()
 
 
 def _bound_open(file: ReadOnlyFile) -> None:
-    """Note an opened file, and close the one that has been open for longest if there are many."""
     _OPENED.append(weakref.ref(file))
     if len(_OPENED) > _MOST_OPEN and (oldest := _OPENED.popleft()()) is not None:
         oldest.close()  # its next read opens it again
@@ -201,7 +200,6 @@ def _read(
 
 
 def _note(unreadable: MutableSequence[UnreadableRange], bad: UnreadableRange) -> None:
-    """Append a range, joined with the last one if they touch."""
     if unreadable and unreadable[-1].stop == bad.position:
         bad = UnreadableRange(unreadable[-1].position, unreadable[-1].length + bad.length)
         unreadable.pop()

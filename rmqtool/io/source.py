@@ -99,16 +99,13 @@ class Source(Protocol):
         ...
 
     def entries(self, path: str) -> list[Entry]:
-        """Return the entries of a directory by name; none if it is not one.
-
-        `EnvironmentFailureError` if it may not be listed.
-        """
+        """Return the entries of a directory by name; none if it is not one."""
         ...
 
     def open(self, path: str) -> Handle:
         """Open a regular file; anything else is refused without being opened or waited for.
 
-        `EnvironmentFailureError` if it is not a regular file, missing, or may not be read.
+        Raises `EnvironmentFailureError` if it is not a regular file, missing, or may not be read.
         """
         ...
 
@@ -121,10 +118,7 @@ class Source(Protocol):
         ...
 
     def local_path(self, path: str) -> Path | None:
-        """Return the path on this machine where the bytes lie, to protect it from writes.
-
-        None if elsewhere.
-        """
+        """Return the bytes' path on this machine, to protect it from writes; None if elsewhere."""
         ...
 
     def tails(self) -> tuple[ZeroTail, ...]:
@@ -138,7 +132,6 @@ class Source(Protocol):
     def lock_holder(self, path: str) -> int | None:
         """Return the process that holds a write lock on a file's first byte, as a running broker does.
 
-        None if it is free; 0 or less for a process without a number here. `EnvironmentFailureError` if the
-        file may not be opened, or the file system cannot say.
+        None if it is free; 0 or less for a process without a number here.
         """
         ...

@@ -90,7 +90,6 @@ class TailSampler:
         return self._size
 
     def _used_in(self, start: int, stop: int) -> int:
-        """Return how many bytes of a range lie before its zeros."""
         return len(self._read(start, stop).rstrip(b"\0"))
 
     def _looked_at(self, position: int) -> Iterator[tuple[int, int]]:

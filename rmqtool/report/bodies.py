@@ -30,7 +30,7 @@ class BodyFiles:
     def add(self, message: rows.Message | rows.InnerMessage) -> None:
         """Write the body of one message, if it has one.
 
-        A message of an inner batch adds its index to the name. `RefusedError` if the file exists;
+        A message of an inner batch adds its index to the name. Raises `RefusedError` if the file exists;
         `EnvironmentFailureError` if it cannot be written, with nothing left behind.
         """
         if not message.body:

@@ -60,5 +60,4 @@ def _value_text(finding: Finding, value: int | str | bool) -> str:
 
 
 def _says(sentence: str, value: str) -> bool:
-    """Return whether a sentence contains a value as a word of its own."""
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", sentence) is not None

@@ -72,10 +72,7 @@ def forms_of_made(
     text: Callable[[R, TextIO], None],
     totals: Callable[[Mapping[str, Any]], Mapping[str, int]],
 ) -> Forms[Made[R]]:
-    """Return the forms of results that this run made of stores, or an earlier one.
-
-    ``place`` is the member of the document that names an earlier result in text.
-    """
+    """Return forms of results, whose documents name that of an earlier run in the member ``place``."""
 
     def told(made: Made[R]) -> str:
         return verdict(made.document) + (" (by an earlier run)" if made.report is None else "")
@@ -145,7 +142,6 @@ def _entry(outcome: StoreOutcome[R], forms: Forms[R]) -> dict[str, Any]:
 
 
 def _lines(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
-    """Yield the lines of each store and one about it, then one about all."""
     for one in report:
         if one.report is not None and forms.lines is not None:
             yield from forms.lines(one.report, one.status)
@@ -177,7 +173,6 @@ def _write_text(report: FleetReport[R], forms: Forms[R], stream: TextIO, look: F
 
 
 def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:
-    """Return the line of a store, without its path, which stands beside it."""
     if outcome.report is not None:
         return forms.verdict(outcome.report)
     return escape_text((outcome.failure or "").removeprefix(f"{outcome.store}: "))

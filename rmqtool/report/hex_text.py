@@ -80,10 +80,7 @@ _NAME_END = b"\x01"
 
 
 class HexText:
-    """Writer of fields as text; each field of a row has a colour for its name and its bytes.
-
-    ``time`` formats ms; ``body`` None shows the beginning of a body.
-    """
+    """Writer of fields, each in a colour; ``time`` formats ms, ``body`` None cuts long bodies."""
 
     def __init__(
         self, time: Callable[[int], str], body: BodyMode | None, width: int | None, *, color: bool
@@ -156,7 +153,6 @@ class HexText:
         return f"{'':>18}{self._paint(f'{groups:<35}', color)}  {characters}"
 
     def _meaning(self, field: rows.FieldBytes) -> str:
-        """Return the meaning of a number; empty if it is plain."""
         value = field.value
         if not isinstance(value, int):
             return ""

@@ -62,7 +62,6 @@ def write_info_text(
 
 
 def _verdict(summary: StoreSummary) -> str:
-    """Return the state of the store in one line, by names, sizes and ends of files."""
     severities = Counter(one.severity for one in summary.findings if one.code is not IO_DENIED)
     found = [
         counted(severities[severity], word)
@@ -176,7 +175,6 @@ def _abort_text(summary: StoreSummary) -> str:
 
 
 def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
-    """Yield the part of the log that the index covers, and the bytes of the log after it."""
     found = summary.index_coverage
     if found is None:
         return [("index", "no items")] if summary.index else []
@@ -214,7 +212,6 @@ def _value(value: object) -> str:
 
 
 def _cut(lines: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
-    """Cut a table that is too long to read; the other formats have all rows."""
     if len(lines) <= _LISTED:
         return lines
     rest = (f"… {len(lines) - _LISTED} more, see --format ndjson", *[""] * (len(lines[0]) - 1))

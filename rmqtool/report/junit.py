@@ -85,7 +85,6 @@ def _cases(verdict: Verdict) -> list[ET.Element]:
 
 
 def _examined(verdict: Verdict) -> Iterator[Structure]:
-    """Yield the parts of the store that were examined."""
     examined = verdict.report.examined
     yield Structure.STORE
     if examined.commitlog_files:

@@ -58,7 +58,6 @@ def row_table() -> str:
 
 
 def _kinds() -> Iterator[tuple[type[Any], str]]:
-    """Yield the classes of rows, and the commands that print them."""
     for kind in get_args(rows.Row):
         if kind not in {rows.Lines, rows.Columns}:
             yield kind, "dump, query" if kind in _QUERIED else "dump"

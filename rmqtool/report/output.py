@@ -24,8 +24,8 @@ def open_output(path: Path | None, evidence_roots: Sequence[Path]) -> Iterator[T
     """Open the output for text; a file appears when the command has written all of it.
 
     ``path`` is a file, which is replaced, a device or a FIFO; None is standard output. Names of files need
-    not be UTF-8, and decoded text may hold lone surrogates; both are written as escapes. `RefusedError` if
-    the file lies in the evidence; `EnvironmentFailureError` if it cannot be created.
+    not be UTF-8, and decoded text may hold lone surrogates; both are written as escapes. Raises
+    `RefusedError` if the file lies in the evidence; `EnvironmentFailureError` if it cannot be created.
     """
     if path is None:
         with _standard_output() as stream:
@@ -50,10 +50,7 @@ class _OutputStream(io.TextIOWrapper):
         self._place = place
 
     def write(self, text: str) -> int:
-        """Write as every stream does.
-
-        Raises `EnvironmentFailureError` if it fails, `BrokenPipeError` if the reader has gone.
-        """
+        """Write; `EnvironmentFailureError` if that fails, `BrokenPipeError` if the reader has gone."""
         try:
             return super().write(text)
         except BrokenPipeError:

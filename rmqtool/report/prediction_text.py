@@ -53,7 +53,6 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
 
 
 def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield why it does not start, with the remedy where one is known, and the settings that it forgets."""
     for refusal in prediction.refusals[:_LISTED]:
         yield "refuses", escape_text(f"{refusal.file} {refusal.reason}")
     for remedy in dict.fromkeys(one.remedy for one in prediction.refusals if one.remedy is not None):
@@ -63,7 +62,6 @@ def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
 
 
 def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield the losses before the start, and by it: one by one where that was requested."""
     yield from log_loss_facts(prediction.log_losses)
     if prediction.lost_messages is not None:
         yield from lost_facts(prediction.lost_messages)
@@ -82,7 +80,6 @@ def _dispatched(what: Dispatched) -> str:
 
 
 def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield what the start leaves wrong."""
     for name, attribute in (("missing", "missing"), ("misplaced", "misplaced"), ("dropped", "dropped")):
         queues = [queue for queue in prediction.queues if getattr(queue, attribute)]
         if queues:

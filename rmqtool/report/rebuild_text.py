@@ -60,7 +60,6 @@ def _lines(report: RebuildReport) -> Iterator[str]:
 
 
 def _asked(report: RebuildReport) -> Iterator[str]:
-    """Yield the selection of messages."""
     asked = report.asked
     if asked.topics:
         yield f"{'topics':<14} {escape_text(', '.join(asked.topics))}"
@@ -73,7 +72,6 @@ def _asked(report: RebuildReport) -> Iterator[str]:
 
 
 def _account(report: RebuildReport) -> Iterator[str]:
-    """Yield the account of the log's records, where they went to more than one place."""
     account = report.account
     words = (
         (account.dispatched, "dispatched"),
@@ -87,7 +85,6 @@ def _account(report: RebuildReport) -> Iterator[str]:
 
 
 def _now(report: RebuildReport) -> Iterator[str]:
-    """Yield the present contents, where they differ from the result."""
     present = report.present
     if present is None:
         return
@@ -127,7 +124,6 @@ def _unreachable(report: RebuildReport) -> Iterator[str]:
 
 
 def _without_unit(report: RebuildReport) -> Iterator[str]:
-    """Yield the dispatched messages that are in no queue, or not in the index."""
     for one in report.older_generations[:_LISTED]:
         older = counted(one.units, "message", spec=",")
         yield (

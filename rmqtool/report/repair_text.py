@@ -81,7 +81,6 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 
 def _diagnosis(one: ConfigDiagnosis) -> Iterator[str]:
-    """Yield the copies of a config file, and the meaning of each choice, reader by reader."""
     yield f"{one.file}: a broker now takes {one.broker.value}"
     for copy in one.copies:
         yield f"  {'copy':<12} {copy}, {copy.size_bytes:,} bytes"

@@ -92,7 +92,6 @@ class RowText:
         return f"{gap}{title}{_LAYOUT_HEAD if heading and row.type == 'field' else ''}{text}"
 
     def _heading(self, row: rows.Row) -> str | None:
-        """Return the file or structure of a row, if that of the row before was another."""
         if row.type == "checkpoint":
             file: str | None = "checkpoint"
         else:

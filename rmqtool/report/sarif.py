@@ -93,10 +93,7 @@ def _driver(entries: Sequence[FindingCode], remedies: Mapping[str, Iterable[str]
 
 
 def _rule(entry: FindingCode, remedy: str) -> dict[str, Any]:
-    """Return the rule of a code.
-
-    ``remedy`` is that of its findings in this run, which may not be the catalogue's.
-    """
+    """Return the rule of a code; ``remedy`` is its findings' in this run, maybe not the catalogue's."""
     return {
         "id": entry.code,
         "shortDescription": {"text": entry.title},
@@ -171,6 +168,5 @@ def _quoted(path: str) -> str:
 
 
 def _fingerprint(finding: Finding) -> str:
-    """Return a digest that is equal for the same finding of two runs."""
     place = to_json(identity(json_object(finding)))
     return hashlib.sha256(place.encode("utf-8", "backslashreplace")).hexdigest()

@@ -23,10 +23,7 @@ _LEAST_TEXT = 16
 
 
 class Tables:
-    """Writer of tables to a stream; cells are plain text.
-
-    ``color`` None is: on a terminal, unless NO_COLOR is set.
-    """
+    """Writer of tables of plain text; ``color`` None is: on a terminal, unless NO_COLOR is set."""
 
     def __init__(self, stream: TextIO, *, color: bool | None = None) -> None:
         self._stream = stream

@@ -33,10 +33,7 @@ _HOUR_S = 3600
 def write_topics_text(
     report: TopicsReport, stream: TextIO, zone: tzinfo | None, *, color: bool | None, all_command: str
 ) -> None:
-    """Write the verdict, the parts of the log, and a row for each topic or queue.
-
-    ``all_command`` shows the rows that are left out, and can be pasted.
-    """
+    """Write verdict, parts of the log, and a row per topic or queue; ``all_command`` shows all rows."""
     tables = Tables(stream, color=color)
     tables.pairs(topics_verdict(report), [*_facts(report.log), *log_loss_facts(report.log_losses)])
     by_queue = any(row.queue_id is not None for row in report)

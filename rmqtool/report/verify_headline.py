@@ -91,7 +91,6 @@ def _damage(verdict: Verdict) -> str:
 
 
 def _not_judged(report: VerifyReport) -> str:
-    """Return the unread parts, and whether the others are damaged."""
     rest = report.findings.exit_status(without={*PREDICTED, *NOT_READ})
     damage = f"; {_DAMAGE[rest][0].lower()}{_DAMAGE[rest][1:]}" if rest else ""
     return f"No verdict, not all of it was read ({'; '.join(map(escape_text, report.limits))}){damage}"
@@ -112,7 +111,6 @@ def log_losses(verdict: Verdict) -> int:
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:
-    """Yield the outcomes of starts, the gravest first."""
     if not verdict.predictions and NS_SKIPPED.code not in verdict.report.findings.counts:
         return
     from rmqtool.recovery.outcome import StartOutcome, outcome_of  # with the pipeline
@@ -157,7 +155,6 @@ def _not_served(predictions: Sequence[Prediction]) -> str:
 
 
 def _forgets(predictions: Sequence[Prediction]) -> str:
-    """Return the names of the files that starts forget."""
     files = {basename(one.file): None for prediction in predictions for one in prediction.forgets}
     return " and ".join(f"what {name} held" for name in files)
 
@@ -187,7 +184,6 @@ def _next_words(verdict: Verdict) -> list[str] | None:
 
 
 def _copy(store: str, given: tuple[str, ...]) -> list[str]:
-    """Return the command that makes a copy on which a broker can be started."""
     if is_object_url(store):
         return ["rmqtool", "salvage", store, *given, "--out", _beside(store, "salvaged")]
     return ["cp", "-a", "--sparse=always", store, _beside(store, "copy")]

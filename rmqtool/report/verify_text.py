@@ -36,8 +36,6 @@ _WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "
 
 
 class _Page(Tables):
-    """Tables, and paragraphs between them."""
-
     def heading(self, severity: Severity, title: str) -> None:
         self._write("")
         self._write(
@@ -174,7 +172,6 @@ def _several(count: int, noun: str) -> str:
 
 
 def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> None:
-    """Write the findings of a code that follow from no other."""
     entry = group[0].code
     severity = worst_of(group)
     count = verdict.report.findings.counts[entry.code] - verdict.roots.follows(entry.code)
@@ -199,6 +196,5 @@ def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> Non
 
 
 def _fresh(verdict: Verdict, entry: FindingCode) -> int:
-    """Return how many findings of a code the baseline does not know."""
     log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
     return log.counts.get(entry.code, 0)

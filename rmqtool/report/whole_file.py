@@ -60,8 +60,8 @@ def check_output_files(
 def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
     """Write a file under a hidden name beside it, and rename it when it is complete.
 
-    ``sync`` makes it outlive a loss of power, for some milliseconds. `EnvironmentFailureError` if it fails;
-    the old file stays, and nothing else is left.
+    ``sync`` makes it outlive a loss of power, for some milliseconds. Raises `EnvironmentFailureError` if it
+    fails; the old file stays, and nothing else is left.
     """
     with staged_file(path, sync=sync) as file, _named(path):
         file.write(data)
@@ -71,7 +71,7 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
 def staged_file(path: Path, *, sync: bool = True) -> Iterator[BinaryIO]:
     """Open a file that appears after success; a device or a FIFO receives bytes as they come.
 
-    It keeps the permissions of the file that it replaces; a link stays, and its target is replaced.
+    It keeps the permissions of the file that it replaces; a link stays, and its target is replaced. Raises
     `EnvironmentFailureError` if it cannot be created or completed; the old file stays.
     """
     if _is_special(path):

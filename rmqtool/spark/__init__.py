@@ -76,7 +76,6 @@ def _tell_of_another_python(spark: SparkSession) -> None:
 
 
 def _lack(python: str, environment: Mapping[str, str]) -> str:
-    """Return why a Python cannot plan; empty if it can."""
     from pyspark import SparkFiles
 
     shipped = Path(SparkFiles.getRootDirectory())  # pyFiles lie there, which Spark's workers import from

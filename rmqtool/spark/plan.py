@@ -77,7 +77,8 @@ def parts_of(
     """Return the parts of one store.
 
     ``growing`` says that it is being written; otherwise its lock decides. With ``ends_at_record``, the range
-    ends at a record's start, unless there is damage. `UsageError` if an option does not apply to the table.
+    ends at a record's start, unless there is damage. Raises `UsageError` if an option does not apply to the
+    table.
     """
     tasks = list(_TASKS[options.table](store, options, choice))
     if ends_at_record:
@@ -132,7 +133,6 @@ def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iter
 
 
 def _request_of(options: ReadOptions) -> DumpRequest:
-    """Return the selection of units and items; `UsageError` if an option does not apply to them."""
     kind = _KINDS[options.table]
     request = DumpRequest(
         frozenset({kind}),

@@ -39,7 +39,6 @@ class Column(NamedTuple):
 
 
 def _as_is(name: str, own: str, *, may_lack: bool = False) -> dict[str, Column]:
-    """Return a column that is one of ours under another name."""
     kind = schema_of(ColumnChoice((own,))).field(own)
     may_lack |= kind.nullable
     return {name: Column(_spark_type(kind.type), (own,), lambda batch: batch[own], may_lack, own)}

@@ -99,8 +99,8 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         """Return the end of the next batch.
 
         Spark does not pass its start, but has requested the partitions before it; when it restarts from a
-        checkpoint, those between its last offset and that one. `EnvironmentFailureError` if a log ends before
-        what was read of it.
+        checkpoint, those between its last offset and that one. Raises `EnvironmentFailureError` if a log ends
+        before what was read of it.
         """
         return self._reached | self._ends(self._stores(), self._reached)
 

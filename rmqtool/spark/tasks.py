@@ -35,10 +35,7 @@ class Task(Protocol):
     """A part of a store."""
 
     def rows(self) -> Iterator[Row | SegmentFact]:
-        """Yield its rows: messages as columns, damage as rows.
-
-        `EnvironmentFailureError` if a file cannot be read.
-        """
+        """Yield its rows: messages as columns, damage as rows."""
         ...
 
 

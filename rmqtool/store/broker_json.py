@@ -27,10 +27,7 @@ class ConfigDeniedError(ConfigFileError):
 
 
 def parse_broker_json(text: str) -> object:
-    """Parse JSON whose integer keys may stand without quotes, as fastjson writes them.
-
-    Raises `ValueError` if it is not.
-    """
+    """Parse JSON, integer keys also without quotes, as fastjson writes them; may raise `ValueError`."""
     try:
         return cast(
             "object", json.loads(_TOKEN.sub(_quote_key, text), parse_constant=_refuse, parse_float=_finite)

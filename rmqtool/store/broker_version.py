@@ -161,7 +161,6 @@ def has_newer_offsets(root: Location) -> bool | None:
 
 
 def _head(path: Location, length: int) -> bytes:
-    """Return the beginning of a file; nothing if it cannot be read."""
     try:
         return path.read_head(length, [])
     except EnvironmentFailureError:

@@ -129,10 +129,7 @@ class LocalDisk:
             return _names(directory)
 
     def read(self, path: str, limit: int) -> bytes:
-        """Return the bytes of a file.
-
-        Raises `OSError` if it is not a regular file (``EINVAL``), or larger (``EFBIG``).
-        """
+        """Return the bytes of a regular file (else ``EINVAL``) up to the limit (else ``EFBIG``)."""
         with self._around(path) as (parent, name):
             descriptor = os.open(name, _FILE, dir_fd=parent)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
@@ -171,8 +168,8 @@ class LocalDisk:
         """Yield a path of a private directory for code that opens files by name.
 
         Where another user can rename entries of the root, the path leads by a descriptor to that very
-        directory (``/proc/PID/fd``). `OSError` if another directory has its name (``ESTALE``), or this system
-        has no such paths (``EPERM``).
+        directory (``/proc/PID/fd``). Raises `OSError` if another directory has its name (``ESTALE``), or this
+        system has no such paths (``EPERM``).
         """
         is_mine = self._status.st_uid == os.geteuid() and not self._status.st_mode & _OTHERS_WRITE
         with self._opened(path) as directory:
@@ -192,7 +189,7 @@ class LocalDisk:
     def hand_over(self, path: str, made: Identity) -> None:
         """Give a private directory, and all in it, to the root's owner, as a broker has to write there.
 
-        `OSError` if another directory has its name, or this user may not give it away.
+        Raises `OSError` if another directory has its name, or this user may not give it away.
         """
         owner = self._status
         with self._opened(path) as directory:
@@ -253,8 +250,8 @@ class LocalDisk:
     def _opened(self, path: str) -> Iterator[int]:
         """Open a directory part by part, links not followed.
 
-        `OSError` if a part is a link or not a directory (``ENOTDIR``), the path leaves the root (``EINVAL``),
-        or the root was exchanged (``ESTALE``).
+        Raises `OSError` if a part is a link or not a directory (``ENOTDIR``), the path leaves the root
+        (``EINVAL``), or the root was exchanged (``ESTALE``).
         """
         _check_path(path)
         directory = os.open(self.root, _DIRECTORY)

@@ -80,10 +80,7 @@ class StoreFiles:
 
     @cached_property
     def commitlog(self) -> FileQueue:
-        """The commit log's segments; empty if there are none or they are not shown.
-
-        `EnvironmentFailureError` if a directory may not be read.
-        """
+        """The commit log's segments; empty if there are none or they are not shown."""
         root = self.roots.get(PathKind.COMMITLOG, Root(()))
         return (
             single_file_queue(root.paths[0], self.base)
@@ -136,10 +133,7 @@ class StoreFiles:
     def queues(
         self, kind: PathKind = PathKind.CONSUMEQUEUE, topic: str | None = None
     ) -> Iterator[QueueFiles]:
-        """Yield the queues of a kind by topic name and queue id, of one topic or of all.
-
-        `EnvironmentFailureError` if a directory may not be read.
-        """
+        """Yield the queues of a kind by topic name and queue id, of one topic or of all."""
         root = self.roots.get(kind)
         if root is None:
             return
@@ -240,10 +234,7 @@ def store_file(path: Location, base: Location) -> StoreFile:
 
 
 def single_file_queue(path: Location, base: Location) -> FileQueue:
-    """Return a file queue of one file, which starts where its name says, else at 0.
-
-    `EnvironmentFailureError` if it is not a regular file.
-    """
+    """Return a file queue of one regular file, which starts where its name says, else at 0."""
     start = digits_of(path.name, NAME_DIGITS)
     segment = Segment(path, label_of(path, base), _size_of(path), start or 0)
     return FileQueue((path.parent,), (segment,))

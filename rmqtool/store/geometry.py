@@ -55,10 +55,7 @@ class Geometry:
 def geometry_of_size(
     size_bytes: int, *, slots: int | None = None, items: int | None = None
 ) -> Geometry | None:
-    """Return the geometry of a file size with one number known, or else in the default ratio.
-
-    None if the size does not allow it.
-    """
+    """Return the geometry of a size with one number known, else in the default ratio; None if impossible."""
     body = size_bytes - HEADER_SIZE
     if slots is None:
         per_slot = SLOT_SIZE + ITEMS_PER_SLOT * ITEM_SIZE
@@ -88,10 +85,7 @@ def infer_geometry(file: StoreFile) -> Geometry | None:
 
 
 def own_geometry(file: StoreFile, given: Geometry) -> Geometry | None:
-    """Return the proven geometry of an index file where the given one contradicts its first or last item.
-
-    None if it does not, or if no other is proven.
-    """
+    """Return the proven geometry where the given one contradicts the first or last item, else None."""
     probe = _Probe.open(file)
     if probe is None or probe.ends_fit(given):
         return None

@@ -39,7 +39,8 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> Given
     """Read the given settings; single ``NAME=VALUE`` texts win over the file.
 
     Where a broker would silently ignore the file's value, the setting is absent, as it is for the broker.
-    `UsageError` if the file cannot be used, or a property has no ``=``, an unknown name or a senseless value.
+    Raises `UsageError` if the file cannot be used, or a property has no ``=``, an unknown name or a senseless
+    value.
     """
     single = dict(_name_and_value(text) for text in properties)
     given, found = GivenSettings(), {}
@@ -61,10 +62,7 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> Given
 
 
 def read_broker_conf(path: Path) -> dict[str, str]:
-    """Read a broker's properties file.
-
-    Raises `UsageError` if it is unreadable, larger than 1 MiB, or Java would refuse it.
-    """
+    """Read a properties file; `UsageError` if unreadable, larger than 1 MiB, or refused by Java."""
     try:
         data = location_of(path).read_head(_LARGEST_CONF + 1)
     except EnvironmentFailureError as failure:

@@ -51,7 +51,6 @@ def index_findings(store: Store) -> Iterator[Finding]:
 
 
 def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding]]:
-    """Separate the files that may be read from the findings about the others."""
     readable, denied = [], []
     for file in files:
         try:
@@ -63,10 +62,7 @@ def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding
 
 
 def _unused(file: StoreFile, *, is_read: bool) -> Iterator[Finding]:
-    """Yield the finding of a file without items: never used, or its header is lost.
-
-    With ``is_read``, a later check reads its slots and items.
-    """
+    """Yield the finding of a file without items, of which with ``is_read`` later checks read the rest."""
     position = None if file.size_bytes < HEADERS.size else _first_byte(file, HEADERS.size)
     if position is None and file.size_bytes >= HEADERS.size:
         yield Finding(code=IX_UNUSED, file=file.label)

@@ -37,10 +37,7 @@ def infer_index_zone(files: Iterable[StoreFile]) -> timezone | None:
 
 
 def zone_of_name(text: str) -> tzinfo:
-    """Return the zone that a user names: an IANA name, ``UTC``, or an offset such as ``+08:00``.
-
-    `UsageError` if there is no such zone.
-    """
+    """Return the zone of an IANA name, ``UTC``, or an offset such as ``+08:00``; may raise `UsageError`."""
     match = _FIXED_OFFSET.fullmatch(text.strip())
     if match is not None:
         sign = -1 if match[1] == "-" else 1

@@ -218,7 +218,6 @@ def _told(look: Callable[..., T | None], *files: object) -> T | None:
 
 
 def _size_of_file(root: Location, name: str) -> int:
-    """Return the size of a regular file of the root, 0 for anything else."""
     status = (root / name).status()
     return status.size_bytes if status is not None and status.kind is Kind.FILE else 0
 
@@ -244,7 +243,6 @@ def _size_of(queues: Sequence[Sequence[_Asked]], unit_size: int) -> Inferred[int
 def _doubt_of_index(
     files: Sequence[StoreFile], own: Sequence[StoreFile], assumed: Geometry, *, is_proven: bool
 ) -> str:
-    """Return the evidence against a geometry; empty if there is none."""
     strangers = [file.label for file in files if file not in own]
     if strangers and len(strangers) >= len(own):
         return f"{strangers[0]} does not fit the log"

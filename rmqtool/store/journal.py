@@ -205,10 +205,7 @@ def journals(disk: Disk) -> list[str]:
 
 
 def read_journal(disk: Disk, name: str) -> Journal:
-    """Read a journal.
-
-    Raises `RefusedError` if it is not one, or belongs neither to the root's owner nor to the caller.
-    """
+    """Read a journal; `RefusedError` if it is not one, or neither the root's owner's nor the caller's."""
     for path in (name, *(f"{name}/{one}" for one in (_FILE, STAGED, ASIDE, KEPT))):
         node = _node(disk, name, path)
         if node is None or node.is_directory != (path != f"{name}/{_FILE}"):
@@ -236,7 +233,7 @@ def is_done(disk: Disk, journal: Journal) -> bool:
 def done_moves(disk: Disk, journal: Journal) -> int:
     """Return the number of moves done.
 
-    `RefusedError` if the names fit no place between before and after, or a staged entry is neither a
+    Raises `RefusedError` if the names fit no place between before and after, or a staged entry is neither a
     directory nor a regular file with one name.
     """
     there = {
@@ -264,10 +261,7 @@ def done_moves(disk: Disk, journal: Journal) -> int:
 
 
 def finish(disk: Disk, journal: Journal) -> None:
-    """Do the remaining moves.
-
-    `RefusedError` as for `done_moves`; `OSError` if a rename failed, before which the store stays.
-    """
+    """Do the remaining moves, see `done_moves`; where a rename fails, the store stays (`OSError`)."""
     for move in journal.moves[done_moves(disk, journal) :]:
         _rename(disk, move.source, move.target)
 
@@ -275,7 +269,7 @@ def finish(disk: Disk, journal: Journal) -> None:
 def undo(disk: Disk, journal: Journal) -> None:
     """Undo the moves, restore the times, and remove the journal.
 
-    `RefusedError` as for `done_moves`, or if something was added to the set-aside files, which is not
+    Raises `RefusedError` as for `done_moves`, or if something was added to the set-aside files, which is not
     removed; `OSError` if a rename failed, before which the store stays.
     """
     for move in reversed(journal.moves[: done_moves(disk, journal)]):
@@ -320,7 +314,6 @@ def _number(name: str) -> int:
 
 
 def _chained(before: str, line: Mapping[str, Any]) -> str:
-    """Return the digest of a line that follows a line of another digest."""
     return hashlib.sha256(f"{before}{json.dumps(line)}".encode()).hexdigest()
 
 
@@ -335,10 +328,7 @@ def _check_chain(lines: list[dict[str, Any]]) -> None:
 
 
 def _place(name: str, move: Move) -> str:
-    """Return the store's name in a move.
-
-    Raises `ValueError` if it is not between the store and the journal's directory.
-    """
+    """Return the store's name in a move, which is between the store and the journal's directory."""
     for one in (ASIDE, KEPT):
         if move.target == f"{name}/{one}/{move.source}":
             return move.source
@@ -369,7 +359,6 @@ def _is_plain(node: Node) -> bool:
 
 
 def _node(disk: Disk, name: str, path: str) -> Node | None:
-    """Return the status of a name from a journal."""
     try:
         return disk.node(path)
     except OSError as failure:

@@ -47,10 +47,7 @@ if TYPE_CHECKING:
 
 
 def layout_findings(store: Store) -> Iterator[Finding]:
-    """Yield the layout findings of a store, structure by structure.
-
-    `EnvironmentFailureError` if the directory of commit log or index may not be read.
-    """
+    """Yield the layout findings of a store, structure by structure."""
     yield from _root_findings(store)
     yield from _commitlog_findings(store)
     for kind in QUEUE_KINDS:
@@ -317,5 +314,4 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
 
 
 def _log_time_ms(checkpoint: StoreFile) -> int:
-    """Return physicMsgTimestamp; 0 if nothing was ever flushed."""
     return CHECKPOINTS.padded(checkpoint.read_at(0, CHECKPOINTS.size, [])).physic_msg_timestamp_ms

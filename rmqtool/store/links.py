@@ -19,8 +19,8 @@ def links_out(store: Store, *, in_topics: bool = False) -> Iterator[tuple[str, L
     """Yield label and target of each link that leads out of a store.
 
     Examines the parts of the store and their entries: files of log and index, directories of topics; with
-    ``in_topics``, also the entries of topic and queue directories. `EnvironmentFailureError` if one may not
-    be read.
+    ``in_topics``, also the entries of topic and queue directories. Raises `EnvironmentFailureError` if one
+    may not be read.
     """
     base = store.base.real()
     for link in _links(store, in_topics=in_topics):

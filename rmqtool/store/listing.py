@@ -34,7 +34,7 @@ def list_file_queue(directories: Iterable[Location], base: Location) -> FileQueu
     """List the segments of one file queue; a missing directory counts as empty.
 
     Java: ``MappedFileQueue#load``, ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3): the union of all
-    directories, sorted by file name only. `EnvironmentFailureError` if a directory may not be read.
+    directories, sorted by file name only.
     """
     directories = tuple(directories)
     segments: list[Segment] = []
@@ -52,7 +52,7 @@ def list_file_queue(directories: Iterable[Location], base: Location) -> FileQueu
 def list_index_files(directory: Location, base: Location) -> tuple[tuple[StoreFile, ...], tuple[Stray, ...]]:
     """List index files in the order of their names, and the strays beside them.
 
-    Java: ``IndexService#load`` (4.9.8, 5.3.3). `EnvironmentFailureError` if the directory may not be read.
+    Java: ``IndexService#load`` (4.9.8, 5.3.3).
     """
     found = [_examine(*entry, INDEX_NAME_DIGITS) for entry in _entries((directory,), base)]
     files = sorted((one for one in found if isinstance(one, StoreFile)), key=lambda file: file.path.name)

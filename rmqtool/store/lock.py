@@ -44,10 +44,7 @@ class LockHolder:
 
 
 def lock_holder(store_root: Location) -> LockHolder | None:
-    """Return the holder of the store's lock; None if it is free, held by this process, or has no file.
-
-    `EnvironmentFailureError` if the file may not be opened, or the file system cannot say.
-    """
+    """Return the holder of the store's lock; None if it is free, held by this process, or has no file."""
     path = store_root / "lock"
     if not path.is_regular() or store_root.local_path() in _HELD:
         return None
@@ -61,8 +58,8 @@ def lock_holder(store_root: Location) -> LockHolder | None:
 def held_lock(root: Location) -> Iterator[None]:
     """Hold a store's lock as a broker does, so that none starts; a store without the file has none.
 
-    `RefusedError` if another process holds it; `EnvironmentFailureError` if it may not be opened for writing,
-    or the file system knows no locks.
+    Raises `RefusedError` if another process holds it; `EnvironmentFailureError` if it may not be opened for
+    writing, or the file system knows no locks.
     """
     holder, place = lock_holder(root), root.local_path()
     if holder is not None:

@@ -18,9 +18,9 @@ LONGEST_COMPONENT_BYTES = 255
 
 
 def component_problem(name: str) -> str | None:
-    """Return why a topic's name, decoded as Java does, must not become one component of a path.
+    """Return why a topic, decoded as Java does, must not name a directory; None if it may.
 
-    None if it may. Control characters are allowed, as they are for a broker; printing escapes them.
+    Control characters are allowed, as they are for a broker; printing escapes them.
     """
     if not name:
         return "it is empty"
@@ -89,15 +89,12 @@ def _in_device(path: Path, mounts: list[_Mount]) -> tuple[str | None, PurePath]:
 
 
 class _Mount(NamedTuple):
-    """A mount: number of the file system, mounted path in it, mount point."""
-
     device: str
     root: PurePath
     point: PurePath
 
 
 def _mounts() -> list[_Mount]:
-    """Return the mounts that this process sees, see proc(5); none where that file does not exist."""
     try:
         lines = _MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -112,7 +109,6 @@ def _unescaped(text: str) -> PurePath:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return device and inode; None if there is nothing, or nothing that may be read."""
     try:
         status = path.stat()
     except OSError:

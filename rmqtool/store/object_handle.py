@@ -124,10 +124,7 @@ class ObjectHandle(StagingHandle):
         writer_of(name).remove(name)
 
     def _here(self) -> Path:
-        """Return this machine's directory for new files.
-
-        Spark removes its own directories with the application.
-        """
+        """Return a directory for new files; Spark removes its own with the application."""
         if not self.elsewhere:
             return self.path
         return Path(os.environ.get("SPARK_LOCAL_DIRS", "").partition(",")[0] or tempfile.gettempdir())
@@ -148,7 +145,7 @@ class UploadedFile(StagedFile):
     def finish(self) -> Path:
         """Close the file, send it, and remove it here.
 
-        `DeniedError` if the object may not be written, `SourceFailureError` if it could not be sent.
+        Raises `DeniedError` if the object may not be written, `SourceFailureError` if it could not be sent.
         """
         path = super().finish()
         try:

@@ -78,8 +78,8 @@ class ObjectStagingArea:
     def publish(self) -> None:
         """Compare the objects with what was written, and write the manifest.
 
-        `RefusedError` if somebody else has written there meanwhile; `SourceFailureError` if an object is
-        missing or has changed, or the store does not answer.
+        Raises `RefusedError` if somebody else has written there meanwhile; `SourceFailureError` if an object
+        is missing or has changed, or the store does not answer.
         """
         below = f"{self._url}/"
         written = {name.removeprefix(below): one for name, one in take_written(below).items()}
@@ -109,7 +109,6 @@ class ObjectStagingArea:
         self._writer.put(f"{self._url}/{name}", data)
 
     def _refuse_contents(self) -> None:
-        """Refuse an output with contents; remove those of a run that died on this machine."""
         found = self._writer.sizes_below(self._url)
         if not found:
             return

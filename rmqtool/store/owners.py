@@ -58,7 +58,6 @@ def remove_dead_areas(out: Path) -> None:
 
 
 def _marked_owner(path: Path) -> dict[str, object] | None:
-    """Return the content of a staging area's marker; None if it has none, or is just being made."""
     if path.is_symlink() or not (path / _MARKER).is_file():
         return None
     try:

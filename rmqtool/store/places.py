@@ -86,7 +86,6 @@ def _place_of_file(path: Location, kind: PathKind | None) -> Place:
 
 
 def _kind_from_ancestors(path: Location) -> tuple[PathKind, Location | None] | None:
-    """Return the kind and store root of a file that lies where a broker puts it."""
     if path.name == "checkpoint":
         return PathKind.CHECKPOINT, path.parent
     parent = path.parent
@@ -145,7 +144,6 @@ def _kind_from_contents(path: Location) -> PathKind | None:
 
 
 def _queue_depth(path: Location) -> int:
-    """Return the levels of directories above the queue directories of a tree."""
     names = [name for name, status in path.entries() if status.kind is Kind.DIRECTORY]
     if not names:
         return 0

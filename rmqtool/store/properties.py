@@ -19,7 +19,7 @@ _UNICODE_DIGITS = re.compile(r"[0-9A-Fa-f]{4}")
 def parse_java_properties(data: bytes) -> dict[str, str]:
     r"""Return a properties file's values by name, trimmed only before the value, as Java does.
 
-    `UsageError` for a ``\u`` escape without four hexadecimal digits: Java refuses the whole file.
+    Raises `UsageError` for a ``\u`` escape without four hexadecimal digits: Java refuses the whole file.
     """
     properties = {}
     for line in _logical_lines(data.decode("iso-8859-1")):

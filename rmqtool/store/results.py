@@ -38,7 +38,7 @@ def read_result(out: Target, name: str) -> bytes | None:
     """Return a file of a complete result; None if there is no such result.
 
     On a disk a result appears by one rename: where the file is, all of it is. In object storage it is
-    compared with the manifest. `RefusedError` if an object is not as the manifest says.
+    compared with the manifest. Raises `RefusedError` if an object is not as the manifest says.
     """
     if isinstance(out, Path):
         try:
@@ -70,7 +70,6 @@ def _read_object(out: Location, name: str) -> bytes | None:
 
 
 def _files_of(manifest: bytes, schema: str) -> dict[str, dict[str, Any]]:
-    """Return the files of a manifest by path; nothing if it is not one of ours."""
     try:
         document = json.loads(manifest)
     except ValueError:

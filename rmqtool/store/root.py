@@ -75,10 +75,7 @@ class Store(StoreFiles):
 
     @property
     def log(self) -> FileQueue:
-        """The commit log from which the shown files were made: its own, or the one beside it.
-
-        `EnvironmentFailureError` if a directory may not be read.
-        """
+        """The commit log from which the shown files were made: its own, or the one beside it."""
         return self.around.commitlog if self.kind in {*QUEUE_KINDS, PathKind.INDEX} else self.commitlog
 
     def require_log(self, purpose: str) -> None:
@@ -150,7 +147,7 @@ class Store(StoreFiles):
         """Offset up to which replicas have confirmed the log, by the checkpoint.
 
         None without controller mode. Messages after it may be cut, and no consumer has seen them
-        (``CommitLog#getConfirmOffset``, 5.0.0+). `DeniedError` if the checkpoint may not be read.
+        (``CommitLog#getConfirmOffset``, 5.0.0+). Raises `DeniedError` if the checkpoint may not be read.
         """
         told, file = self.settings.is_controlled, self.around.checkpoint
         has_epochs = self.root is not None and (self.root / EPOCHS).is_there()
@@ -255,8 +252,8 @@ def commitlog_directories(root: Location, given: Mapping[str, Setting]) -> tuple
     Java: ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3). Paths given with ``-p`` are used as they are.
     Those of a broker.conf belong to the machine that it comes from: where it names another store root, paths
     inside of that are taken inside ``root``, and paths elsewhere only count when ``root`` has no
-    ``commitlog`` of its own. So a copy is never mixed with the live store beside it. `UsageError` if a path
-    is empty.
+    ``commitlog`` of its own. So a copy is never mixed with the live store beside it. Raises `UsageError` if a
+    path is empty.
     """
     own = root / DIRECTORY_NAMES[PathKind.COMMITLOG]
     found: list[Location] = []
@@ -290,13 +287,11 @@ def _paths_of(setting: Setting, root: Location, conf_root: Location | None) -> l
 
 
 def _moved(path: Location, root: Location, conf_root: Location | None) -> Location:
-    """Return the place in a copy for a path in the original store root."""
     if conf_root is not None and path.is_relative_to(conf_root):
         return root / path.relative_to(conf_root)
     return path
 
 
 def _same(one: Location, other: Location) -> bool:
-    """Return whether both exist and are the same file or directory."""
     found, others = one.status(), other.status()
     return found is not None and others is not None and found.identity == others.identity is not None

@@ -30,11 +30,7 @@ AnyArea: TypeAlias = "StagingArea | ObjectStagingArea"
 
 
 def temporary_place(evidence_roots: Iterable[Path]) -> Path:
-    """Return the directory for temporary files.
-
-    Raises `RefusedError` if it lies inside the evidence, by ``TMPDIR`` or because only the working directory
-    is left.
-    """
+    """Return the directory for temporary files; `RefusedError` if that lies inside the evidence."""
     place = real_path(Path(tempfile.gettempdir()))
     root = directory_around(place, evidence_roots)
     if root is not None:
@@ -78,7 +74,6 @@ def refuse_evidence(out: Target, stores: Iterable[Store]) -> None:
 
 
 def _places(stores: Iterable[Store]) -> list[Location]:
-    """Return the places of stores, to compare with a URL."""
     return [place for store in stores for place in (store.base, *store.commitlog.directories)]
 
 
@@ -100,7 +95,8 @@ def _directory(evidence_roots: Iterable[Path], place: Path | None = None) -> Ite
 def scratch_area(evidence_roots: Iterable[Path], place: Target | None = None) -> Iterator[AnyArea]:
     """Open a staging area whose result is dropped: in a directory, at a URL, or among temporary files.
 
-    `RefusedError` if it would lie inside the evidence; `EnvironmentFailureError` if the file system refuses.
+    Raises `RefusedError` if it would lie inside the evidence; `EnvironmentFailureError` if the file system
+    refuses.
     """
     roots = [*evidence_roots]
     temporary_place(roots)  # whatever else is written there

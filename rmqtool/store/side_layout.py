@@ -109,7 +109,6 @@ def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]
 
 
 def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
-    """Yield time, first and last position, and number of messages of the slots that have any."""
     data = b""
     if wheel.is_regular():
         with suppress(EnvironmentFailureError):
@@ -122,7 +121,6 @@ def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
 
 
 def _timer_checkpoint(path: Location) -> TimerCheckpoint:
-    """Return the timer's progress; zeros where it is unknown."""
     if path.is_regular():
         with suppress(EnvironmentFailureError):
             found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))

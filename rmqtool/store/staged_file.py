@@ -67,10 +67,7 @@ class StagedFile:
         return str(self.path)
 
     def fileno(self) -> int:
-        """Return the descriptor, for kernels that write by themselves.
-
-        Raises `ValueError` if the file is finished or abandoned.
-        """
+        """Return the descriptor, for kernels that write by themselves; `ValueError` after the end."""
         if self._descriptor is None:
             raise ValueError(f"{self.path}: no longer being written")
         return self._descriptor
@@ -83,10 +80,7 @@ class StagedFile:
             raise failure_of(failure, self.path) from failure
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """Write all of ``data``, any contiguous buffer, at a position in bytes.
-
-        Raises `EnvironmentFailureError` if out of space, or for another I/O error.
-        """
+        """Write all of ``data``, any contiguous buffer, at a position in bytes."""
         missing = memoryview(data).nbytes
         try:
             while missing:

@@ -72,10 +72,7 @@ class StagingHandle:
         return [StoreFile(place / label, label, size) for label, size in sizes.items()]
 
     def digests(self, files: Sequence[StoreFile], run: Hashing) -> list[str]:
-        """Return the SHA-256 of files that `finished` returned, in their order.
-
-        Raises `EnvironmentFailureError` if one cannot be read.
-        """
+        """Return the SHA-256 of files that `finished` returned, in their order."""
         largest_first = sorted(files, key=lambda file: -file.size_bytes)  # the last ones are to end together
         found = dict(zip(largest_first, run(StoreFile.sha256, largest_first), strict=True))
         return [found[file] for file in files]
@@ -93,7 +90,7 @@ class StagingHandle:
 
         A task that is tried again, or twice at once, writes a file of its own each time; the last to finish
         is renamed, with the same bytes. ``size_bytes`` extends the file at once, sparse; None lets it grow.
-        `RefusedError` if the path would leave the output.
+        Raises `RefusedError` if the path would leave the output.
         """
         return StagedFile(self.blocks, self.result, relative, size_bytes)
 
@@ -238,7 +235,6 @@ def _refuse_contents(out: Path) -> None:
 
 
 def _make_parents(parent: Path) -> list[Path]:
-    """Create missing parent directories and return them, the deepest first."""
     missing = []
     while not parent.exists():
         missing.append(parent)

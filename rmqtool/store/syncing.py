@@ -20,7 +20,7 @@ def sync_tree(directory: Path) -> None:
     """Flush everything below a directory.
 
     Uses ``syncfs`` (Linux), which flushes the file system in one call; elsewhere every file and directory.
-    `OSError` if it fails.
+    Raises `OSError` if it fails.
     """
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:

@@ -22,7 +22,7 @@ class TemporaryFolder:
     """Make a folder, and remove those of this user's killed processes beside it.
 
     Names of no other kind of folder may begin with ``prefix``; without ``parent``, it is made where temporary
-    files belong. `OSError` if that fails.
+    files belong. Raises `OSError` if that fails.
     """
 
     def __init__(self, prefix: str, parent: Path | str | None = None) -> None:
@@ -51,14 +51,12 @@ def _host() -> bytes:
 
 
 def _wrote_host(marker: int) -> bool:
-    """Write this machine's name; return whether it all fitted."""
     with contextlib.suppress(OSError):
         return os.write(marker, _host()) == len(_host())
     return False
 
 
 def _locked(path: Path, more: int = 0) -> int | None:
-    """Open and lock a file of this user's that is not locked; None if that fails."""
     with contextlib.suppress(OSError), contextlib.ExitStack() as undone:
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | more, 0o600)
         undone.callback(os.close, file)

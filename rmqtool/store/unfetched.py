@@ -33,10 +33,7 @@ def tails_told(tails: Sequence[ZeroTail], base: Location) -> str:
 
 
 def is_zero(tail: ZeroTail, base: Location) -> bool:
-    """Fetch the end of a file, and return whether all of it is zeros.
-
-    `SourceFailureError` if its source does not answer; `EnvironmentFailureError` if it cannot be read.
-    """
+    """Fetch the end of a file, and return whether all of it is zeros."""
     file, stop = base.elsewhere(tail.path).reader(), tail.start + tail.size_bytes
     for start in range(tail.start, stop, _CHUNK_BYTES):
         piece = file.read_at(start, min(_CHUNK_BYTES, stop - start))

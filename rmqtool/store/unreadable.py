@@ -26,10 +26,7 @@ def denied_finding(failure: DeniedError, base: Location) -> Finding:
 def unreadable_findings(
     file: StoreFile, ranges: Iterable[UnreadableRange], structure: Structure
 ) -> Iterator[Finding]:
-    """Yield a finding for each range of a file that was read as zeros.
-
-    Findings about the commit log carry the physical offset.
-    """
+    """Yield a finding for each range read as zeros; those about the log carry the physical offset."""
     start = file.start if isinstance(file, Segment) and structure is Structure.COMMITLOG else None
     for bad in ranges:
         yield Finding(

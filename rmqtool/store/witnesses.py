@@ -30,10 +30,7 @@ def is_of_log(segment: Segment) -> bool | None:
 
 
 def is_of_queue(segment: Segment, log: FileQueue) -> bool | None:
-    """Return whether the first unit of a queue file leads to a record of its size.
-
-    None if the log cannot say.
-    """
+    """Return whether a queue file's first unit leads to a record of its size; None if unknown."""
     unit = UNITS.padded(segment.read_at(0, UNITS.size, []))
     if unit.size <= 0 or unit.size == PREBLANK_SIZE:
         return None
@@ -63,10 +60,7 @@ def holds_bytes(file: StoreFile) -> bool:
 
 
 def _head_at(log: FileQueue, physical_offset: int) -> MessageHead | bool | None:
-    """Return the head of a record.
-
-    False where there is none, None where the log has nothing any more, or yet.
-    """
+    """Return the head of a record; False without one, None where the log has nothing any more, or yet."""
     if not len(log) or physical_offset < log.start:
         return None
     segment = log.segment_at(physical_offset)

@@ -52,10 +52,7 @@ _TENTH_OF_LIMIT = np.uint64((1 << 63) // 10)
 
 @kernel
 def parse_long(buffer: Buffer, start: int, stop: int) -> tuple[bool, int]:
-    """Parse the bytes from start to stop as ``Long#parseLong``.
-
-    Whether it is a number, and the number, else 0.
-    """
+    """Parse bytes as ``Long#parseLong``: whether it is a number, and the number or 0."""
     position = start
     negative = False
     if position < stop and (buffer[position] == _MINUS or buffer[position] == _PLUS):

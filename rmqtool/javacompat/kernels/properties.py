@@ -104,7 +104,6 @@ def scan_properties(
 def _wanted_name(
     buffer: Buffer, start: int, stop: int, names: Buffer, name_bounds: npt.NDArray[np.int64]
 ) -> int:
-    """Return the number of the wanted name that is equal to the bytes, or -1."""
     size = stop - start
     first = buffer[start]
     for wanted in range(len(name_bounds) - 1):

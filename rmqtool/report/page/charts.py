@@ -82,8 +82,6 @@ def charts_of(census: Census, moments: Sequence[Moment], clock: Clock) -> tuple[
 
 
 class _Frame:
-    """The common frame of the charts of one period."""
-
     def __init__(self, period: Period, moments: tuple[Moment, ...], clock: Clock) -> None:
         self._period, self._moments, self._clock = period, moments, clock
 

@@ -234,10 +234,7 @@ class CoverRow(NamedTuple):
 
 
 def coverage_rows(coverage: Coverage, start: int, stop: int) -> tuple[tuple[CoverRow, ...], int]:
-    """Return the log, all queues, the first topics and the index over the log.
-
-    And the number of lines left out. ``start`` and ``stop`` are physical offsets.
-    """
+    """Return log, queues, first topics and index over the log's offsets, and the number of further lines."""
     if stop <= start:
         return (), 0
     lines: list[tuple[str, str, LogRange]] = []

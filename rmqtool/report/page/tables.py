@@ -189,7 +189,6 @@ def settings_table(report: StoreReport) -> Table:
 
 
 def _value_text(value: object) -> str:
-    """Return a value as in a broker's properties file; nothing for None."""
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -108,10 +108,7 @@ class View(NamedTuple):
 
 
 def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock: Clock) -> View:
-    """Return the content of a report's page.
-
-    ``given`` are the command's words for settings, for the next command.
-    """
+    """Return a report's page; ``given`` are the command's words for settings, for the next command."""
     verdict = Verdict(report.verification, fail_on, predictions=report.predictions, given=given)
     picture = report.verification.picture
     census = None if picture is None else picture.census
