@@ -1,4 +1,4 @@
-"""Consumer offsets, those of light queues, of delay levels and of the timer, against their queues' bounds."""
+"""Check of consumer offsets (of groups, light queues, delay levels, timer) against their queues' bounds."""
 
 from __future__ import annotations
 

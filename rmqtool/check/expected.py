@@ -214,11 +214,7 @@ class ExpectedEntries(ExpectedRows):
         return super().seen(number)
 
     def without_end(self, physical_offset: int) -> int:
-        """Demand no item of the last records from a place on, up to one that has an item.
-
-        Returns:
-            How many rows are left.
-        """
+        """Require no item from a place on, up to a record with one; return how many are left."""
         for number in reversed(range(len(self.spans))):
             offsets, matched = self.rows(number).physical_offsets, np.ones(self.spans[number].count, np.bool_)
             matched[self.unseen(number)] = False

@@ -80,15 +80,7 @@ def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan]) -
 
 
 def check_expiry(store: Store, head: HeadOfLog) -> Finding | None:
-    """Return what lies before the log's first byte and by what it may have gone; None if it begins at 0.
-
-    Args:
-        store: the evidence.
-        head: what is known of that.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read, for another reason than permissions.
-    """
+    """Return how many messages lay before the log's first byte and whether they can have expired; or None."""
     if head.start <= 0 or store.root is None:
         return None
     severity, sentence = _judged(store, head, _whole_files(store, head))

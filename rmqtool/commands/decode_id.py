@@ -1,4 +1,4 @@
-"""``decode-id``: what a message id says by itself, with every reading that it allows."""
+"""``decode-id``: content of a message id, with every reading that it allows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reading:
     Attributes:
         id: The id as given.
         reading: ``offset-id``, ``unique-id`` or ``client-id``.
-        plausible: Whether the numbers are such as a broker or client writes.
+        plausible: Whether a broker or client writes such numbers.
         host: The broker's address, or the client's; a client id has none.
         port: Offset id: the broker's port.
         physical_offset: Offset id: place in the log, bytes.
@@ -35,8 +35,8 @@ class Reading:
         delta_ms: Unique id: since the start of the month in the client's zone.
         counter: Low 16 bits of the client's counter; of a client id 32.
         timestamp_ms: When it was made, if the month is known; of a client id to the second.
-        candidates_ms: When else it may have been made, newest first. Unique id: in one of the last twelve
-            months; client id: by a client that counts as documented.
+        candidates_ms: Other times at which it may have been made, newest first. Unique id: in one of the last
+            twelve months; client id: by a client that counts as documented.
         doubt: Why the reading is not plausible; None if it is.
     """
 
@@ -58,13 +58,13 @@ class Reading:
 
 
 def decode_id(text: str, near_ms: int | None, zone: tzinfo, now_ms: int | None = None) -> list[Reading]:
-    """Return the readings of an id, plausible ones first; none if it is no id.
+    """Return the readings of an id, plausible ones first; none if it is not an id.
 
     Args:
         text: 32, 34 or 56 hexadecimal digits, in either case.
         near_ms: A time near the id's own; a unique id does not hold the month.
         zone: The client's zone, in which its month started.
-        now_ms: The id is not from later; None asks for no candidates.
+        now_ms: The id is not from later; None leaves out the candidates.
     """
     client_id = decode_client_id(text)
     if client_id is not None:

@@ -1,4 +1,4 @@
-"""``info``: what a store is, in about a second."""
+"""``info``: summary of a store, in about a second."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LogSummary:
 
 @dataclass(frozen=True, slots=True)
 class QueueSummary:
-    """One queue; ``kind`` is that of ``--type``, ``messages`` what it holds between its bounds."""
+    """One queue; ``kind`` is that of ``--type``, ``messages`` the number between its bounds."""
 
     kind: str
     topic: str | None
@@ -76,7 +76,7 @@ class IndexSummary:
 
 @dataclass(frozen=True, slots=True)
 class IndexCoverage:
-    """What all files of the index with items cover; ``behind_bytes`` of log follow its last entry."""
+    """Coverage of all index files with items; ``behind_bytes`` of log follow its last entry."""
 
     items: int
     room: int
@@ -99,22 +99,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """Everything ``info`` tells.
+    """Summary of a store.
 
     Attributes:
-        path: What was asked about.
+        path: The given path.
         kind: What it is.
         settings: Settings in effect.
         log: The commit log; None when there is none, or it is not shown.
         queues: Queues, by kind, topic and number.
         index: Index files, oldest first.
         index_coverage: What they cover together; None when no file has an item.
-        other_parts: What is there besides and was not examined.
+        other_parts: Other parts, which were not examined.
         checkpoint: Its fields; None when there is none.
         abort: Whether the store was not stopped cleanly, or runs.
         abort_process: The process id in it, which 5.x writes.
         lock_holder: The process that holds the store, in words.
-        findings: What is wrong with names, sizes and places.
+        findings: Findings on names, sizes and places.
         log_losses: Messages that the log has lost, by the account that verify reads; None where no end of a
             file points to a loss: then they are not counted.
     """
@@ -136,17 +136,12 @@ class StoreSummary:
 
     @property
     def denied(self) -> tuple[str, ...]:
-        """Return what may not be read, relative to the store."""
+        """Return the files that may not be read, relative to the store."""
         return tuple(one.file or "" for one in self.findings if one.code is IO_DENIED)
 
 
 def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
-    """Look at a store, or a part of one; reads headers and ends of files only.
-
-    Args:
-        store: The store.
-        max_findings: Findings of one code that are kept in full.
-    """
+    """Summarise a store, or a part of one, by headers and ends of files; the log is read only for losses."""
     findings = FindingLog(max_findings)
     denied = _Denied(store, findings)
     with denied.noted():
@@ -196,19 +191,19 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
 
 
 def _points_to_loss(store: Store, log: LogSummary, ends: _Ends, findings: FindingLog) -> bool:
-    """Tell whether names, sizes and ends of files say that messages may be lost: then the log is read."""
+    """Whether names, sizes and ends of files show that messages may be lost: then the log is read."""
     is_broken = log.gaps or not log.clean_end or Structure.COMMITLOG in findings.errors
     return bool(ends.beyond or is_broken) or indexes_beyond(store, log.end)
 
 
 @dataclass
 class _Ends:
-    """Where the log begins and ends, and what queues list beyond it.
+    """Begin and end of the log, and the messages that queues list beyond it.
 
     Attributes:
         start: Physical offset of its first byte.
         end: After its last record; None where that moves, or is not known.
-        beyond: Messages that lie there by the units at the ends of the queues.
+        beyond: Messages beyond the end, by the units at the ends of the queues.
     """
 
     start: int
@@ -222,12 +217,7 @@ class _Ends:
 
 
 class _Denied:
-    """Takes note of what may not be read, each place once; the rest of the store is told all the same.
-
-    Args:
-        store: The store.
-        findings: Gets what is noted.
-    """
+    """Records the places that may not be read, each once, so that the rest is still summarised."""
 
     def __init__(self, store: Store, findings: FindingLog) -> None:
         self._store = store
@@ -235,7 +225,7 @@ class _Denied:
         self._places: set[str | None] = set()
 
     def heard(self, found: Iterable[Finding]) -> Iterator[Finding]:
-        """Pass findings on, and remember which of them are of this kind."""
+        """Pass findings on, and keep the places of those of this kind."""
         for finding in found:
             if finding.code is IO_DENIED:
                 self._places.add(finding.file)
@@ -243,7 +233,7 @@ class _Denied:
 
     @contextmanager
     def noted(self) -> Iterator[None]:
-        """Let what a part of the store does not give be a finding, and go on after that part."""
+        """Make a failure to read a part of the store a finding, and go on after that part."""
         try:
             yield
         except DeniedError as failure:

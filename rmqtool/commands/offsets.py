@@ -1,7 +1,7 @@
-"""``offsets``: how far every group, delay level and the timer has come, against what its queue holds.
+"""``offsets``: progress of every group, delay level and the timer, compared with its queue.
 
-As ``mqadmin consumerProgress`` sees it, without a broker: a queue that a group has not begun counts in full.
-Two things differ: what has expired below a queue's start is no lag, and clients are not known.
+As ``mqadmin consumerProgress`` shows it, without a broker: a queue that a group has not begun counts in full.
+Two things differ: expired messages below a queue's start are no lag, and clients are not known.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _CODES = {"ahead": OF_AHEAD, "behind": OF_BEHIND}
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far one reader has come in one queue.
+    """Progress of one reader in one queue.
 
     Attributes:
-        file: That says so, relative to the store.
+        file: Its source, relative to the store.
         topic: Of the queue.
         queue_id: Of the queue.
         reader: ``group G``, ``delay level N`` or ``timer``.
@@ -49,7 +49,7 @@ class Progress:
         lag: Units still to be read; None without a queue, 0 for a reader that is ahead of it.
         state: ``ok``, ``ahead`` of the queue's end, ``behind`` its start, ``no-offset``, ``no-queue``, or
             ``not-read`` where a database may hold the queue.
-        last_timestamp_ms: Store time of the message that was read last; None if it is not there.
+        last_timestamp_ms: Store time of the message that was read last; None if that is missing.
     """
 
     type: ClassVar = "offset"
@@ -65,7 +65,7 @@ class Progress:
     last_timestamp_ms: int | None = None
 
     def finding(self) -> Finding | None:
-        """Return what is wrong with it, which decides the exit status."""
+        """Return its finding, which decides the exit status."""
         code = _CODES.get(self.state)
         if code is None:
             return None
@@ -75,13 +75,7 @@ class Progress:
 def progress_of(store: Store, topics: Sequence[str] = (), group: str | None = None) -> Iterator[Progress]:
     """Yield all offsets in ``config/``, by file, topic, reader and queue.
 
-    Args:
-        store: The store root.
-        topics: Globs over the topic; none means all.
-        group: A glob over the group; delay levels and the timer have none.
-
-    Raises:
-        EnvironmentFailureError: A queue's directory or file cannot be read.
+    ``topics`` and ``group`` are globs; delay levels and the timer have no group.
     """
     found = _Queues(store)
     wanted = (one for one in sorted(consumed_offsets(store), key=_order) if _is_wanted(one, topics, group))
@@ -109,7 +103,7 @@ def reader_totals(rows: Iterable[Progress]) -> dict[str, dict[str, int]]:
 
 
 def unused_tables(store: Store) -> str | None:
-    """Say which file of offsets a broker does not read, where there are two (``enableLmq``)."""
+    """Return which file of offsets a broker does not read, where there are two (``enableLmq``)."""
     consumers = CONFIG_FILES[:2]
     if store.config is None or not all((store.config / name).is_regular() for name in consumers):
         return None
@@ -120,14 +114,14 @@ def unused_tables(store: Store) -> str | None:
 
 
 def database_of_offsets(store: Store) -> str | None:
-    """Return the directory of a database that a broker keeps offsets in; None if there is none."""
+    """Return the directory of a database in which a broker keeps offsets; None if there is none."""
     config = store.config
     there = (name for name in OFFSET_DATABASES if config is not None and (config / name).is_directory())
     return next((f"config/{name}" for name in there), None)
 
 
 def undecodable_files(store: Store) -> Iterator[str]:
-    """Yield a sentence for every file of offsets that is there and holds nothing that can be decoded."""
+    """Yield a sentence for every file of offsets that exists and that cannot be decoded."""
     config = store.config
     for path in () if config is None else (config / name for name in CONFIG_FILES):
         copy = read_copy(path, str(path), CONFIG_KINDS[path.name])
@@ -162,7 +156,7 @@ def _progress(consumed: Consumed, bounds: Bounds | None, queues: _Queues) -> Pro
 
 
 class _Queues:
-    """Looks at the queues that offsets name, at each once."""
+    """Reads the queues that offsets name, each once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -184,7 +178,7 @@ class _Queues:
         return self._bounds[key]
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Return when the message at a queue offset was stored; None where the log has it not."""
+        """Return when the message at a queue offset was stored; None where the log does not have it."""
         queue = self._store.queue(topic, queue_id)
         position = queue_offset * UNIT_SIZE
         segment = None if queue is None else queue.files.segment_at(position)

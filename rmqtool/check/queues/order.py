@@ -122,7 +122,7 @@ class UnitOrder:
         return BQ_BAD_UNIT if self._report.check.batch else CQ_BAD_UNIT
 
     def _preblanks(self, units: Units, offsets: Int64s, sizes: Int64s) -> tuple[Bools, Bools]:
-        """Tell pre-blank units in their place from those elsewhere (``ConsumeQueue#fillPreBlank``)."""
+        """Return which units are pre-blank in place, and which elsewhere (``ConsumeQueue#fillPreBlank``)."""
         is_wide = sizes == PREBLANK_SIZE  # a size that no record has
         legal = np.zeros(len(units), np.bool_)
         if not self._begun and units.segment is self._first_segment:

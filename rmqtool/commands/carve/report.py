@@ -1,4 +1,4 @@
-"""What a carving found, and what is missing of it."""
+"""Results of a carving, and what is missing from them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class CarvedImage:
     Attributes:
         path: where it is.
         size_bytes: how long it is.
-        left_out_bytes: not read, as its map says.
-        unreadable_bytes: what the disk did not deliver.
-        used_bytes: what is in the result.
-        map: path of its map in the result; None where there is no result.
+        left_out_bytes: not read, by its map.
+        unreadable_bytes: that the disk did not deliver.
+        used_bytes: used in the result.
+        map: path of its map in the result; None without a result.
     """
 
     path: str
@@ -52,8 +52,8 @@ class CarvedLog:
         first_stored_ms: the earliest store time.
         last_stored_ms: the latest one.
         file_size: bytes of a file.
-        file_size_origin: whether that was given, inferred, or assumed because nothing tells.
-        file_size_doubts: how many BLANKs and records say otherwise.
+        file_size_origin: whether that was given, inferred, or assumed because nothing shows it.
+        file_size_doubts: how many BLANKs and records contradict it.
         holes: how many stretches are missing, from its first file's start to the last record's end.
         missing_bytes: how long they are together.
         duplicates: how many more copies of its records there were.
@@ -85,13 +85,13 @@ class CarveReport:
     """The outcome of a carving.
 
     Attributes:
-        images: what was looked through.
-        out: path of the result; None where there is none.
-        logs: what was found, the one with most records first.
+        images: the images that were searched.
+        out: path of the result; None without one.
+        logs: the logs found, the one with most records first.
         loose: how many records are in no log, by cause: ``frame`` their lengths do not add up, ``body``
             BODYCRC fails, ``signature`` __CRC32# fails, ``tail`` topic and properties may be another's,
             ``inner`` they lie inside another record, ``conflict`` another has their place, ``straddles``
-            they would lie in two files, ``offset`` the records around say that they lie elsewhere, ``stray``
+            they would lie in two files, ``offset`` the records around contradict their place, ``stray``
             too few of their log.
         loose_bytes: how much of them is kept.
         notes: sentences.
@@ -114,7 +114,7 @@ class CarveReport:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is missing between the records found, and nothing of use is damaged."""
+        """Whether nothing is missing between the records found, and no useful part is damaged."""
         damaged = any(count for cause, count in self.loose.items() if cause != Cause.INNER)
         unreadable = any(image.unreadable_bytes for image in self.images)
         return not (damaged or unreadable or any(log.holes for log in self.logs))
@@ -135,13 +135,13 @@ class CarveReport:
 
     @property
     def hint(self) -> str:
-        """Return what to do next; empty where nothing was made."""
+        """Return what to do next; empty without a result."""
         if self.out is None or not self.logs:
             return ""
         return f"To sum it up: rmqtool topics {self.out}, then rmqtool verify {self.out} --level 1."
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 1 if no log was found, 5 if something of one is missing, else 0."""
+        """Return 1 if no log was found, 5 if a part of one is missing, else 0."""
         if FailOn(fail_on) is FailOn.NEVER:
             return ExitStatus.CLEAN
         if not self.logs:

@@ -1,4 +1,4 @@
-"""From images to a result: look through, tell apart, write, publish."""
+"""Carving, from images to a result: search, lay out, write, publish."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ _LEVELS_TO_A_ROOT = 3
 
 @dataclass(frozen=True)
 class CarveRequest:
-    """What to carve, and how.
+    """A request to carve.
 
     Attributes:
         images: raw bytes; files or block devices.
-        out: the result; None only looks.
-        domains: of each image, what may be read of it, ``(n, 2)`` of merged ranges; None: all.
+        out: the result; None only searches.
+        domains: of each image, the ranges to read, ``(n, 2)``, merged; None: all.
         file_size: bytes of a log's files; None infers it.
         one_log: whether all store hosts are those of one broker.
         engine: of this machine.
@@ -72,7 +72,7 @@ def carve(request: CarveRequest, progress: Progress) -> CarveReport:
     """Carve images.
 
     Raises:
-        UsageError: a map has nothing of its image, or the size of files is none.
+        UsageError: a map names no part of its image, or the size of files is impossible.
         RefusedError: the output exists, or lies in a store that is read or on a device that is carved.
         EnvironmentFailureError: an image cannot be read, or has changed meanwhile; the disk is full.
     """
@@ -95,7 +95,7 @@ def carve(request: CarveRequest, progress: Progress) -> CarveReport:
 
 
 def _evidence(images: Iterable[Image]) -> Iterator[Path]:
-    """Yield what nothing may be written into: the stores that images are files of."""
+    """Yield the places into which nothing may be written: images, and stores that they are files of."""
     for image in images:
         place = image.location
         yield Path(place.text)

@@ -1,4 +1,4 @@
-"""Is a case as it was recorded, and are the files that it tells of?"""
+"""Check of a case: whether its records are unaltered, and the files that they name are unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class CaseResult(StrEnum):
-    """What a case turned out to be."""
+    """Result of the check of a case."""
 
     INTACT = "intact"
     FILES_DIFFER = "files-differ"
@@ -33,7 +33,7 @@ class CaseResult(StrEnum):
 
 
 class FileState(StrEnum):
-    """What has become of a file."""
+    """State of a file compared with its record."""
 
     UNCHANGED = "unchanged"
     CHANGED = "changed"
@@ -52,7 +52,7 @@ class RecordLine:
         operator: ``login@host``.
         command: its command line, as words.
         outcome: how its run ended.
-        exit_status: what it returned.
+        exit_status: the exit status of its run.
         problem: what is wrong with it; null if nothing is.
     """
 
@@ -68,11 +68,11 @@ class RecordLine:
 
 @dataclass(frozen=True, slots=True)
 class FileLine:
-    """A file that is not what the last record that tells of it says.
+    """A file that differs from the last record that names it.
 
     Attributes:
         path: where it was.
-        state: what has become of it.
+        state: its state now.
         record: number of that record.
         expected: its digest then.
         observed: its digest now.
@@ -100,11 +100,12 @@ class CaseCheck:
 
     Attributes:
         case: path of the directory.
-        result: what it is.
+        result: the result of the check.
         records: each of them.
-        head: digest of the last record, to be noted elsewhere: a chain cannot tell that its end is gone.
-        missing: digests that were asked for, and are no record's.
-        files: how many files are in which state; null where nobody asked.
+        head: digest of the last record, to be noted elsewhere: the chain cannot show that its end was
+            deleted.
+        missing: requested digests that are no record's.
+        files: how many files are in which state; null unless files were checked.
         differing: the files that are not as they were.
     """
 
@@ -134,8 +135,8 @@ def check_case(
 
     Args:
         directory: The case.
-        progress: Told of the hashing.
-        files: Whether the files that records tell of are read, too.
+        progress: Receives the stage of hashing.
+        files: Whether the files that records name are read, too.
         heads: Digests that were noted elsewhere; each must be that of a record.
         jobs: Files hashed at a time; None is all CPUs.
 
@@ -174,7 +175,7 @@ def check_case(
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a record says of a file."""
+    """A file as a record describes it."""
 
     path: str
     record: int
@@ -183,7 +184,7 @@ class _Said:
 
 
 def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
-    """Yield what a record says of files; an output comes after the input that it was.
+    """Yield the files of a record; an output comes after the input that it was.
 
     Raises:
         BrokenSealError: It is not a record.
@@ -198,10 +199,10 @@ def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
 
 
 def _line(number: int, found: Sealed, before: RecordLine | None) -> RecordLine:
-    """Return what a record says, and what is wrong with its place in the chain.
+    """Return the line of a record, with what is wrong with its place in the chain.
 
     Raises:
-        BrokenSealError: It says something else than records do.
+        BrokenSealError: Its members are not those of records.
     """
     says = found.document
     try:
@@ -234,7 +235,7 @@ def _problem(number: int, says: int, names: str | None, before: RecordLine | Non
 
 
 def _files(last: Mapping[str, _Said], jobs: int | None, progress: Progress) -> list[FileLine]:
-    """Compare files with what the last record that tells of them says."""
+    """Compare files with the last record that names them."""
     found: list[FileLine] = []
     waiting: list[tuple[ListedFile, _Said]] = []
     for one in last.values():
@@ -255,7 +256,7 @@ def _files(last: Mapping[str, _Said], jobs: int | None, progress: Progress) -> l
 
 
 def _listed(path: str) -> ListedFile | None:
-    """Return a file, or a block device, that is there."""
+    """Return a present file, or block device."""
     place = location_of(path)
     status = place.status()
     if status is None or status.kind not in {Kind.FILE, Kind.BLOCK_DEVICE}:

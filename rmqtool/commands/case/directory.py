@@ -1,4 +1,4 @@
-"""The directory of a case: numbered records that appear whole, one after the other, whoever else is at work.
+"""Directory of a case: numbered records that appear whole, one after the other, whoever else is at work.
 
 Beside the records lies ``.lock``, held while one is added. The last member of a record is the digest of
 all bytes before that member.
@@ -37,17 +37,12 @@ SEAL_BYTES = len(_HEAD) + 64 + len(_END)
 
 
 class BrokenSealError(ValueError):
-    """Bytes are no record, or not the ones that were sealed."""
+    """Bytes that are not a record, or not the sealed ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A record as it was read.
-
-    Attributes:
-        document: what it says.
-        sha256: its digest.
-    """
+    """A record as it was read, with its digest."""
 
     document: dict[str, Any]
     sha256: str
@@ -61,7 +56,7 @@ def seal(record: CaseRecord) -> bytes:
 
 
 def unseal(data: bytes) -> Sealed:
-    """Return what a record's file says.
+    """Return the content of a record's file.
 
     Raises:
         BrokenSealError: It was altered, or never was a record.
@@ -90,27 +85,19 @@ _MODE = 0o644  # minus umask
 
 
 class CaseDirectory:
-    """A case; made by the first run that is recorded in it.
-
-    Args:
-        path: The directory; its parent must exist.
-    """
+    """A case, created by the first run that is recorded in it; the directory's parent must exist."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def records(self) -> dict[int, Location]:
-        """Return the files of all records by their numbers, ascending.
-
-        Raises:
-            EnvironmentFailureError: The directory cannot be listed.
-        """
+        """Return the files of all records by their numbers, ascending."""
         place = location_of(self.path)
         named = ((_RECORD.fullmatch(entry.name), entry.name) for entry in place.entries())
         return dict(sorted((int(found[1]), place / name) for found, name in named if found is not None))
 
     def prepare(self) -> None:
-        """Make the directory if it is not there, and look whether a record can be added.
+        """Create the directory if it does not exist, and check that a record can be added.
 
         Raises:
             RefusedError: It holds something else, or its last record was altered.
@@ -125,17 +112,13 @@ class CaseDirectory:
                 self._last()
 
     def append(self, make: Callable[[int, str | None], CaseRecord]) -> tuple[Path, str]:
-        """Add the record of a run.
+        """Add the record of a run; return its file and its digest.
 
-        Args:
-            make: Returns it, given its number and the digest of the one before.
-
-        Returns:
-            Its file and its digest.
+        ``make`` gets the record's number and the digest of the one before.
 
         Raises:
             RefusedError: The record before was altered since the run began.
-            EnvironmentFailureError: It cannot be written; nothing of it is there.
+            EnvironmentFailureError: It cannot be written; no part of it stays.
         """
         with self._failures_named(), self._locked():
             number, previous = self._last()
@@ -163,7 +146,7 @@ class CaseDirectory:
             ) from failure
 
     def _publish(self, data: bytes, path: Path) -> None:
-        """Let a file appear whole; one that is there is never replaced, not even where no lock works."""
+        """Make a file appear whole; an existing one is never replaced, not even where no lock works."""
         attempt = self.path / f"{_ATTEMPT}{secrets.token_hex(4)}"
         try:
             descriptor = os.open(attempt, _NEW, _MODE)
@@ -176,7 +159,7 @@ class CaseDirectory:
                 path.hardlink_to(attempt)
             except FileExistsError:
                 raise
-            except OSError:  # a file system that knows no hard links
+            except OSError:  # a file system without hard links
                 if os.path.lexists(path):
                     raise
                 attempt.rename(path)
@@ -186,10 +169,10 @@ class CaseDirectory:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock, and remove what a run that was killed amid its record has left."""
+        """Hold the lock, and remove the leftovers of a run that was killed while it wrote its record."""
         descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _MODE)
         try:
-            with suppress(OSError):  # a file system without flock: that no file is replaced has to do
+            with suppress(OSError):  # a file system without flock: no file is replaced anyway
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             for entry in location_of(self.path).entries():
                 if entry.name.startswith(_ATTEMPT):
@@ -208,12 +191,7 @@ class CaseDirectory:
 
 
 def read_record(place: Location) -> Sealed:
-    """Return a record.
-
-    Raises:
-        BrokenSealError: It was altered.
-        EnvironmentFailureError: It cannot be read.
-    """
+    """Return a record; BrokenSealError if it was altered."""
     return unseal(place.read_head(_LARGEST))
 
 

@@ -1,4 +1,4 @@
-"""What a record says."""
+"""Content of a record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CaseOutcome(StrEnum):
-    """How a run ended."""
+    """End of a run."""
 
     DONE = "done"
     FAILED = "failed"
@@ -23,12 +23,12 @@ class CaseOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who ran the command, and where.
+    """The user who ran the command, and the machine.
 
     Attributes:
         login: name of the user that the process ran as.
         uid: the number of that user.
-        sudo_user: name of the user who became that one with ``sudo``, as that says.
+        sudo_user: name of the user who became that one with ``sudo``, as that reports.
         host: name of the machine.
     """
 
@@ -43,7 +43,7 @@ class CaseOption:
     """An option of the command line, or an argument.
 
     Attributes:
-        value: what it was.
+        value: its value.
         origin: ``given`` on the command line, or its ``default``.
     """
 
@@ -52,7 +52,7 @@ class CaseOption:
 
 
 class Afterwards(StrEnum):
-    """What a file was when a run ended, by size and time."""
+    """State of a file when a run ended, by size and time."""
 
     SAME = "same"
     CHANGED = "changed"
@@ -66,10 +66,10 @@ class CaseFile:
     Attributes:
         path: where it is, from the top.
         size_bytes: its size.
-        modified: when it was changed last, in UTC, to the nanosecond; null if nobody may know.
+        modified: when it was changed last, in UTC, to the nanosecond; null if permissions hide it.
         sha256: of its bytes; null if they could not be read whole.
         problem: why there is no digest.
-        afterwards: what it was when the run ended.
+        afterwards: its state when the run ended.
     """
 
     path: str
@@ -95,7 +95,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is known of a run when it begins.
+    """Facts about a run when it begins.
 
     Attributes:
         rmqtool: version.
@@ -125,10 +125,10 @@ class CaseRecord:
     Attributes:
         number: counted from 1.
         previous: the digest of the record before; null in the first.
-        run: what was known when it began.
+        run: the facts when it began.
         ended: when it ended, in UTC.
         outcome: how it ended.
-        exit_status: what it returned.
+        exit_status: its exit status.
         message: the sentence with which it failed.
         settings: of the stores that were read.
         inputs: the files that were read, as they were before.
@@ -155,7 +155,7 @@ class CaseRecord:
 def counters_of(document: Mapping[str, Any]) -> dict[str, int]:
     """Return the integers of a report by dotted names, those of several stores added up.
 
-    What stands in other lists is of single things, and no counter.
+    Other lists are about single things, and have no counters.
     """
     found: Counter[str] = Counter()
     for name, value in document.items():

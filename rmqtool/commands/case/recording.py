@@ -1,4 +1,4 @@
-"""The record of a run in the making: who, where, when, with what; the digests of its files; the outcome."""
+"""Record of a run in the making: operator, place, time, options; the digests of its files; the outcome."""
 
 from __future__ import annotations
 
@@ -47,13 +47,7 @@ _NS_A_S = 1_000_000_000
 
 
 def facts_now(version: str, command: Iterable[str], options: Mapping[str, CaseOption]) -> RunFacts:
-    """Return the facts of a run that begins in this process.
-
-    Args:
-        version: Of this tool.
-        command: Its words.
-        options: By name.
-    """
+    """Return the facts of a run that begins in this process."""
     return RunFacts(
         rmqtool=version,
         python=platform.python_version(),
@@ -93,12 +87,7 @@ _NOT_HASHED = "the run was interrupted before this file was read for its digest"
 
 @dataclass(frozen=True, slots=True)
 class NamedFiles:
-    """Files and directories that the command line names beside the stores.
-
-    Attributes:
-        read: those that are read.
-        written: those that are made.
-    """
+    """Files and directories, read or written, that the command line names beside the stores."""
 
     read: tuple[Path, ...] = ()
     written: tuple[Path, ...] = ()
@@ -106,7 +95,7 @@ class NamedFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What lies at some places at one moment."""
+    """Files at some places at one moment."""
 
     files: Mapping[Location, ListedFile] = field(default_factory=dict)
     unseen: tuple[CaseFile, ...] = ()
@@ -118,15 +107,8 @@ class _Seen:
 class Recording:
     """One run on its way to its record.
 
-    Args:
-        directory: Of the case.
-        run: What is known of the run by now.
-        named: What it reads and makes beside the stores.
-        jobs: Files hashed at a time; None is all CPUs.
-        progress: Told of the hashing.
-
     Attributes:
-        report: What the command found, as JSON, once it knows.
+        report: The command's findings, as JSON, once it knows.
     """
 
     def __init__(
@@ -151,12 +133,12 @@ class Recording:
         """Take the digests of all that the run is going to read, before it does.
 
         Args:
-            stores: What it reads.
-            images: What it reads that is no store.
+            stores: The stores that it reads.
+            images: Other inputs.
             in_place: Whether it may change the stores.
 
         Raises:
-            RefusedError: The case lies inside a store or an output, or is none, or was altered.
+            RefusedError: The case lies inside a store or an output, or is not a case, or was altered.
             EnvironmentFailureError: The case cannot be written.
         """
         path = self._case.path
@@ -177,15 +159,7 @@ class Recording:
         self._inputs = self._hash(seen.files.values(), _INPUTS)
 
     def finish(self, status: int, outcome: CaseOutcome, message: str | None) -> tuple[Path, str] | None:
-        """Add the record; of a run that never got so far as to read anything there is none.
-
-        Args:
-            status: The exit status.
-            outcome: How the run ended.
-            message: Why, if it failed.
-
-        Returns:
-            Its file and its digest.
+        """Add the record; return its file and its digest, None for a run that never got so far as to read.
 
         Raises:
             RefusedError: The case was altered meanwhile.
@@ -195,7 +169,7 @@ class Recording:
             return None
         made = self._made()
         new = [file for place, file in made.files.items() if self._before.get(place) != file]
-        outputs = [_told(*pair) for pair in self._hash(new, _OUTPUTS)]
+        outputs = [_entry_of(*pair) for pair in self._hash(new, _OUTPUTS)]
         inputs = [_followed(*pair) for pair in self._inputs]
         return self._case.append(
             lambda number, previous: CaseRecord(
@@ -215,7 +189,7 @@ class Recording:
         )
 
     def _read(self, stores: Sequence[Store], images: Sequence[Location]) -> _Seen:
-        """List what the run reads: of a part of a store, that part and the log beside it."""
+        """List the files that the run reads: of a part of a store, that part and the log beside it."""
         seen = _below(self._named.read)
         for store in stores:
             refused = FindingLog()
@@ -226,14 +200,14 @@ class Recording:
         return seen + _Seen({place: _image(place) for place in images})
 
     def _made(self) -> _Seen:
-        """List what lies where the run makes or changes something."""
+        """List the files at the places where the run writes."""
         seen = _below(self._named.written)
         for store in self._changing:
             seen += _Seen({file.path: file for file in store_files(store, FindingLog())})
         return seen
 
     def _hash(self, files: Iterable[ListedFile], stage: str) -> list[tuple[ListedFile, Hashed | None]]:
-        """Hash files; after Ctrl-C, of a run that ends anyway, those that are hashed by then."""
+        """Hash files; after Ctrl-C on outputs, return those that are hashed by then."""
         listed = [*files]
         try:
             return [*zip(listed, hash_all(listed, self._jobs, self._progress, stage), strict=True)]
@@ -259,14 +233,14 @@ def _unseen(refused: FindingLog, base: Location) -> tuple[CaseFile, ...]:
 
 
 def _image(place: Location) -> ListedFile:
-    """Return an image as a file; a block device, whose status tells no size, by its reader."""
+    """Return an image as a file; a block device, whose status has no size, by its reader."""
     status = place.status()
     with place.reader() as file:
         return ListedFile(place, place.text, file.size_bytes(), 0 if status is None else status.modified_ns)
 
 
-def _told(file: ListedFile, hashed: Hashed | None) -> CaseFile:
-    """Return what a record says of a file."""
+def _entry_of(file: ListedFile, hashed: Hashed | None) -> CaseFile:
+    """Return the entry of a file."""
     problem = None if hashed is None or not hashed.findings else hashed.findings[0].sentence
     return CaseFile(
         file.path.text,
@@ -278,10 +252,10 @@ def _told(file: ListedFile, hashed: Hashed | None) -> CaseFile:
 
 
 def _followed(file: ListedFile, hashed: Hashed | None) -> CaseFile:
-    """Return what a record says of an input, which may be another one by now."""
-    told, status = _told(file, hashed), file.path.status()
+    """Return the entry of an input, which may have changed by now."""
+    entry, status = _entry_of(file, hashed), file.path.status()
     if status is None or status.kind is Kind.LOST:
-        return replace(told, afterwards=Afterwards.GONE)
+        return replace(entry, afterwards=Afterwards.GONE)
     is_file = status.kind is Kind.FILE
     is_same = not is_file or (status.size_bytes, status.modified_ns) == (file.size_bytes, file.modified_ns)
-    return told if is_same else replace(told, afterwards=Afterwards.CHANGED)
+    return entry if is_same else replace(entry, afterwards=Afterwards.CHANGED)

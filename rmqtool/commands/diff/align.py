@@ -1,9 +1,11 @@
-"""Two streams of entries against each other: which belong together, which only one side has.
+"""Alignment of two streams of entries: pairs that belong together, and entries that only one side has.
 
-Where the streams are equal they run along; from the first difference on, both are cut at one place of the
-order, and what lies before is matched by content. So an entry too many is one difference, and the rest of the
-stream is compared as before. Memory is that of a few chunks, however long the streams are. Rows of
-two tables match if they are equal; the order of the matches is looked at apart.
+Equal parts run along; from the first difference on, both streams are cut at one place of the order, and the
+entries before it are matched by content. So an entry too many is one difference, and the rest of the stream
+is
+compared as before. Memory is that of a few chunks, however long the streams are. Rows match if they are
+equal;
+the order of the matches is checked separately.
 """
 
 from __future__ import annotations
@@ -26,15 +28,7 @@ if TYPE_CHECKING:
 
 
 def match_rows(a: Sequence[Rows], b: Sequence[Rows]) -> tuple[Int64s, Int64s]:
-    """Pair equal rows, the first with the first, the second with the second.
-
-    Args:
-        a: Columns of A.
-        b: Columns of B.
-
-    Returns:
-        Places in A and in B of the pairs.
-    """
+    """Pair equal rows of two tables of columns, in order; return the places of the pairs in A and in B."""
     count_a, total = len(a[0]), len(a[0]) + len(b[0])
     columns = [np.concatenate([one, other]) for one, other in zip(a, b, strict=True)]
     is_b = np.arange(total) >= count_a
@@ -54,7 +48,7 @@ def match_rows(a: Sequence[Rows], b: Sequence[Rows]) -> tuple[Int64s, Int64s]:
 
 
 def misplaced(orders: Int64s, places: Int64s) -> Bools:
-    """Tell which matched rows stand in another order; keys of one record are in none.
+    """Return which matched rows stand in another order; keys of one record have none.
 
     Args:
         orders: ``(n,)`` of B.
@@ -87,7 +81,7 @@ def _longest_ascent(values: list[int]) -> list[int]:
 
 
 ORDER, NUMBER, TIME = "order", "number", "time_ms"
-"""Fields of every row: what a sound stream is sorted by, the row's place in the stream, a store time."""
+"""Fields of every row: the sort key of a sound stream, the place in the stream, a store time."""
 
 _LAST = np.iinfo(np.int64).max
 _SAMPLE = 129
@@ -99,13 +93,14 @@ _LARGEST_WINDOW = 1 << 22
 
 @dataclass(frozen=True)
 class Rules:
-    """How the rows of a stream are compared.
+    """Rules to compare the rows of a stream.
 
     Attributes:
         identity: Fields that make two rows equal.
-        by_order: What is left over is paired as two versions of one entry where its order is the same only;
-            otherwise also where as many equal rows precede it.
-        slack_ms: By how much the times of equal rows may differ.
+        by_order: Whether unmatched rows are paired as two versions of one entry only by the same order; else
+            also
+            by the number of equal rows before them.
+        slack_ms: Difference allowed between the times of equal rows.
     """
 
     identity: tuple[str, ...]
@@ -115,18 +110,13 @@ class Rules:
 
 @dataclass(frozen=True)
 class LogBounds:
-    """The bounds of the two logs: what only one side has may be missing with good reason.
-
-    Attributes:
-        starts: Physical offsets at which the logs begin.
-        ends: Physical offsets at which they end.
-    """
+    """The physical offsets at which the two logs begin and end; they explain what only one side has."""
 
     starts: tuple[int, int] = (0, 0)
     ends: tuple[int, int] = (_LAST, _LAST)
 
     def excuse(self, rows: Rows, side: int) -> Bools:
-        """Tell which rows of a side the other lacks because its log has not their records, or no longer."""
+        """Return which rows of a side the other may lack because its log does not have their records."""
         offsets = rows["physical_offset"]
         expired = (offsets >= 0) & (offsets < max(self.starts))
         later = (offsets >= self.ends[1 - side]) & (offsets < self.ends[side])
@@ -139,11 +129,9 @@ class Window:
 
     Attributes:
         compared: Rows of the longer side.
-        changed: Rows of A and those of B that stand for them.
+        changed: Rows of A, and their other versions in B.
         moved: Rows of A that B has in another order.
-        only_a: Rows that B has not.
-        only_b: Rows that A has not.
-        excused: Rows that one side has not, and its log not their records.
+        excused: Rows that one side lacks, as its log lacks their records.
     """
 
     compared: int
@@ -155,7 +143,7 @@ class Window:
 
 
 class _Side:
-    """One stream, and the rows of it that are at hand."""
+    """One stream, and the rows of it that are loaded."""
 
     def __init__(self, chunks: Iterator[Rows]) -> None:
         self._chunks = chunks
@@ -165,7 +153,7 @@ class _Side:
         self.rows: Rows = np.empty(0) if first is None else first
 
     def fill(self) -> bool:
-        """Bring one more chunk to hand; return whether there was one."""
+        """Load one more chunk; return whether there was one."""
         more = None if self.is_done else next(self._chunks, None)
         if more is None:
             self.is_done = True
@@ -178,11 +166,11 @@ class _Side:
         return taken
 
     def bound(self) -> int:
-        """Return an order that most rows that are not at hand lie above; single wrong rows do not count."""
+        """Return an order that most rows not yet loaded lie above; single wrong rows do not count."""
         return _LAST if self.is_done else int(np.median(self.rows[ORDER][-_SAMPLE:]))
 
     def count_below(self, cut: int) -> int:
-        """Return how many rows lie before ``cut``: up to where most of those that follow lie above it."""
+        """Return how many rows lie before ``cut``: up to where most of the next ones lie above it."""
         if cut == _LAST or not len(self.rows):
             return len(self.rows)
         above = self.rows[ORDER] >= cut
@@ -194,14 +182,7 @@ class _Side:
 
 
 def align(a: Iterator[Rows], b: Iterator[Rows], rules: Rules, reaches: LogBounds) -> Iterator[Window]:
-    """Yield the stretches of two streams, with what differs in them.
-
-    Args:
-        a: Chunks of structured rows.
-        b: Chunks of rows of the same type.
-        rules: How they are compared.
-        reaches: Of the logs.
-    """
+    """Yield the stretches of two streams of chunks of structured rows, with their differences."""
     one, other = _Side(a), _Side(b)
     while (len(one.rows) or one.fill()) | (len(other.rows) or other.fill()):
         count = min(len(one.rows), len(other.rows))
@@ -223,7 +204,7 @@ def _equal_prefix(a: Rows, b: Rows, rules: Rules) -> int:
 
 
 def _cut(one: _Side, other: _Side, rules: Rules) -> tuple[Rows, Rows]:
-    """Take the rows of both sides up to a common place; bring more to hand where none lie before it."""
+    """Take the rows of both sides up to a common place; load more where none lie before it."""
     wanted = _SMALLEST_WINDOW
     while True:
         for side in (one, other):
@@ -234,7 +215,7 @@ def _cut(one: _Side, other: _Side, rules: Rules) -> tuple[Rows, Rows]:
         if any(counts):
             counts = _sync(one.rows, other.rows, counts, rules)
             break
-        # All at hand lies above the cut: a record of very many keys, or rows in no order.
+        # All loaded rows lie above the cut: a record of very many keys, or rows in no order.
         if wanted > _LARGEST_WINDOW or (one.is_done and other.is_done):
             counts = len(one.rows), len(other.rows)
             break
@@ -246,7 +227,7 @@ def _cut(one: _Side, other: _Side, rules: Rules) -> tuple[Rows, Rows]:
 
 
 def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: Rules) -> tuple[int, int]:
-    """Return the next place from a cut on where both sides go on alike; the cut itself if there is none near.
+    """Return the next place from a cut on where both sides go on alike; the cut itself without one near.
 
     A wrong row at the cut may lie before it on one side only.
     """
@@ -296,12 +277,9 @@ def _match(a: Rows, b: Rows, rules: Rules, reaches: LogBounds) -> Window:
 def _twins(
     lone: list[Rows], ranks: list[Int64s], rules: Rules
 ) -> tuple[tuple[Rows, Rows], tuple[Rows, Rows]]:
-    """Pair what is left over as two versions of one entry; return the pairs, and what is still left.
+    """Pair unmatched rows as two versions of one entry; return the pairs, and the rest.
 
-    Args:
-        lone: Rows of A, and of B, without an equal one.
-        ranks: How many equal ones precede each.
-        rules: How they are compared.
+    ``ranks`` is how many equal ones precede each.
     """
     pairs = match_rows([lone[0][ORDER]], [lone[1][ORDER]])
     if not rules.by_order:

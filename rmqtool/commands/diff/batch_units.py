@@ -1,4 +1,4 @@
-"""Batch consume queues by the queue offset of each batch, and ext queues that lie alone, unit by unit."""
+"""Batch consume queues by the queue offset of each batch, and ext queues on their own, unit by unit."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class BatchEntries(Entries):
 
 
 class LoneExtEntries(Entries):
-    """The units of an ext queue whose consume queue is not at hand, in their order."""
+    """The units, in their order, of an ext queue whose consume queue is not shown."""
 
     structure = PathKind.CONSUMEQUEUE_EXT.value
     plural = "ext units"

@@ -1,4 +1,4 @@
-"""Where the records of one log begin, stretch by stretch, and where its chain breaks."""
+"""Places where the records of one log begin, stretch by stretch, and where its chain breaks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BLANK_BYTES = 8
 
 @dataclass(frozen=True)
 class Starts:
-    """Where records, BLANKs and damage begin in a stretch.
+    """Places where records, BLANKs and damage begin in a stretch.
 
     Attributes:
         log_offsets: ``(n,)`` physical offsets, ascending.
@@ -44,15 +44,14 @@ class Starts:
 
 @dataclass
 class Chain:
-    """Follows the records of a log; after damage at the next true record.
+    """Follows the records of a log; after damage at the next intact record.
 
     Attributes:
-        files: The log.
-        end: Physical offset after its last record; what lies there is no damage.
-        edge: What is known of the log as a whole.
-        log_offset: Where the next record begins.
-        breaks: What breaks the chain and was not taken yet.
-        findings: What is wrong with records that were checked.
+        end: Physical offset after its last record, from where on nothing is damage.
+        edge: Facts about the log as a whole.
+        log_offset: Place of the next record.
+        breaks: Breaks of the chain that were not taken yet.
+        findings: Damage of records that were checked.
     """
 
     files: FileQueue
@@ -72,12 +71,9 @@ class Chain:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
     def starts(self, low: int, high: int, *, check: bool) -> Starts:
-        """Return where records begin in a stretch of one file.
+        """Return where records begin between two physical offsets of one file.
 
-        Args:
-            low: Physical offset.
-            high: Physical offset.
-            check: Hold every record against its checksums.
+        ``check`` compares every record with its checksums.
         """
         segment = self.files.segment_at(low)
         found: list[Int64s] = [np.empty(0, np.int64)]

@@ -1,4 +1,4 @@
-"""From windows of aligned rows to differences: runs, limits, and what the other side's log accounts for."""
+"""Differences from windows of aligned rows: runs, limits, and rows that the other side's log explains."""
 
 from __future__ import annotations
 
@@ -36,13 +36,7 @@ class _Run:
 
 
 class Entries(ABC):
-    """The entries of one queue, or of the index, of two stores.
-
-    Args:
-        comparison: Receives counts.
-        topic: Of the queue.
-        queue_id: Of the queue.
-    """
+    """The entries of one queue, or of the index, of two stores."""
 
     structure: ClassVar[str]
     plural: ClassVar[str]
@@ -69,11 +63,11 @@ class Entries(ABC):
 
     @abstractmethod
     def place(self, row: Row) -> dict[str, Any]:
-        """Return the fields of a difference that say where it is."""
+        """Return the fields of a difference that show its place."""
 
     @abstractmethod
     def values(self, row: Row) -> dict[str, Value]:
-        """Return what a side says."""
+        """Return the values of a side."""
 
     @abstractmethod
     def name(self, row: Row) -> str:
@@ -91,7 +85,7 @@ class Entries(ABC):
             yield from self._lone(side, rows)
 
     def _shown(self, rows: Iterator[Any], count: int) -> Iterator[Any]:
-        """Yield rows as long as differences are told, and count the others."""
+        """Yield rows within the limit, and count the others."""
         shown = min(count, max(self._told.room, 0))
         for _ in range(shown):
             yield next(rows)

@@ -1,4 +1,4 @@
-"""What one side of a comparison has of the messages that the other's log has lost."""
+"""Messages that one side's log has lost and the other side has."""
 
 from __future__ import annotations
 
@@ -55,17 +55,7 @@ class _Held:
 
 
 def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> Iterator[Healing]:
-    """Yield, of each side that lacks something, what the other has of it.
-
-    Args:
-        a: the first store.
-        b: the second.
-        reaches: how far their logs go.
-        comparison: of both, to its end.
-
-    Raises:
-        EnvironmentFailureError: a file of a log, a queue or an index cannot be read.
-    """
+    """Yield, for each side with losses, how much of them the other side has, after the whole comparison."""
     sides = [
         _Side(name, store, StoreAccount(store), bounds)
         for name, store, bounds in zip(
@@ -79,7 +69,7 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> I
         lost = side.account.losses().messages
         held = _Held(other.account.looked, other.store.commitlog) if lost else None
         if held is not None:
-            comparison.is_damaged |= side.account.is_log_cut  # no slave that lags knows of what it lacks
+            comparison.is_damaged |= side.account.is_log_cut  # a lagging slave has no trace of these
             side.account.losses(lost=held)
         if lost or damaged:
             yield Healing(side.name, lost, 0 if held is None else held.messages, damaged)

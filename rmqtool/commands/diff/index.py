@@ -1,4 +1,4 @@
-"""The index as one stream of (key hash, physical offset, store time); its tables where files correspond."""
+"""Index as one stream of (key hash, physical offset, store time); its tables where files correspond."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class IndexEntries(Entries):
         return {"item": int(row[NUMBER])}
 
     def values(self, row: Row) -> dict[str, Value]:
-        """Return what an item says."""
+        """Return the fields of an item."""
         return {
             "keyHash": int(row["key_hash"]),
             "physicalOffset": int(row["physical_offset"]),
@@ -82,7 +82,7 @@ def index_rows(store: Store, comparison: Comparison) -> Iterator[Rows]:
 def diff_tables(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
     """Compare headers, slots and chains of indexes with equal entries, where the files have equal bounds.
 
-    Elsewhere they follow from where a file begins, and say nothing about the entries.
+    Elsewhere they follow from where a file begins, and show nothing about the entries.
     """
     files = [
         [open_index_file(file, store.settings.index_geometry) for file in store.index_files]

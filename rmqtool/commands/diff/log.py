@@ -46,13 +46,9 @@ class _Side(NamedTuple):
 
 
 def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple[bool, bool]) -> Difference:
-    """Return what differs between the records, or whatever lies there, at a physical offset.
+    """Return the difference between the records at a physical offset.
 
-    Args:
-        a: The log of A.
-        b: The log of B.
-        log_offset: Physical offset.
-        begins: Whether A, and whether B, should have a record there.
+    ``begins`` is whether A, and whether B, should have a record there.
     """
     ours, theirs = (
         _look(files, log_offset) if one else _Side(None) for files, one in zip((a, b), begins, strict=True)
@@ -79,7 +75,7 @@ def _reason(ours: _Side, theirs: _Side) -> str:
 
 
 def _look(files: FileQueue, log_offset: int) -> _Side:
-    """Return the record at a place, and what is wrong with it."""
+    """Return the record at a place, and its damage."""
     segment = files.segment_at(log_offset)
     if segment is None:
         return _Side(None, "no file of the log exists")
@@ -131,7 +127,7 @@ def _unequal(
 
 _STRETCH_BYTES = 8 << 20
 _STRUCTURE = "commitlog"
-_BEHIND_BLANK = "bytes after the BLANK of a full file differ; no broker reads them"
+_AFTER_BLANK = "bytes after the BLANK of a full file differ; no broker reads them"
 
 
 def log_reaches(a: Store, b: Store) -> tuple[LogBounds, tuple[LogEnd, LogEnd]]:
@@ -169,7 +165,7 @@ def _chain(store: Store, end: int) -> Chain:
 
 
 def _bounds(reaches: LogBounds) -> Iterator[Difference]:
-    """Say how far the logs reach; that is no damage."""
+    """Yield how far the logs reach, which is no damage."""
     (a, b), (a_end, b_end) = reaches.starts, reaches.ends
     if a < a_end and b < b_end and (a_end <= b or b_end <= a):
         yield _apart(reaches)
@@ -188,7 +184,7 @@ def _bounds(reaches: LogBounds) -> Iterator[Difference]:
 
 
 def _apart(reaches: LogBounds) -> Difference:
-    """Say that two logs share no byte: one is no slave of the other that merely lags."""
+    """Return that two logs share no byte: one is no slave of the other that merely lags."""
     (a, b), (a_end, b_end) = reaches.starts, reaches.ends
     early, late, end, start = ("A", "B", a_end, b) if a_end <= b else ("B", "A", b_end, a)
     between = f"{start - end} bytes between are in neither" if end < start else "no byte is in both"
@@ -218,7 +214,7 @@ def _gaps(chains: tuple[Chain, Chain]) -> Iterator[Difference]:
 
 
 def _wrong_size(segment: Segment, file_size: int | None) -> Defect | None:
-    """Return what is wrong with a file that is shorter than the others: no broker loads it."""
+    """Return the defect of a file that is shorter than the others: no broker loads it."""
     if file_size is None or segment.size_bytes >= file_size:
         return None
     text = f"{segment.label} has {segment.size_bytes} bytes instead of {file_size}"
@@ -226,7 +222,7 @@ def _wrong_size(segment: Segment, file_size: int | None) -> Defect | None:
 
 
 def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Iterator[Difference]:
-    """Say what lies after the last record, if that is not zeros: after a crash that is a torn write."""
+    """Yield what lies after the last record, unless that is zeros: after a crash that is a torn write."""
     if end.tail is None:
         return
     sentence = f"{side}: after the last record, at {end.end}: {end.tail.message}"
@@ -247,7 +243,7 @@ def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Itera
 
 
 def _walk_alone(chain: Chain, start: int, stop: int, side: str) -> Iterator[Difference]:
-    """Follow what only one log holds."""
+    """Follow the part that only one log holds."""
     for low, high in _stretches((chain.files,), start, stop):
         chain.starts(low, high, check=False)
         yield from _breaks(chain, side)
@@ -272,7 +268,7 @@ def _damage(defect: Defect, side: str) -> Difference:
 
 
 def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterator[Difference]:
-    """Remember damage of records that were counted and not told."""
+    """Keep damage of records that were counted and not shown."""
     for side, chain in zip("ab", chains, strict=True):
         if chain.has_bad_records and not comparison.is_damaged:
             finding = next(iter(chain.findings))
@@ -290,7 +286,7 @@ def _common(
     one: Chain, other: Chain, bounds: tuple[int, int], told: DifferenceLimiter, comparison: Comparison
 ) -> Iterator[Difference]:
     """Compare the range that both logs hold, record by record."""
-    carried = bounds[0]  # where the record began that reaches into the stretch
+    carried = bounds[0]  # start of a record that reaches into the stretch
     for low, high in _stretches((one.files, other.files), *bounds):
         ours, theirs = (_read(chain.files, low, high, comparison) for chain in (one, other))
         comparison.compared["bytes"] += high - low
@@ -313,7 +309,7 @@ def _common(
 
 
 def _file_stop(chain: Chain, log_offset: int) -> int | None:
-    """Return where a file ends: a BLANK is judged by it."""
+    """Return where a file ends, which decides whether a BLANK fits."""
     segment = chain.files.segment_at(log_offset)
     return None if segment is None else segment.stop
 
@@ -326,7 +322,7 @@ def _unequal_bytes(
     if blanks[0] is not None and blanks[0] == blanks[1]:
         after = unequal[max(blanks[0] - low, 0) :]
         if after.any():
-            comparison.note(_BEHIND_BLANK)
+            comparison.note(_AFTER_BLANK)
             after[:] = False
     return unequal
 
@@ -334,11 +330,7 @@ def _unequal_bytes(
 def _unequal_log_offsets(unequal: Bools, starts: Int64s, low: int, carried: int) -> Int64s:
     """Return where the records begin that differ.
 
-    Args:
-        unequal: Which bytes of the stretch differ.
-        starts: Where records begin in one of the logs.
-        low: Where the stretch begins.
-        carried: Where the record begins that reaches into it.
+    ``starts`` are those of one log; ``carried`` is where a record begins that reaches into the stretch.
     """
     first = low if low in starts else carried
     log_offsets: Int64s = np.concatenate([[first], starts[starts > low]]).astype(np.int64)
@@ -358,12 +350,12 @@ def _tell_unequal(
         yield from told.tell(replace(found, code=codes.get(log_offset, found.code)))
     told.pass_over(len(log_offsets) - len(shown))
     for side, chain in zip("ab", chains, strict=True):
-        chain.breaks = [one for one in chain.breaks if one.physical_offset not in shown]  # those are told
+        chain.breaks = [one for one in chain.breaks if one.physical_offset not in shown]  # those are shown
         yield from told.tell_all(_breaks(chain, side))
 
 
 def _stretches(queues: tuple[FileQueue, ...], start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Cut what logs hold into pieces within files; an absurd gap between files costs nothing."""
+    """Cut logs into pieces within files; an absurd gap between files costs nothing."""
     position = start
     edges = sorted((segment.start, segment.stop) for files in queues for segment in files)
     for low, high in edges:
@@ -375,7 +367,7 @@ def _stretches(queues: tuple[FileQueue, ...], start: int, stop: int) -> Iterator
 
 
 def _read(files: FileQueue, start: int, stop: int, comparison: Comparison) -> bytes:
-    """Read by address over the files; gaps and what the disk does not deliver are zeros."""
+    """Read by address over the files; gaps and unreadable ranges are zeros."""
     pieces = bytearray(stop - start)
     for segment in files:
         low, high = max(start, segment.start), min(stop, segment.stop)

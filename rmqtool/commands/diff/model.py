@@ -1,4 +1,4 @@
-"""What a comparison yields, and what it counts while it runs."""
+"""Results of a comparison, and its counts while it runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Value = int | str | dict[str, str]
 
 
 def is_time(name: str) -> bool:
-    """Tell whether a member of a row is a time in epoch ms."""
+    """Whether a member of a row is a time in epoch ms."""
     return name.lower().endswith("timestamp")
 
 
@@ -30,9 +30,9 @@ def said(name: str, value: Value) -> str:
 
 
 class Change(StrEnum):
-    """What a difference is."""
+    """Kind of a difference."""
 
-    CHANGED = "changed"  # both have the entry and say other things of it
+    CHANGED = "changed"  # both have the entry, with other values
     ONLY_A = "only-a"
     ONLY_B = "only-b"
     MOVED = "moved"  # both have the index entry, in another order
@@ -48,16 +48,17 @@ class Difference:
 
     Attributes:
         structure: As for ``--type``.
-        change: What it is.
+        change: Its kind.
         message: One sentence.
         topic: Of the queue.
         queue_id: Of the queue.
         queue_offset: Of the unit, the first of a run.
         physical_offset: Of the record, or the one that the unit or entry points at.
-        item: Number of the index entry in A, or in B if A has it not; from 0 over all files of the index.
+        item: Number of the index entry in A, or in B if A does not have it; from 0 over all files of the
+            index.
         count: Entries.
-        a: What A says, where the two differ; None where it has nothing.
-        b: What B says.
+        a: The values of A, where the two differ; None where it has none.
+        b: The values of B.
         damaged: ``a``, ``b`` or ``both`` where a record of the log is damaged.
         code: The finding of the log's damage.
         normal: Replicas at work differ so: retention, lag, checkpoint.
@@ -82,10 +83,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Healing:
-    """What a side lacks, and what of that the other has.
+    """Losses of a side, and how much of them the other has.
 
     Attributes:
-        side: ``a`` or ``b``, which lacks it.
+        side: ``a`` or ``b``, the one with the losses.
         lost: messages that its log has lost.
         held: of them, those that the other's log has.
         damaged: places at which its log alone is damaged.
@@ -98,24 +99,24 @@ class Healing:
 
     @property
     def helps(self) -> bool:
-        """Whether the other side has something of it."""
+        """Whether the other side has some of it."""
         return bool(self.held or self.damaged)
 
 
 @dataclass
 class Comparison:
-    """What was compared; filled while differences are drawn.
+    """Counts and notes of a comparison; filled while differences are drawn.
 
     Attributes:
-        limit: Differences of one log, queue or index that are told; the rest is counted.
-        compared: Things that were compared, by name.
-        counts: Differences by structure, those of replicas at work left out.
+        limit: Differences of one log, queue or index that are shown; the rest is counted.
+        compared: Numbers of compared things, by name.
+        counts: Differences by structure, without those of replicas at work.
         normal: Differences by structure as replicas at work have them.
         beyond: Units and entries that only one side has, and of which the other's log has no record.
-        notes: Sentences about what was not compared, or differs and means nothing.
+        notes: Sentences about parts that were not compared, or whose difference means nothing.
         is_damaged: Whether a log is damaged.
         damaged: Differences in which one log, or both, are damaged, by side.
-        healing: What each side lacks, once all was compared.
+        healing: Losses of each side, once all was compared.
     """
 
     limit: int = 20
@@ -138,7 +139,7 @@ class Comparison:
             self.notes.append(sentence)
 
     def note_unreadable(self, files: Iterable[tuple[StoreFile, Sequence[UnreadableRange]]]) -> None:
-        """Say which files the disk did not deliver in full."""
+        """Note which files the disk did not deliver in full."""
         for file, ranges in files:
             if ranges:
                 lost = sum(bad.length for bad in ranges)
@@ -156,14 +157,7 @@ class Comparison:
 
 @dataclass
 class DifferenceLimiter:
-    """The differences of one log, queue or index: counts all, tells those up to the limit.
-
-    Attributes:
-        comparison: Receives the counts.
-        structure: As for ``--type``.
-        topic: Of the queue.
-        queue_id: Of the queue.
-    """
+    """The differences of one log, queue or index: counts all, yields those up to the limit."""
 
     comparison: Comparison
     structure: str
@@ -174,7 +168,7 @@ class DifferenceLimiter:
 
     @property
     def room(self) -> int:
-        """Return how many more are told."""
+        """Return how many more are shown."""
         return self.comparison.limit - self._told
 
     def tell(self, difference: Difference) -> Iterator[Difference]:
@@ -197,7 +191,7 @@ class DifferenceLimiter:
         self._rest += count
 
     def finish(self) -> Iterator[Difference]:
-        """Yield a row for those that were not told."""
+        """Yield a row for those that were not shown."""
         if self._rest:
             name = "" if self.topic is None else f" in {self.topic}/{self.queue_id}"
             sentence = f"{counted(self._rest, 'more difference')}{name}"

@@ -1,4 +1,4 @@
-"""The parts of two stores, one after the other."""
+"""Comparison of the parts of two stores, one after the other."""
 
 from __future__ import annotations
 
@@ -34,12 +34,7 @@ _NO_FILES = FileQueue((), ())
 
 
 def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
-    """Yield the differences of two stores, or of the same part of two stores.
-
-    Args:
-        a: The first.
-        b: The second.
-        comparison: Receives what was compared.
+    """Yield the differences of two stores, or of the same part of two stores, and fill ``comparison``.
 
     Raises:
         UsageError: They are not of one kind.
@@ -75,7 +70,7 @@ def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
 def _one_sided(
     a: Store, b: Store, kind: PathKind, ours: int, theirs: int, comparison: Comparison
 ) -> Iterator[Difference]:
-    """Tell of a part that only one side has; the result of a rebuild lacks some by nature."""
+    """Report a part that only one side has; the result of a rebuild lacks some by nature."""
     if bool(ours) == bool(theirs):
         return
     owner, lacking = ("A", b) if ours else ("B", a)
@@ -88,7 +83,7 @@ def _one_sided(
 
 
 def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:
-    """Return the queues of a part by what names them below that part."""
+    """Return the queues of a part by their names below that part."""
     root = store.roots.get(kind)
     depth = TREE_DEPTH if root is None else root.depth
     return {(queue.topic, queue.queue_id)[TREE_DEPTH - depth :]: queue for queue in store.queues(kind)}
@@ -163,7 +158,7 @@ QUEUE_DIFFS: dict[PathKind, _QueueDiff] = {
     PathKind.BATCHCONSUMEQUEUE: _diff_batch_units,
     PathKind.CONSUMEQUEUE_EXT: _diff_lone_ext_units,
 }
-"""Who compares each kind of queue; a side that has not its directory has no files of it."""
+"""Functions that compare each kind of queue; a side without its directory has no files of it."""
 
 
 def _ext_files(store: Store, queue: QueueFiles) -> FileQueue:

@@ -1,4 +1,4 @@
-"""Consume queues by queue offset, whatever their files; tags codes that are addresses by what lies there."""
+"""Consume queues by queue offset, whatever their files; tags codes that are addresses by their ext units."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def unit_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
 
 
 def ext_unit_rows(files: FileQueue, ext_files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
-    """Yield the units of a queue with what their ext units say."""
+    """Yield the units of a queue with the fields of their ext units."""
     ext, reader = ExtReader(ext_files), QueueReader(files, formats.UNITS)
     for units in reader:
         rows = _rows(units, _EXT_ROW)

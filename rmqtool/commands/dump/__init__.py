@@ -1,10 +1,9 @@
-"""``dump``: what lies in the files of a store, structure by structure.
+"""``dump``: content of a store's files, structure by structure.
 
-``request`` is what is wanted, ``run`` goes from structure to structure: ``log`` (one walk, or ``lines``, in
-which kernels write ndjson on all cores), ``units``,
-``index``, ``config``. ``hex`` adds the bytes of a row, ``layouts`` the formats' own tables of fields.
-
-Nothing is believed before it is checked; what is wrong is a row of its own, where it lies.
+``request`` has the request, ``run`` goes from structure to structure: ``log`` (one walk, or ``lines``, in
+which kernels write ndjson on all cores), ``units``, ``index``, ``config``. ``hex`` adds the bytes of a row,
+``layouts`` the formats' own tables of fields. Everything is checked first; damage is a row of its own, at its
+place.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The broker's JSON files in ``config/``, entry by entry."""
+"""Entries of the broker's JSON files in ``config/``."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def dump_config(store: Store) -> Iterator[rows.ConfigEntry | rows.Damage]:
-    """Yield the entries of the config files that are shown, and of the ``.bak`` after one that is bad.
+    """Yield the entries of the config files that are shown, and of the ``.bak`` after a bad one.
 
-    Java: ``ConfigManager#load`` (4.9.8, 5.3.3), which goes to the ``.bak`` in the same cases.
+    Java: ``ConfigManager#load`` (4.9.8, 5.3.3), which takes the ``.bak`` in the same cases.
     """
     for file, backup in store.config_files:
         found = list(_file_rows(file))
@@ -42,7 +42,7 @@ def _file_rows(file: StoreFile) -> Iterator[rows.ConfigEntry | rows.Damage]:
 
 
 def _entries(label: str, document: object) -> Iterator[rows.ConfigEntry]:
-    """Yield the members of the tables in a document; what is no table is one entry."""
+    """Yield the members of the tables in a document; any other member is one entry."""
     if not isinstance(document, dict):
         yield rows.ConfigEntry(label, None, None, document)
         return

@@ -1,4 +1,4 @@
-"""The bytes of a row, field by field, as the layout names them."""
+"""Bytes of a row, field by field, with the names of the layout."""
 
 from __future__ import annotations
 
@@ -44,15 +44,11 @@ _DAMAGED_SCHEMAS = {
 }
 _MAGICS = {"V1": message.MAGIC_V1, "V2": message.MAGIC_V2}
 _REST_BYTES = 256
-"""How much is shown of bytes that no field owns."""
+"""Limit for bytes of no field."""
 
 
 class HexRows:
-    """Adds to a row the rows of its fields.
-
-    Args:
-        store: Where the rows come from.
-    """
+    """Adds to a row of a store the rows of its fields."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -61,8 +57,9 @@ class HexRows:
     def fields(self, row: rows.Row) -> Iterator[rows.FieldBytes]:
         """Yield the fields of a row with their bytes; nothing for a row that has none of its own.
 
-        Damaged bytes are named as far as they would be a record's or unit's; what no field owns, such as the
-        undefined bytes of a BLANK, comes as one last row.
+        Damaged bytes are named as far as they could be a record's or unit's. Bytes of no field, such as the
+        undefined
+        ones of a BLANK, come as one last row.
         """
         if isinstance(row, rows.Damage):
             yield from self._damaged(row)

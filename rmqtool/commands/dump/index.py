@@ -26,14 +26,11 @@ _LONGEST_CHAIN = 10_000
 def dump_index_file(
     file: StoreFile, geometry: Geometry, *, assumed: bool = False, slots: bool = False, chains: bool = False
 ) -> Iterator[rows.Row]:
-    """Yield the header of an index file and its items; the used slots and their chains when asked for.
+    """Yield the header of an index file and its items, on request the used slots and their chains.
 
-    Args:
-        file: The file.
-        geometry: Its slots and items; no byte of the file tells.
-        assumed: Whether they are only the broker's defaults, to which no file is held.
-        slots: Also the slots in use.
-        chains: Also the chain of each slot in use.
+    ``assumed`` is whether ``geometry``, which no byte of the file shows, is only the broker's default, with
+    which
+    no size is compared.
     """
     index_file = IndexFile(file, geometry, WINDOW_BYTES)
     if index_file.is_short:

@@ -1,4 +1,4 @@
-"""The formats' tables of fields, straight from the schemas."""
+"""Tables of fields of the formats, from the schemas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
-    """Yield the fields of one kind of file, or of all; of a message, as it is with IPv4 hosts.
+    """Yield the fields of one kind of file, or of all; a message has IPv4 hosts.
 
     Raises:
         UsageError: That kind of file is text.

@@ -23,12 +23,7 @@ _OUT_BYTES = 4 << 20
 
 @dataclass(frozen=True)
 class LineJob(LogJob):
-    """What is written as lines.
-
-    Attributes:
-        body: How bodies are written.
-        odd_flags: Bits of SYSFLAG whose messages come as rows.
-    """
+    """Job that writes lines; messages with one of ``odd_flags`` in SYSFLAG come as rows."""
 
     body: BodyForm
     odd_flags: int = 0

@@ -1,4 +1,4 @@
-"""The records of the log: by one walk, by kernels, or through the queue that a range of them belongs to."""
+"""Records of the log: by one walk, by kernels, or through the queue that a range of them belongs to."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 _BODY_FORMS = ("none", "text", "hex")
 
 LARGE_LOG_BYTES = 16 << 20
-"""Up to here plain Python is done before the kernels are loaded."""
+"""Up to this size plain Python is done before the kernels are loaded."""
 _ROWS_A_STEP = 4096
-"""Progress is told once for so many records."""
+"""Records between two reports of progress."""
 
 
 def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    """Yield what is wanted of a log: by kernels if it is much, through a queue if that leads there."""
+    """Yield the requested rows of a log: by kernels if there are many, by a queue if it leads to them."""
     log = _placed_log(store)
     if (through_queue := _through_queue(store, request, progress)) is not None:
         yield from through_queue
@@ -60,7 +60,7 @@ def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator
 
 
 def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row] | None:
-    """Return the messages of a range of one queue by way of that queue; None if something else is wanted."""
+    """Return the messages of a range of one queue by way of that queue; None for any other request."""
     wanted = request.messages
     ranges = (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms)
     if PathKind.CONSUMEQUEUE not in store.roots or ranges == (None, None, None):
@@ -69,7 +69,7 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
         return None
     if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
         return None
-    if request.columns is not None:  # these may not depend on what a queue holds
+    if request.columns is not None:  # columns must not depend on the content of a queue
         return None
     queue = find_queue(store, wanted.topic, wanted.queue_id)
     if queue is None:
@@ -107,7 +107,7 @@ def _is_glob(text: str) -> bool:
 
 
 def _is_large(log: FileQueue, request: DumpRequest) -> bool:
-    """Whether so much of the log is wanted, in such a form, that loading the kernels pays."""
+    """Whether the request takes so much of the log, in such a form, that loading the kernels pays."""
     return (
         (request.lines in _BODY_FORMS or request.columns is not None)
         and not request.hex
@@ -161,7 +161,7 @@ def _job(log: FileQueue, levels: DelayLevels, request: DumpRequest) -> LogJob:
 
 
 def _placed_log(store: Store) -> FileQueue:
-    """Return the log; a lone file whose name says nothing lies where its first record says."""
+    """Return the log; a lone file without an offset in its name lies where its first record says."""
     log = store.commitlog
     if not store.place.is_file or digits_of(store.place.path.name, NAME_DIGITS) is not None:
         return log

@@ -1,4 +1,4 @@
-"""What to dump."""
+"""Request of a dump."""
 
 from __future__ import annotations
 
@@ -31,29 +31,30 @@ ROW_TYPES = {
     "checkpoint": PathKind.CHECKPOINT,
     "config-entry": PathKind.CONFIG,
 }
-"""The types of rows that can be asked for, and the kinds of files that have them."""
+"""The types of rows that can be requested, and the kinds of files that have them."""
 
 
 @dataclass(frozen=True)
 class DumpRequest:
-    """What to dump.
+    """A request to dump a store.
 
     Attributes:
         kinds: Structures; empty means all that the path shows.
-        messages: What messages, or units of queues, must be like.
+        messages: Filter of messages, or units of queues.
         from_offset: Physical offset; inside a record the next one is the first.
         to_offset: Physical offset; what starts there or later is not dumped.
-        on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records; who reads the
-            rows may ``fail`` at the first error.
+        on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records; readers of the
+            rows
+            may ``fail`` at the first error.
         slots: Also the used slots of index files.
         chains: Also the chains of index files.
         hex: Also the bytes of every row, field by field.
-        lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
-            ``text`` and ``hex`` can be written so.
-        columns: Which columns are wanted if messages may come as such; None if rows are needed.
+        lines: Form of bodies if messages may come as lines of ndjson, ``none``, ``text`` or ``hex``; None if
+            rows are needed.
+        columns: The columns if messages may come as such; None if rows are needed.
         odd_flags: Bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says.
         row_types: Types of rows, as of `ROW_TYPES`; empty means all, or messages if they are filtered. Damage
-            is shown whatever they are.
+            is always shown.
     """
 
     kinds: frozenset[PathKind] = frozenset()
@@ -71,11 +72,11 @@ class DumpRequest:
 
     @property
     def filters_messages(self) -> bool:
-        """Whether something is asked of messages."""
+        """Whether there is a filter of messages."""
         return any(getattr(self.messages, name) is not None for name in _MESSAGE_FILTERS)
 
     def admits_type(self, row_type: str) -> bool:
-        """Whether rows of a type are wanted: of what is asked of messages, a BLANK has nothing.
+        """Whether rows of a type are wanted; a BLANK does not pass a filter of messages.
 
         Inner messages are made of messages, which are dropped after that.
         """
@@ -100,7 +101,7 @@ class DumpRequest:
         return {name: kinds for name, (value, kinds) in uses.items() if value is not None}
 
     def admits_offset(self, physical_offset: int) -> bool:
-        """Whether a physical offset lies in the range that is wanted."""
+        """Whether a physical offset lies in the wanted range."""
         if self.from_offset is not None and physical_offset < self.from_offset:
             return False
         return self.to_offset is None or physical_offset < self.to_offset

@@ -1,4 +1,4 @@
-"""``dump``: what lies in the files of a store, structure by structure."""
+"""Dump of a store's files, structure by structure."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    """Return the rows of what a path shows of a store.
+    """Return the rows of the part of a store that a path shows.
 
-    A filter narrows what is shown: of a store root, the structures to which it can be applied; one that asks
-    something of messages shows them alone, unless kinds or types of rows are named.
+    A filter narrows them: of a store root, to the structures to which it can be applied; a filter of messages
+    shows them alone, unless kinds or types of rows are named.
 
     Raises:
-        UsageError: A filter cannot be applied to what the path is, or no file has rows of the types.
+        UsageError: A filter cannot be applied to the path, or no file has rows of the types.
     """
     return _rows_of(_chosen_kinds(store, request), store, request, progress)
 
@@ -109,7 +109,7 @@ def _dump_checkpoint(store: Store, _request: DumpRequest, _progress: Progress) -
 
 
 def _note_strays(store: Store, progress: Progress) -> None:
-    """Say what was left out: other storage engines, and entries that are no files of their directories."""
+    """Warn of parts that were left out: other storage engines, and entries of no directory's kind."""
     for feature in store.features:
         if feature.code.severity is Severity.WARNING:
             progress.warn(f"left out: {feature.label}: {feature.code.title}")
@@ -135,4 +135,4 @@ DUMPS: dict[PathKind, _Dump] = {
     PathKind.CHECKPOINT: _dump_checkpoint,
     PathKind.CONFIG: _dump_config,
 }
-"""Who makes rows of each kind of file."""
+"""Functions that make rows of each kind of file."""

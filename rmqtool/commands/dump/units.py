@@ -1,4 +1,4 @@
-"""Units of consume queues, batch consume queues and ext queues, as they lie in the files."""
+"""Units of consume queues, batch consume queues and ext queues, in the order of the files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class _UnitKind(NamedTuple):
-    """Units of one length: how they are read, the damage that they can be, and what makes rows of them."""
+    """Units of one length: their decoder, the code of their damage, and the maker of their rows."""
 
     units: Decoder[Any]
     damage: FindingCode
@@ -44,7 +44,7 @@ class _UnitKind(NamedTuple):
 
 
 def dump_queues(store: Store, kind: PathKind, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    """Yield what is wanted of the queues of a kind."""
+    """Yield the requested rows of the queues of a kind."""
     wanted, done = request.messages, 0
     progress.stage(kind.value, None)
     for queue in store.queues(kind):
@@ -57,7 +57,7 @@ def dump_queues(store: Store, kind: PathKind, request: DumpRequest, progress: Pr
 
 
 def admits_unit(request: DumpRequest, row: rows.Row) -> bool:
-    """Whether a unit is like that."""
+    """Whether the request admits a unit."""
     wanted = request.messages
     if wanted.tag is not None and getattr(row, "tags_code", None) != tags_hash(wanted.tag):
         return False
@@ -69,11 +69,9 @@ def admits_unit(request: DumpRequest, row: rows.Row) -> bool:
 
 
 def dump_queue(queue: QueueFiles, from_queue_offset: int = 0) -> Iterator[rows.Row]:
-    """Yield the units of one queue in the order of its files, with what is wrong between them.
+    """Yield the units of one queue in the order of its files, with the damage between them.
 
-    Args:
-        queue: The queue.
-        from_queue_offset: Units of a consume queue below this are not read.
+    Units of a consume queue below ``from_queue_offset`` are not read.
     """
     dump_file = UNIT_DUMPS[queue.kind]
     first_byte = from_queue_offset * UNIT_SIZE if queue.kind is PathKind.CONSUMEQUEUE else 0
@@ -100,7 +98,6 @@ def _damage(segment: Segment, position: int, length: int, code: FindingCode, sen
 def _dump_units(
     queue: QueueFiles, segment: Segment, window: Window, position: int, is_last: bool, kind: _UnitKind
 ) -> Iterator[rows.Row]:
-    """Yield units of one length."""
     for found in QueueFile(segment, kind.units).rows(window, position):
         if isinstance(found, CutUnit):
             sentence = f"{segment.label} ends inside a unit"

@@ -1,4 +1,4 @@
-"""What to export, and what an export did."""
+"""Request and report of an export."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.store.scratch import Target
 
 REPORT_NAME = "_export.json"
-"""Its first character keeps those who read a folder of files from taking it for one of them."""
+"""Readers of a folder of files skip a name with this first character."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,10 @@ class StoreFinding(Finding):
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What to export.
+    """A request to export messages.
 
     Attributes:
-        stores: The evidence.
-        out: Directory to create, or where in object storage.
-        engine: Where the tasks run.
-        form: How files are written.
-        choice: Which columns.
-        messages: Which messages.
+        out: Directory to create, or place in object storage.
         from_offset: Physical offset; inside a record the next one is the first.
         to_offset: Physical offset; what begins there or later is left out. None: to the end.
         max_findings: Findings of one code that are kept in full.
@@ -82,10 +77,10 @@ class ExportRequest:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What messages were asked for, and how.
+    """The requested messages, and their form.
 
     Attributes:
-        messages: what they are like.
+        messages: the filter.
         from_offset: physical offset.
         to_offset: physical offset.
         decompress: whether bodies are unpacked.
@@ -100,7 +95,7 @@ class Asked:
 
     @classmethod
     def by(cls, request: ExportRequest) -> Asked:
-        """Return what a request asks for."""
+        """Return those of a request."""
         return cls(
             request.messages,
             request.from_offset,
@@ -119,15 +114,15 @@ class ExportReport:
         left_out: Stores that were named and could not be read; only of several.
         out: Path of the result.
         format: How files are written.
-        partition: What they are set apart by; None if by nothing.
+        partition: The field that divides them into folders; None for none.
         columns: Their names, in order.
         asked: Which messages.
-        logs: What there was of the log of each store when it was begun.
+        logs: Extent of each store's log at the beginning.
         engine: ``local`` or ``spark``.
         messages: How many were exported.
         log_bytes: Bytes of log that were read.
         files: All files.
-        findings: What was wrong on the way; of all stores.
+        findings: Damage that was met; of all stores.
         seconds: How long it took.
     """
 
@@ -148,7 +143,7 @@ class ExportReport:
     seconds: float
 
     def exit_status(self, fail_on: FailOn = FailOn.ERROR) -> ExitStatus:
-        """Return the worst of what is wrong, NEGATIVE for nothing to export, FAILED for stores left out."""
+        """Return the worst status of the findings, NEGATIVE without messages, FAILED for stores left out."""
         status = self.findings.exit_status(fail_on)
         if self.left_out:
             status = max(status, ExitStatus.FAILED)

@@ -1,4 +1,4 @@
-"""Cut the logs of an export into tasks."""
+"""Division of the logs of an export into tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def plan_of(request: ExportRequest, store: Store, folder: str, staging: StagingHandle) -> StorePlan:
-    """Return what all tasks of a store share."""
+    """Return the plan that all tasks of a store share."""
     log = store.commitlog
     return StorePlan(
         log=log,
@@ -38,11 +38,8 @@ def plan_of(request: ExportRequest, store: Store, folder: str, staging: StagingH
 def tasks_of(plan: StorePlan, ranges: Ranges | None) -> tuple[list[ExportTask], list[rows.Row]]:
     """Return the tasks of a store, and rows of files of its log in which nothing is to be read.
 
-    Each becomes one file, or one of each partition.
-
-    Args:
-        plan: What all tasks share.
-        ranges: Where what is wanted can lie; None: anywhere.
+    Each task becomes one file, or one of each partition. ``ranges`` is where wanted messages can lie; None:
+    anywhere.
     """
     tasks, others = pieces_of(plan, TASK_BYTES, ranges)
     return [ExportTask(plan, pieces) for pieces in tasks], others

@@ -1,4 +1,4 @@
-"""``export``: the messages of logs as files, complete or not at all."""
+"""Export of the messages of logs as files, complete or not at all."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def export(request: ExportRequest, progress: Progress, engine: Engine | None = N
     """Write the messages of stores to files in ``request.out``, which appears complete or not at all.
 
     Args:
-        request: What to do.
-        progress: Is told of stages and warnings.
+        request: What to export.
+        progress: Receives stages and warnings.
         engine: An open engine to work on, which stays open; None opens ``request.engine``.
 
     Raises:
         RefusedError: The output exists, or lies inside the evidence.
         EnvironmentFailureError: pyarrow is not installed, there is no log, or reading or writing failed;
-            nothing was left behind.
+            no output stays.
     """
     start = time.perf_counter()
     require_library("pyarrow")
@@ -70,8 +70,6 @@ def export(request: ExportRequest, progress: Progress, engine: Engine | None = N
 
 
 class _Export:
-    """An export at work."""
-
     def __init__(
         self, request: ExportRequest, staging: StagingHandle, engine: Engine, progress: LimitedProgress
     ) -> None:
@@ -87,7 +85,7 @@ class _Export:
         self._left_out = [*request.left_out]
 
     def run(self) -> None:
-        """Run the tasks of all stores as one job, and take from each what counts."""
+        """Run the tasks of all stores as one job, and keep the results that count."""
         tasks: list[ExportTask] = []
         for folder, store in self._by_folder.items():
             tasks += self._planned(store, folder)
@@ -118,7 +116,7 @@ class _Export:
             raise EnvironmentFailureError("; ".join(one.reason for one in self._left_out))
 
     def _planned(self, store: Store, folder: str) -> list[ExportTask]:
-        """Return the tasks of a store; one of several that cannot be read has none, and is noted."""
+        """Return the tasks of a store; one of several stores that cannot be read has none, with a reason."""
         try:
             store.require_log("export")
             plan = plan_of(self._request, store, folder, self._staging)
@@ -138,7 +136,7 @@ class _Export:
         return ranges_of(store, request.messages, request.from_offset, request.to_offset, self._progress)
 
     def report(self, seconds: float) -> ExportReport:
-        """Return what was done."""
+        """Return the report."""
         request = self._request
         return ExportReport(
             stores=tuple(str(store.place.path) for store in self._stores),
@@ -160,7 +158,7 @@ class _Export:
     def _done(
         self, tasks: Sequence[ExportTask], progress: Callable[[int], None] | None = None
     ) -> list[TaskDone]:
-        """Run tasks, each of which travels without the files of the log that are nothing to it."""
+        """Run tasks, each of which travels without the files of the log that it does not read."""
         done = self._engine.map(run_task, [_slim(task) for task in tasks], progress)
         for one, task in zip(done, tasks, strict=True):
             for end, piece in zip(one.ends, task.pieces, strict=one.failure is None):
@@ -168,7 +166,7 @@ class _Export:
         return done
 
     def _take_store(self, done: Sequence[TaskDone]) -> None:
-        """Take what the tasks of one store made; of one that could not be read, nothing."""
+        """Keep the results of one store's tasks; of a store that could not be read, none."""
         failure = next((one.failure for one in done if one.failure is not None), None)
         if failure is None:
             self._take(done)
@@ -181,7 +179,7 @@ class _Export:
         self._left_out.append(LeftOut(str(store.place.path), failure))
 
     def _take(self, done: Sequence[TaskDone]) -> None:
-        """Take what counts of the tasks of one store: the chain of records decides."""
+        """Keep the results of one store's tasks that count: the chain of records decides."""
         taken: dict[str, TaskDone] = {}
         ends = [(one, end) for one in done for end in one.ends]
         for _, of_range in groupby(ends, key=lambda pair: (pair[1].piece.number, pair[1].piece.range)):
@@ -233,7 +231,7 @@ def _slim(task: ExportTask) -> ExportTask:
 
 
 def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int], None]:
-    """Return what turns the number of tasks done into bytes; the last may be done first."""
+    """Return a function from the number of tasks done to bytes; the last may be done first."""
     done = [0]
     for task in tasks:
         done.append(done[-1] + task.log_bytes)

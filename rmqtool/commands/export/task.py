@@ -1,4 +1,4 @@
-"""The work on one task of an export: pieces of a log become files."""
+"""Work on one task of an export: pieces of a log become files."""
 
 from __future__ import annotations
 
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StorePlan(LogPlan):
-    """What all tasks of one store share; picklable.
+    """The plan that all tasks of one store share; picklable.
 
     Attributes:
         store: Its path.
-        form: How files are written.
-        staging: Where they go.
         folder: Of this store in the output, empty or with ``/`` at its end.
         max_findings: Findings of one code that are kept in full.
     """
@@ -41,26 +39,21 @@ class StorePlan(LogPlan):
     max_findings: int
 
     def finding(self, damage: rows.Damage) -> Finding:
-        """Return what is wrong; with the store, if it is one of several."""
+        """Return the finding of damage, with the store if it is one of several."""
         found = damage.finding()
         return StoreFinding.of(found, self.store) if self.folder else found
 
 
 @dataclass(frozen=True)
 class ExportTask:
-    """Pieces of a log, in order, that become files; only a piece alone may lack its first record.
-
-    Attributes:
-        plan: What all tasks share.
-        pieces: What is read.
-    """
+    """Pieces of a log, in order, that become files; only a piece alone may lack its first record."""
 
     plan: StorePlan
     pieces: tuple[Piece, ...]
 
     @property
     def name(self) -> str:
-        """Return its name, which is no other's."""
+        """Return its unique name."""
         return self.plan.folder + self.file_name
 
     @property
@@ -76,15 +69,13 @@ class ExportTask:
 
 @dataclass
 class TaskDone:
-    """What became of a task; small, as it travels.
+    """Result of a task; small, as it travels.
 
     Attributes:
-        name: Of the task.
-        ends: Of the pieces.
-        files: What was written.
-        findings: What is wrong in the pieces.
+        files: The files written.
+        findings: Damage in the pieces.
         remarks: What could not be done.
-        failure: Why its store cannot be read; only of several stores, of which it is left out then.
+        failure: Why its store cannot be read, and is left out; only of several stores.
     """
 
     name: str
@@ -134,6 +125,6 @@ def _rows(task: ExportTask, job: ColumnJob, done: TaskDone) -> Iterator[rows.Row
 
 
 def again(task: ExportTask, first: int) -> ExportTask:
-    """Return a task whose first record is not the one that was guessed."""
+    """Return a task whose first record is not the guessed one."""
     (piece,) = task.pieces
     return replace(task, pieces=(replace(piece, first=first),))

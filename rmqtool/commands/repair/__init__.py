@@ -1,5 +1,6 @@
-"""``repair``: mend a store in place, by renames alone, so that all of it can be undone.
+"""``repair``: changes a store in place, by renames alone, so that all of it can be undone.
 
-Only what cannot lose data is done: queues and index rebuilt from the log, checkpoint, ``abort``, files that
-are no part of the log, settings. The log itself is never changed.
+It does nothing that can lose data: it replaces queues and index with ones rebuilt from the log, checkpoint
+and
+settings, and sets aside ``abort`` and stray files of the log's directory. It never changes the log itself.
 """

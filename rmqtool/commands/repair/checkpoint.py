@@ -1,4 +1,4 @@
-"""A checkpoint that says where the log ends, for a store whose queues and index are complete."""
+"""Checkpoint with the times of the log's end, for a store whose queues and index are complete."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
 
 def checkpoint_bytes(store: Store) -> bytes | None:
-    """Return a checkpoint with the times of the last record; None of a log without any.
+    """Return a checkpoint with the times of the last record; None for a log without any.
 
     The index's time is the last record's, too: all its files are complete, so a start after a crash need not
-    delete any (``IndexService#load``). What a controller or a replica notes there stays; the place of the
-    last record is for brokers that go by it (5.5.0+, ``StoreCheckpoint``).
-
-    Raises:
-        EnvironmentFailureError: the log cannot be read.
+    delete any (``IndexService#load``). The fields of a controller or a replica stay; the place of the last
+    record
+    is for brokers that use it (5.5.0+, ``StoreCheckpoint``).
     """
     end = find_log_end(FoundEdge.of(store))
     last = end.last
@@ -45,7 +43,7 @@ def checkpoint_bytes(store: Store) -> bytes | None:
 
 
 def _present(store: Store) -> Checkpoint:
-    """Return the fields of the checkpoint that is there, if it is whole; zeros otherwise."""
+    """Return the fields of the present checkpoint, if it is whole; zeros otherwise."""
     file = store.checkpoint
     if file is None or file.size_bytes != CHECKPOINT_FILE_SIZE:
         return loaded_checkpoint(None)

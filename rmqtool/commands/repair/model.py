@@ -1,4 +1,4 @@
-"""What a repair is asked, what it would do, and what it did."""
+"""Request, plan and report of a repair."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RepairPart(StrEnum):
-    """What can be mended; the values are those of ``--only``."""
+    """Parts that can be repaired; the values are those of ``--only``."""
 
     SETTINGS = "config"
     QUEUES = "consumequeue"
@@ -31,7 +31,7 @@ class RepairPart(StrEnum):
 
 
 class RepairAction(StrEnum):
-    """What happens to one name."""
+    """Change of one name."""
 
     SET_ASIDE = "set-aside"
     PUT_IN = "put-in"
@@ -39,14 +39,14 @@ class RepairAction(StrEnum):
 
 
 class RepairOutcome(StrEnum):
-    """What became of a repair."""
+    """Outcome of a repair."""
 
     NOTHING = "nothing-to-do"
     PLANNED = "planned"
-    INTERRUPTED = "interrupted"  # one that waits to be finished
+    INTERRUPTED = "interrupted"  # waits to be finished
     DONE = "done"
-    FINISHED = "finished"  # one that was interrupted
-    ROLLED_BACK = "rolled-back"  # the store was no better for it
+    FINISHED = "finished"  # after an interruption
+    ROLLED_BACK = "rolled-back"  # the store was worse after it
     UNDONE = "undone"
 
 
@@ -58,10 +58,10 @@ class RepairStep:
     """One name in a store that changes.
 
     Attributes:
-        part: what it belongs to.
-        action: what happens to it.
+        part: the part that it belongs to.
+        action: how it changes.
         path: the name, relative to the store.
-        why: what it is good for.
+        why: the purpose.
     """
 
     part: RepairPart
@@ -72,10 +72,10 @@ class RepairStep:
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """What is wrong and is not mended.
+    """A fault that is not repaired.
 
     Attributes:
-        part: what it belongs to.
+        part: the part that it belongs to.
         path: its name, relative to the store.
         why: why not, and what to do next.
     """
@@ -86,7 +86,7 @@ class LeftAlone:
 
 
 class Rebuilt(Protocol):
-    """What a repair has to know of a rebuild; `rmqtool.commands.rebuild.report.RebuildReport` is one."""
+    """Facts about a rebuild that a repair needs; `rmqtool.commands.rebuild.report.RebuildReport` has them."""
 
     @property
     def verdict(self) -> str:
@@ -110,22 +110,22 @@ class Rebuilt(Protocol):
 
     @property
     def hidden_records(self) -> int:
-        """Return how many true records are in ranges that were not dispatched."""
+        """Return how many intact records are in ranges that were not dispatched."""
         ...
 
     @property
     def uncompared(self) -> tuple[str, ...]:
-        """Return what of the present queues could not be compared, and why."""
+        """Return the parts of the present queues that could not be compared, and why."""
         ...
 
     @property
     def doubtful_settings(self) -> Mapping[str, str]:
-        """Return settings that are not sure, and what speaks against them."""
+        """Return uncertain settings, and what contradicts them."""
         ...
 
 
 class Rebuild(Protocol):
-    """Makes derived files anew."""
+    """Rebuilds derived files."""
 
     def __call__(
         self,
@@ -134,21 +134,21 @@ class Rebuild(Protocol):
         own: Path | None,
         tell_queue: Callable[[str, int], object] = ...,
     ) -> Rebuilt:
-        """Rebuild parts into a directory inside of one that may be written; without one, only count."""
+        """Rebuild parts into a directory inside a writable one; without one, only count."""
         ...
 
 
 @dataclass(frozen=True)
 class RepairRequest:
-    """What to repair, and how.
+    """A request to repair a store.
 
     Attributes:
         store: a store root of this machine.
-        rebuild: makes queues and index anew.
-        only: the parts to mend; empty means all.
+        rebuild: rebuilds queues and index.
+        only: the parts to repair; empty means all.
         choices: the user's choice for files in ``config/``, by name.
         engine: where ``verify`` runs.
-        facts: what the journal is to tell beside: who called it how.
+        facts: further facts for the journal: who called it how.
     """
 
     store: Store
@@ -159,26 +159,27 @@ class RepairRequest:
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def wants(self, part: RepairPart) -> bool:
-        """Tell whether a part is to be mended."""
+        """Whether a part is to be repaired."""
         return not self.only or part in self.only
 
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What a repair would do, or did.
+    """Planned or done repair of a store.
 
     Attributes:
         store: path of the store.
-        outcome: what became of it.
-        steps: what changes, in this order.
-        left: what is wrong and stays.
+        outcome: the outcome.
+        steps: the changes, in this order.
+        left: the faults that stay.
         configs: settings that a broker cannot read, with all choices.
         journal: the directory in the store that undoes it; None if nothing was changed.
         before: findings of the store before, by code.
         after: findings after it; None if nothing was changed.
         findings: those that decide the exit status: of the store as it is now.
-        log_losses: messages that the log has lost, by what was there before: no repair brings them back; None
-            where nothing points to that.
+        log_losses: messages that the log had lost before: no repair recovers them; None where nothing points
+            to
+            that.
     """
 
     schema: ClassVar = "rmqtool.repair/1"
@@ -194,7 +195,7 @@ class RepairReport:
     log_losses: LogLosses | None = None
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return the status of what is wrong now; 1 at least where something waits or was rolled back."""
+        """Return the status of the present findings; at least 1 if something waits or was rolled back."""
         status = self.findings.exit_status(FailOn(fail_on))
         waits = self.outcome in _UNSETTLED or self.left
         if status is ExitStatus.CLEAN and waits and FailOn(fail_on) is not FailOn.NEVER:

@@ -1,4 +1,4 @@
-"""The moves of a repair: all that is new is made and flushed, and the journal written, before the first."""
+"""Moves of a repair: all new files are made and flushed, and the journal written, before the first."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _EXPIRED = "all its messages are expired; its files show the next queue offset"
 def decide(
     request: RepairRequest, disk: LocalDisk, plan: Plan, before: VerifyReport, progress: Progress
 ) -> Journal:
-    """Make all that is new and flush it; the store itself is as it was until the journal has its name."""
-    with told():
+    """Make all new files and flush them; the store itself is unchanged until the journal has its name."""
+    with io_errors_with_next_step():
         draft = Draft(disk)
         try:
             rebuilt = _rebuilt(request, disk, draft, plan)
@@ -49,7 +49,7 @@ def decide(
 
 
 def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) -> set[str]:
-    """Rebuild into the draft; return the directories that came of it."""
+    """Rebuild into the draft; return the directories that were made."""
     if not plan.rebuilt:
         return set()
     parts = frozenset(part.value for part in plan.rebuilt)
@@ -73,7 +73,7 @@ def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) 
 def _kept(disk: LocalDisk, draft: Draft, rebuilt: set[str]) -> list[str]:
     """Return the queues that a rebuild does not have: all their messages are expired.
 
-    Their files tell where the next message goes. Without them it would get queue offset 0 again, below what
+    Their files show the place of the next message. Without them it would get queue offset 0 again, below what
     groups have consumed (``ConsumeQueueStore#recoverOffsetTable``).
     """
     found = []
@@ -97,7 +97,7 @@ def _directories(disk: LocalDisk, path: str) -> list[str]:
 
 
 def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *, makes_lock: bool) -> None:
-    """Turn steps into moves, queues first: what is most is moved first, ``abort`` and checkpoint last."""
+    """Turn steps into moves: the largest, queues, first, ``abort`` and checkpoint last."""
     if makes_lock:
         draft.put_in("lock", "so that no broker starts meanwhile")
     for path in kept:
@@ -105,21 +105,21 @@ def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *,
     last = (RepairPart.CHECKPOINT, RepairPart.ABORT)
     for step in sorted(plan.steps, key=lambda one: last.index(one.part) if one.part in last else -1):
         if step.path in QUEUES and step.path not in rebuilt:
-            continue  # there is nothing to put in its place: all its messages are expired
+            continue  # no new one to install: all its messages are expired
         if step.action is not RepairAction.PUT_IN:
             draft.take_out(step.path, step.why)
         is_made = step.path in rebuilt if step.path in _DERIVED_NAMES else step.path in plan.texts
         if step.action is not RepairAction.SET_ASIDE and is_made:
             draft.put_in(step.path, step.why)
-    told = {step.path for step in plan.steps}
-    for name in sorted(rebuilt - told):
+    known = {step.path for step in plan.steps}
+    for name in sorted(rebuilt - known):
         draft.put_in(name, "rebuilt from the log")
     for path in kept:
         draft.put_back(path, _EXPIRED)
 
 
 def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
-    """Return what the journal tells of a repair beside its moves."""
+    """Return the content of the journal beside the moves."""
     return {
         **request.facts,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -130,10 +130,10 @@ def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
 
 
 def check_journal(journal: Journal, store: Store, disk: LocalDisk) -> None:
-    """Refuse a journal that moves what no repair moves, as one that somebody else has put there.
+    """Refuse a journal with moves that no repair makes, as one that somebody else has put there.
 
     Raises:
-        RefusedError: It does, or lacks what a repair notes.
+        RefusedError: It has such moves, or lacks the facts of a repair.
     """
     counts = journal.facts.get("findings")
     is_whole = isinstance(counts, dict) and all(type(one) is int for one in counts.values())
@@ -163,7 +163,7 @@ def _not_ours(journal: Journal, why: str) -> RefusedError:
 
 
 def _is_movable(place: str, directory: str) -> bool:
-    """Tell whether `_plan_moves` moves that name to or from that directory of a journal."""
+    """Whether `_plan_moves` moves that name to or from that directory of a journal."""
     first, *rest = place.split("/")
     if directory == KEPT:
         return first in QUEUES and len(rest) in {1, 2}
@@ -174,7 +174,7 @@ def _is_movable(place: str, directory: str) -> bool:
 
 
 def _is_stray(place: str, journal: Journal, store: Store, disk: LocalDisk) -> bool:
-    """Tell whether a name in a log's directory is none of the log: its files are never moved."""
+    """Whether a name in a log's directory is not a file of the log, which is never moved."""
     parent, _, name = place.rpartition("/")
     if parent not in {label_of(one, store.base) for one in store.commitlog.directories}:
         return False
@@ -185,7 +185,7 @@ def _is_stray(place: str, journal: Journal, store: Store, disk: LocalDisk) -> bo
 
 
 def log_facts(store: Store) -> list[list[Any]]:
-    """Return names, sizes and times of the log's files: a broker that writes changes them."""
+    """Return names, sizes and times of the log's files, which a broker at work changes."""
     found = []
     for segment in store.commitlog:
         status = segment.path.status()
@@ -199,8 +199,8 @@ def _mode_of(disk: LocalDisk, path: str) -> int:
 
 
 @contextmanager
-def told() -> Iterator[None]:
-    """Turn what the system says into an error with a next step."""
+def io_errors_with_next_step() -> Iterator[None]:
+    """Turn errors of the operating system into ones with a next step."""
     try:
         yield
     except OSError as failure:

@@ -1,4 +1,4 @@
-"""What a repair would do: from findings and diagnoses to steps, and to what is better left alone."""
+"""Plan of a repair: from findings and diagnoses to steps, and to parts that are left alone."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out D
 
 @dataclass
 class Plan:
-    """What is to be done.
+    """Steps of a repair.
 
     Attributes:
         steps: names that change, in this order.
-        left: what stays as it is.
+        left: parts that stay as they are.
         configs: settings that no broker can read.
         texts: bytes of new files, by their names in the store.
-        rebuilt: parts to make anew.
+        rebuilt: parts to rebuild.
     """
 
     steps: list[RepairStep] = field(default_factory=list)
@@ -50,14 +50,10 @@ class Plan:
 
 
 def make_plan(request: RepairRequest, findings: Findings) -> Plan:
-    """Plan the repair of a store; nothing is written.
-
-    Args:
-        request: what is asked.
-        findings: of ``verify`` at its highest level.
+    """Plan the repair of a store from the findings of ``verify`` at its highest level; nothing is written.
 
     Raises:
-        UsageError: a choice is none of those that there are.
+        UsageError: a choice is not one of the choices offered.
         EnvironmentFailureError: the log cannot be read.
     """
     return _Planner(request, findings).plan
@@ -88,7 +84,7 @@ class _Planner:
         self.plan.left.append(LeftAlone(part, path, why))
 
     def _settings(self) -> None:
-        """Take the doctor's choice, or the user's; where neither is, tell the choices."""
+        """Take the doctor's choice, or the user's; without either, report the choices."""
         unused = set(self._request.choices)
         if unused - CONFIG_KINDS.keys():
             raise UsageError(
@@ -131,7 +127,7 @@ class _Planner:
         self._add(part, RepairAction.PUT_IN if status is None else RepairAction.REPLACE, path, why)
 
     def _strays(self) -> None:
-        """Set aside what lies in the log's directory and is no part of it; it has no records."""
+        """Set aside what lies in the log's directory and does not belong there; it has no records."""
         if not self._request.wants(RepairPart.STRAYS):
             return
         for stray in self._store.commitlog.strays:
@@ -141,7 +137,7 @@ class _Planner:
                 self._add(RepairPart.STRAYS, RepairAction.SET_ASIDE, stray.label, f"it {stray.reason}")
 
     def _unread(self) -> bool:
-        """Tell whether the log or queues are in a form that is not read: then nothing is sure of the rest."""
+        """Whether the log or queues have a form that is not read: then nothing is certain about the rest."""
         for feature in self._store.unread:
             self._leave(RepairPart.QUEUES, feature.label, f"{feature.code.title}: it is not read")
         if is_controlled := self._store.confirm_offset is not None:
@@ -150,7 +146,7 @@ class _Planner:
         return bool(self._store.unread) or is_controlled
 
     def _derived(self) -> bool:
-        """Plan to swap in what is rebuilt; tell whether queues and index will be complete."""
+        """Plan to install rebuilt parts; return whether queues and index will be complete."""
         damaged = {part for part in DERIVED if self._is_damaged(part)}
         if self._store.abort is not None and damaged:
             damaged = set(DERIVED)  # a clean start completes neither
@@ -173,11 +169,11 @@ class _Planner:
 
     @property
     def _waits_for_recovery(self) -> bool:
-        """Whether a repair may take from a broker the recovery that makes good what a kill left undone."""
+        """Whether a repair may spare a broker the recovery that completes what a kill left undone."""
         return self._store.abort is not None and self._request.wants(RepairPart.ABORT)
 
     def _is_damaged(self, part: RepairPart) -> bool:
-        """Tell whether a part has errors; a lag is none while ``abort`` has the next start make it good."""
+        """Whether a part has errors; a lag is not one while ``abort`` makes the next start complete it."""
         least = {Severity.ERROR, Severity.WARNING} if self._waits_for_recovery else {Severity.ERROR}
         return any(one.structure is _STRUCTURES[part] and one.severity in least for one in self._findings)
 
@@ -237,13 +233,13 @@ class _Planner:
 
 
 def _is_of(setting: str, parts: set[RepairPart]) -> bool:
-    """Tell whether a size is one of files that are made anew."""
+    """Whether a size is that of files to rebuild."""
     part = RepairPart.INDEX if setting in {"maxHashSlotNum", "maxIndexNum"} else RepairPart.QUEUES
     return setting != "mappedFileSizeCommitLog" and part in parts
 
 
 def swap_refusal(rebuilt: Rebuilt) -> str | None:
-    """Return why what was rebuilt must not be put in place; None if it may."""
+    """Return why rebuilt parts must not be installed; None if they may."""
     if rebuilt.fewer_messages or rebuilt.fewer_entries:
         less = rebuilt.fewer_messages or rebuilt.fewer_entries
         what = "messages" if rebuilt.fewer_messages else "index entries"
@@ -259,9 +255,9 @@ def swap_refusal(rebuilt: Rebuilt) -> str | None:
 
 
 def is_worse(before: Findings, after: Findings) -> bool:
-    """Tell whether a store has more errors of a code, or of a structure, than before its repair.
+    """Whether a store has more errors of a code, or of a structure, than before its repair.
 
-    What a start makes good while ``abort`` is there is an error without it.
+    Gaps that a start completes while ``abort`` exists are errors without it.
     """
     counts, errors = before.counts, before.errors
     return any(number > errors.get(structure, 0) for structure, number in after.errors.items()) or any(

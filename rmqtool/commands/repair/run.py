@@ -1,4 +1,4 @@
-"""Repair a store: look, plan, make what is new, decide, move, look again; or take it all back."""
+"""Repair of a store: verify, plan, make new files, decide, move, verify again; or undo all of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.model import VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.commands.repair.model import RepairAction, RepairOutcome, RepairReport, RepairStep
-from rmqtool.commands.repair.moves import check_journal, decide, log_facts, part_of, told
+from rmqtool.commands.repair.moves import check_journal, decide, io_errors_with_next_step, log_facts, part_of
 from rmqtool.commands.repair.plan import Plan, is_worse, make_plan
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.recovery import predict_recovery
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
 
 def plan_repair(request: RepairRequest, progress: Progress) -> RepairReport:
-    """Tell what `repair` would do; nothing is written, and the lock is not taken.
+    """Report what `repair` would do; nothing is written, and the lock is not taken.
 
     Raises:
-        UsageError: it is no store root of this machine, or a choice is none.
-        RefusedError: a broker holds the store's lock, or the newest journal is none of a repair.
+        UsageError: it is not a store root of this machine, or a choice is not offered.
+        RefusedError: a broker holds the store's lock, or the newest journal is not that of a repair.
         EnvironmentFailureError: a file cannot be read.
     """
     disk = _disk_of(request.store)
@@ -60,16 +60,12 @@ def repair(
 ) -> RepairReport:
     """Repair a store, or finish a repair that was interrupted.
 
-    Args:
-        request: what to do.
-        progress: is told of stages and remarks.
-        agreed: is shown the plan, or what an interrupted repair has left to do, and tells whether it is to be
-            carried out.
+    ``agreed`` gets the plan, or the rest of an interrupted repair, and returns whether to carry it out.
 
     Raises:
-        UsageError: it is no store root of this machine, or a choice is none.
+        UsageError: it is not a store root of this machine, or a choice is not offered.
         RefusedError: a broker holds the store's lock, or has worked on it since the repair was interrupted;
-            or the newest journal is none of a repair.
+            or the newest journal is not that of a repair.
         EnvironmentFailureError: a file cannot be read or written; the store is as it was, or the next run
             finishes.
     """
@@ -91,16 +87,16 @@ def repair(
 
 
 def undo_repair(request: RepairRequest) -> RepairReport:
-    """Take the newest repair back, finished or not.
+    """Undo the newest repair, finished or not.
 
     Raises:
-        UsageError: it is no store root of this machine.
-        RefusedError: there is none, it is none of a repair, a broker holds the store's lock, or it has worked
-            on it since.
+        UsageError: it is not a store root of this machine.
+        RefusedError: there is none, its journal is not that of a repair, a broker holds the store's lock, or
+            has worked on it since.
         EnvironmentFailureError: a file cannot be renamed; run it again.
     """
     disk = _disk_of(request.store)
-    with _locked(request.store), told():
+    with _locked(request.store), io_errors_with_next_step():
         sweep(disk)
         names = journals(disk)
         if not names:
@@ -116,7 +112,7 @@ def undo_repair(request: RepairRequest) -> RepairReport:
 
 
 def _interrupted(request: RepairRequest, disk: LocalDisk, journal: Journal) -> RepairReport:
-    """Return what an interrupted repair has left to do.
+    """Return the rest of an interrupted repair.
 
     Raises:
         RefusedError: a broker has worked on the store since.
@@ -146,7 +142,7 @@ def _finish_waiting(
     journal: Journal,
     progress: Progress,
 ) -> RepairReport:
-    with told():
+    with io_errors_with_next_step():
         finish(disk, journal)
     after = _verified(request, request.store.afresh(), progress)
     return RepairReport(
@@ -168,14 +164,14 @@ def _carried_out(
     journal: Journal,
     progress: Progress,
 ) -> RepairReport:
-    """Do the moves and look at the store again; take them back where it is worse than before."""
+    """Do the moves and verify the store again; undo them if it is worse than before."""
     lost = _lost_at_start(request.store)
-    with told():
+    with io_errors_with_next_step():
         finish(disk, journal)
     store = request.store.afresh()
     after = _verified(request, store, progress)
     if is_worse(before.findings, after.findings) or _lost_at_start(store) > lost:
-        with told():
+        with io_errors_with_next_step():
             undo(disk, journal)
         report = _report(request, plan, before, RepairOutcome.ROLLED_BACK)
     else:
@@ -221,7 +217,7 @@ def _disk_of(store: Store) -> LocalDisk:
     path = None if store.root is None else store.root.local_path()
     if store.kind is not PathKind.STORE or path is None:
         raise UsageError(f"{store.base}: whole stores are repaired; give the store root")
-    with told():
+    with io_errors_with_next_step():
         return LocalDisk(path)
 
 
@@ -233,7 +229,7 @@ def _journal(store: Store, disk: LocalDisk, name: str) -> Journal:
 
 def _unfinished(store: Store, disk: LocalDisk) -> Journal | None:
     """Return the newest repair if it was interrupted."""
-    with told():
+    with io_errors_with_next_step():
         for name in journals(disk)[-1:]:
             journal = _journal(store, disk, name)
             if not is_done(disk, journal) and done_moves(disk, journal) < len(journal.moves):

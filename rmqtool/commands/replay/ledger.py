@@ -1,4 +1,4 @@
-"""What was sent: a line is added and flushed to the disk for each message, before the next is sent."""
+"""Ledger of sent messages: a line is added and flushed to the disk for each, before the next is sent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MODE = 0o644  # minus umask
 
 
 def read_ledger(path: Path, proxy: str, topic_map: Mapping[str, str]) -> set[str]:
-    """Return the keys of what was sent; of a ledger that is not there, none.
+    """Return the keys of the sent messages; none if the ledger does not exist.
 
     Raises:
-        RefusedError: It is of another proxy or other topics, or no ledger.
+        RefusedError: It is of another proxy or other topics, or not a ledger.
         EnvironmentFailureError: It cannot be read.
     """
     try:
@@ -55,12 +55,7 @@ def _keys(path: Path, data: bytes, proxy: str, topic_map: Mapping[str, str]) -> 
 
 
 class Ledger:
-    """A ledger that is written; no other replay can meanwhile. A line that was torn by a crash is cut off.
-
-    Args:
-        path: Made if it is not there.
-        proxy: That is sent to.
-        topic_map: The topics that others go to.
+    """A ledger open for writing, by this replay alone. A line torn by a crash is cut off.
 
     Raises:
         RefusedError: Another replay is at work on it, or it is of another one.
@@ -88,11 +83,7 @@ class Ledger:
             raise
 
     def add(self, key: str, topic: str, message_id: str) -> None:
-        """Note that a message was sent, for good.
-
-        Raises:
-            EnvironmentFailureError: It cannot be written.
-        """
+        """Record for good that a message was sent."""
         try:
             self._write({"key": key, "topic": topic, "messageId": message_id})
         except OSError as failure:
@@ -100,7 +91,7 @@ class Ledger:
         self.keys.add(key)
 
     def close(self) -> None:
-        """Let others write."""
+        """Release the ledger for others."""
         os.close(self._descriptor)
 
     def __enter__(self) -> Self:

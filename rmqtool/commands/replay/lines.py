@@ -1,4 +1,4 @@
-"""The lines of ``replay.ndjson``, read again."""
+"""Reader of the lines of ``replay.ndjson``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Line(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Return what the ledger knows it by: unique key and place."""
+        """Return its key in the ledger: unique key and place."""
         one = self.message
         return f"{one.uniq_key or ''}@{one.physical_offset}/{one.topic}/{one.queue_id}/{one.queue_offset}"
 
@@ -32,7 +32,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
     Raises:
         EnvironmentFailureError: It cannot be read.
-        UsageError: A line is no message.
+        UsageError: A line is not a message.
     """
     try:
         with path.open("rb") as file:

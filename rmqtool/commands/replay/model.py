@@ -1,4 +1,4 @@
-"""What to send again, and what came of it."""
+"""Request and report of a replay."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """What to send.
+    """A request to send messages again.
 
     Attributes:
         path: the file of messages.
         proxy: ``HOST:PORT``.
-        send: whether to send; else what would be sent is told.
-        ledger: the file that says what was sent.
+        send: whether to send; else only the report is made.
+        ledger: the file of sent messages.
         topics: globs of topics to send; empty is all.
-        topic_map: the topics that others go to, by name.
+        topic_map: the new topics, by the old.
         rate: messages a second at most.
         tls: whether the connection is encrypted.
     """
@@ -40,15 +40,15 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True)
 class TopicReplay:
-    """What goes to one topic.
+    """The messages that go to one topic.
 
     Attributes:
         topic: of the messages.
         target: where they go.
-        messages: how many, those in the ledger left out.
+        messages: how many, without those in the ledger.
         bytes: of their bodies.
-        ordered: whether the target takes ordered messages, so that it keeps the order of each queue; null
-            where nobody was asked.
+        ordered: whether the target takes ordered messages, so that it keeps the order of each queue; null if
+            the cluster was not contacted.
     """
 
     topic: str
@@ -65,7 +65,7 @@ class RefusedMessage:
     Attributes:
         line: of the file, from 1.
         topic: where it should go.
-        uniq_key: that it had.
+        uniq_key: the unique key that it had.
         reason: in the words of the client or the cluster.
     """
 
@@ -88,7 +88,7 @@ class ReplayReport:
         sent: how many were sent.
         already: how many were in the ledger before.
         left_out: how many are not to be sent, by the reason.
-        topics: what goes where.
+        topics: the messages by topic and target.
         refused: messages that were not taken, the first hundred.
         more_refused: how many more.
     """

@@ -1,4 +1,4 @@
-"""Read a file of messages, and send what is not in the ledger."""
+"""Replay of a file of messages, without those in the ledger."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.replay.sender import Sender
     from rmqtool.progress import Progress
 
-_REFUSED_TOLD = 100
+_REFUSED_SHOWN = 100
 _LEFT_OUT = {
     TopicKind.RETRY: "retry topics",
     TopicKind.DEAD_LETTER: "dead-letter topics",
@@ -33,7 +33,7 @@ _LEFT_OUT = {
 
 @dataclass
 class _Account:
-    """What has been counted so far."""
+    """Counts so far."""
 
     lines: int = 0
     sent: int = 0
@@ -45,7 +45,7 @@ class _Account:
     more_refused: int = 0
 
     def refuse(self, line: Line, target: str, reason: str) -> None:
-        if len(self.refused) == _REFUSED_TOLD:
+        if len(self.refused) == _REFUSED_SHOWN:
             self.more_refused += 1
         else:
             self.refused.append(RefusedMessage(line.number, target, line.message.uniq_key, reason))
@@ -58,20 +58,16 @@ def replay(
         request.proxy, tls=request.tls
     ),
 ) -> ReplayReport:
-    """Send messages again, or tell what would be sent.
-
-    Args:
-        request: What.
-        progress: Told how far it is.
-        open_sender: Returns what takes them.
+    """Send messages again, or report which would be sent; ``open_sender`` returns their receiver.
 
     Raises:
-        UsageError: A line of the file is no message, or the proxy's name is none.
+        UsageError: A line of the file is not a message, or the proxy's name is not one.
         RefusedError: The ledger is of another replay, or another one is at work with it.
-        EnvironmentFailureError: The file cannot be read, the ledger cannot be written, a topic is not there,
-            or the cluster does not answer; what was sent is in the ledger.
+        EnvironmentFailureError: The file cannot be read, the ledger cannot be written, a topic does not
+            exist,
+            or the cluster does not answer; sent messages are in the ledger.
     """
-    address_of(request.proxy)  # a wrong word is told before anything is read
+    address_of(request.proxy)  # a wrong address fails before anything is read
     keys = read_ledger(request.ledger, request.proxy, request.topic_map)
     account = _Account()
     for line in read_lines(request.path):
@@ -119,7 +115,7 @@ def _send_all(
     progress: Progress,
     open_sender: Callable[[ReplayRequest], Sender],
 ) -> dict[str, frozenset[str]]:
-    """Send what the first reading found to be sendable; return what the targets take."""
+    """Send the messages that the first reading found sendable; return the types that the targets take."""
     sender = open_sender(request)
     try:
         types = {one: _checked(sender, one) for one in sorted({*topics.values()})}
@@ -173,7 +169,7 @@ def _send(
 
 
 class _Pace:
-    """So many a second, and no burst after a pause."""
+    """Limit of so many a second, with no burst after a pause."""
 
     def __init__(self, rate: float) -> None:
         self._period_s = 1 / rate

@@ -1,4 +1,4 @@
-"""The cluster, through its proxy: the one module that knows RocketMQ's Python client.
+"""Sender to the cluster, through its proxy: the one module that knows RocketMQ's Python client.
 
 The client retries on its own, so that a time-out of the network may store a message twice. It writes its log
 to ``~/logs/rocketmq_python``.
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from rmqtool.rows.replay import ReplayMessage
 
 ACCESS_KEY, SECRET_KEY = "RMQTOOL_ACCESS_KEY", "RMQTOOL_SECRET_KEY"
-"""Variables of the environment with the credentials of a cluster that asks for them."""
+"""Variables of the environment with the credentials of a cluster that requires them."""
 
 UNIQ_KEY = "RMQTOOL_REPLAY_OF"
-"""The user property that has the unique key of before, by which a consumer can tell what came twice."""
+"""The user property with the old unique key, by which a consumer can recognise duplicates."""
 
 LARGEST_BODY = 4 << 20
 _TOPIC = re.compile(r"[%a-zA-Z0-9_-]+")
@@ -39,41 +39,36 @@ _REFUSALS = (
 
 
 class RefusedMessageError(Exception):
-    """The client or the cluster does not take this message, whatever is done."""
+    """A message that the client or the cluster does not take, however often it is sent."""
 
 
 class Sender(Protocol):
-    """What takes messages."""
+    """Interface of a receiver of messages."""
 
     def types_of(self, topic: str) -> frozenset[str]:
-        """Return what kinds of messages a topic takes: ``NORMAL``, ``FIFO`` and so on.
+        """Return the kinds of messages that a topic takes: ``NORMAL``, ``FIFO`` and so on.
 
         Raises:
-            EnvironmentFailureError: The topic is not there.
+            EnvironmentFailureError: The topic does not exist.
         """
         ...
 
     def send(self, message: ReplayMessage, topic: str, group: str | None) -> str:
-        """Send a message, wait until it is stored, and return its new id.
-
-        Args:
-            message: The message.
-            topic: Where it goes.
-            group: Whose order is kept; None for none.
+        """Send a message, in the order of a ``group`` if one is given; return its new id once it is stored.
 
         Raises:
             RefusedMessageError: It cannot be sent.
-            EnvironmentFailureError: The cluster cannot be asked.
+            EnvironmentFailureError: The cluster does not answer.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Close the connection."""
         ...
 
 
 def problem_of(message: ReplayMessage, topic: str) -> str | None:
-    """Return why the client takes no such message; None if it does."""
+    """Return why the client does not take such a message; None if it does."""
     if not message.body:
         return "its body is empty, which the client does not send"
     if len(message.body) > LARGEST_BODY:
@@ -88,14 +83,10 @@ def problem_of(message: ReplayMessage, topic: str) -> str | None:
 
 
 class ProxySender:
-    """The official client.
-
-    Args:
-        proxy: ``HOST:PORT``.
-        tls: Whether the connection is encrypted.
+    """The official client; ``proxy`` is ``HOST:PORT``.
 
     Raises:
-        UsageError: It is no ``HOST:PORT``.
+        UsageError: It is not ``HOST:PORT``.
         EnvironmentFailureError: The client is not installed, or nobody answers.
     """
 
@@ -118,7 +109,7 @@ class ProxySender:
             raise self._unreachable(failure) from failure
 
     def types_of(self, topic: str) -> frozenset[str]:
-        """Return what kinds of messages a topic takes."""
+        """Return the kinds of messages that a topic takes."""
         try:
             route = self._producer._retrieve_topic_route_data(topic)
         except Exception as failure:
@@ -146,7 +137,7 @@ class ProxySender:
 
     def close(self) -> None:
         """End the client's threads."""
-        with suppress(Exception):  # all that counts is stored and in the ledger
+        with suppress(Exception):  # all sent messages are in the ledger
             self._producer.shutdown()
 
     def _made(self, message: ReplayMessage, topic: str, group: str | None) -> Any:  # noqa: ANN401 - untyped
@@ -171,11 +162,7 @@ class ProxySender:
 
 
 def address_of(proxy: str) -> tuple[str, int]:
-    """Return host and port.
-
-    Raises:
-        UsageError: It is no ``HOST:PORT``.
-    """
+    """Return host and port; UsageError without them."""
     host, _, port = proxy.rpartition(":")
     if not host or not re.fullmatch("[0-9]{1,5}", port) or int(port) >= 1 << 16:
         raise UsageError(f"--proxy {proxy!r}: expected HOST:PORT, such as 127.0.0.1:8081")

@@ -1,8 +1,8 @@
-"""``report``: one page about a store, for whoever decides and for whoever comes after.
+"""``report``: one page about a store, for those who decide and those who come later.
 
-``gather`` asks what there is to ask: the checks of ``verify``, which take a picture of the log on their one
-way through it, the next start, how far groups have come, what queues and index cover. ``model`` is what
-comes out, ``provenance`` on what it rests. How it looks is `rmqtool.report.page`.
+``gather`` runs the checks of ``verify``, which take a picture of the log on the same walk, predicts the next
+start, and collects the progress of groups and the coverage of queues and index. ``model`` is the result,
+``provenance`` its sources. How it looks is `rmqtool.report.page`.
 """
 
 from __future__ import annotations

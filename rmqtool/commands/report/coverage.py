@@ -1,4 +1,4 @@
-"""How much of the log queues and index know, by the ends of their files."""
+"""Coverage of the log by queues and index, by the ends of their files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def coverage_of(store: Store) -> Coverage:
-    """Return what queues and index cover; files that cannot be read cover nothing, and are findings."""
+    """Return the coverage by queues and index; files that cannot be read cover nothing, and are findings."""
     topics: dict[str, LogRange] = {}
     try:
         for queue in store.queues(PathKind.CONSUMEQUEUE):

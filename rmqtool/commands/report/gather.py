@@ -1,4 +1,4 @@
-"""Gather what a report tells, in as few ways through the log as there can be."""
+"""Collection of a report's content, with as few walks of the log as possible."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 _IN_ORDER = {"ok", "no-offset"}
 NAMED = 100
-"""So many lost messages are named; verify --lost has all."""
+"""Limit of lost messages by name; verify --lost has all."""
 
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """What to report on.
+    """A request for a report.
 
     Attributes:
         store: a whole store.
@@ -53,7 +53,7 @@ class ReportRequest:
         max_findings: findings of one code that are kept in full; the rest is counted.
         live: go on although a broker holds the store's lock.
         hash_log: digests of the log's files, too, which are read once more for it.
-        broker_conf: the file of settings that was given, if one was.
+        broker_conf: the given file of settings, if any.
     """
 
     store: Store
@@ -67,16 +67,11 @@ class ReportRequest:
 
 
 def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: Progress) -> StoreReport:
-    """Return everything a report tells.
-
-    Args:
-        request: what to report on.
-        readers: how far groups, delay levels and the timer have come.
-        progress: is told of stages and warnings.
+    """Return a report; ``readers`` are the progress of groups, delay levels and the timer.
 
     Raises:
         UsageError: it is only a part of a store.
-        RefusedError: a broker holds the store's lock, and ``live`` does not say to go on.
+        RefusedError: a broker holds the store's lock, and ``live`` is off.
         EnvironmentFailureError: a directory cannot be listed, or scratch files cannot be written.
         KeyboardInterrupt: there is no report then.
     """
@@ -135,7 +130,7 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
 
 
 def _lost(store: Store, predictions: Sequence[Prediction]) -> tuple[LostMessage, ...]:
-    """Return the first of the messages that are lost, which costs a second look only where there are some."""
+    """Return the first of the messages that are lost, in a second prediction only if there are some."""
     found: list[LostMessage] = []
 
     def tell(message: LostMessage) -> None:
@@ -144,13 +139,13 @@ def _lost(store: Store, predictions: Sequence[Prediction]) -> tuple[LostMessage,
 
     for one in predictions:
         if one.lost or (one.log_losses is not None and one.log_losses.messages):
-            with suppress(EnvironmentFailureError):  # what cannot be read is a finding, and names nothing
+            with suppress(EnvironmentFailureError):  # an unreadable file is a finding already
                 predict_recovery(store, one.release, tell)
     return tuple(found)
 
 
 def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> tuple[TopicLoss, ...]:
-    """Add up by topic what the next start cuts off and what the log has lost."""
+    """Add up by topic the messages that the next start cuts off and that the log has lost."""
     cut: Counter[str] = Counter()
     cut_bytes: Counter[str] = Counter()
     for prediction in predictions:
@@ -210,7 +205,7 @@ def _record(store: Store, offset: int) -> Record | None:
     try:
         return record_at(store.commitlog, offset)
     except EnvironmentFailureError:
-        return None  # a finding says so
+        return None  # there is a finding
 
 
 def _checkpoint(store: Store) -> rows.Checkpoint | None:

@@ -1,4 +1,4 @@
-"""What a report tells of a store."""
+"""Content of a report on a store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class QueueProgress(Protocol):
-    """How far one reader has come in one queue, as ``offsets`` tells."""
+    """Progress of one reader in one queue, as ``offsets`` reports it."""
 
     @property
     def topic(self) -> str:
@@ -35,7 +35,7 @@ class QueueProgress(Protocol):
 
     @property
     def state(self) -> str:
-        """Return ``ok``, or what is wrong with the offset."""
+        """Return ``ok``, or the fault of the offset."""
         ...
 
     @property
@@ -46,15 +46,15 @@ class QueueProgress(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What a group, a delay level or the timer has still to read of a topic.
+    """Units of a topic that a group, a delay level or the timer has still to read.
 
     Attributes:
         reader: ``group G``, ``delay level N`` or ``timer``.
         topic: as stored.
         queues: of the topic that the reader has begun, or has to.
         units: still to be read.
-        odd: queues in which its offset is out of range, or that are not there.
-        last_timestamp_ms: store time of the newest message that was read; None if none is there any more.
+        odd: queues in which its offset is out of range, or that do not exist.
+        last_timestamp_ms: store time of the newest message that was read; None if none exists any more.
     """
 
     reader: str
@@ -67,7 +67,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class TopicLoss:
-    """What is lost of a topic, or will be.
+    """Messages of a topic that are lost, or will be.
 
     Attributes:
         topic: as stored.
@@ -84,12 +84,12 @@ class TopicLoss:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """A part of the log that something points into: physical offsets of its first byte, and after its last.
+    """A part of the log that derived files point into: physical offsets of its first byte and after its last.
 
     Attributes:
         name: of the index file, or of the topic.
         start: physical offset.
-        stop: physical offset; of an index file, of the last message it knows, as its header says.
+        stop: physical offset; of an index file, of the last message it knows, by its header.
         entries: index items, or units of all queues of the topic.
     """
 
@@ -101,7 +101,7 @@ class LogRange:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of the log the derived files know; by their own bounds, what lies between is for the findings.
+    """Parts of the log that the derived files know, by their own bounds; gaps between them are findings.
 
     Attributes:
         index: files of the index, oldest first.
@@ -114,7 +114,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class FileTime:
-    """When a file of the store was changed last."""
+    """Time of the last change of a file of the store."""
 
     file: str
     size_bytes: int
@@ -133,14 +133,14 @@ class FileDigest:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """On what a report rests.
+    """Sources of a report.
 
     Attributes:
         version: of rmqtool.
         command: the command line.
         made_ms: when.
         settings: in effect, with their origin.
-        digests: of the files that decide, and of the log's if that was asked.
+        digests: of the files that decide, and on request of the log's.
     """
 
     version: str
@@ -152,13 +152,13 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """All that a report tells.
+    """Content of a report.
 
     Attributes:
         store: path of the evidence.
-        provenance: on what it rests.
-        verification: what is wrong, and the picture of the log.
-        predictions: what the next start would do; empty if that is not known, which a finding says.
+        provenance: its sources.
+        verification: the findings, and the picture of the log.
+        predictions: what the next start would do; empty if that is not known, for which there is a finding.
         losses: by topic, those with the most first.
         lost: the first of the messages themselves.
         backlogs: by reader and topic, the largest first.

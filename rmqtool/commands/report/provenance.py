@@ -1,4 +1,4 @@
-"""On what a report rests: versions, settings, digests and times of files."""
+"""Sources of a report: versions, settings, digests and times of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _SMALL_BYTES = 8 << 20
-"""A config file larger than that is named and not hashed."""
+"""A larger config file is named and not hashed."""
 
 _MOST_FILES = 500
 _NS_A_MS = 1_000_000
@@ -34,16 +34,7 @@ def provenance_of(
     *,
     log: bool,
 ) -> Provenance:
-    """Return what a report rests on.
-
-    Args:
-        store: the store.
-        version: of rmqtool.
-        command: the command line.
-        broker_conf: the file of settings that was given.
-        progress: is told of files that are hashed.
-        log: whether the log's files are hashed, too.
-    """
+    """Return the sources of a report; ``log`` hashes the log's files, too."""
     places = [(label_of(place, store.base), place) for place in _small_files(store)]
     if broker_conf is not None:
         places.append((str(broker_conf), location_of(broker_conf)))
@@ -65,7 +56,7 @@ def provenance_of(
 
 
 def file_times(store: Store) -> Iterator[FileTime]:
-    """Yield when the files that a start looks at were changed last, those of queues left out."""
+    """Yield when the files that a start reads were changed last, without those of queues."""
     places = [*_small_files(store), *(one.path for one in (*store.commitlog, *store.index_files))]
     if store.lock is not None:
         places.append(store.lock)
@@ -77,20 +68,20 @@ def file_times(store: Store) -> Iterator[FileTime]:
 
 
 def _small_files(store: Store) -> list[Location]:
-    """Return the files beside log, queues and index that a start looks at, and the settings."""
+    """Return the files beside log, queues and index that a start reads, and the settings."""
     found = [] if store.checkpoint is None else [store.checkpoint.path]
     found += [] if store.abort is None else [store.abort]
     if store.config is not None:
         try:
             names = [entry.name for entry in store.config.entries() if entry.status.kind is Kind.FILE]
         except EnvironmentFailureError:
-            names = []  # a finding says so
+            names = []  # there is a finding
         found += [store.config / name for name in sorted(names)]
     return found
 
 
 def _digest(label: str, place: Location, limit: int | None) -> FileDigest:
-    """Return SHA-256 of a file, in pieces; of a larger one than ``limit``, that it is none."""
+    """Return SHA-256 of a file, in pieces; none for one larger than ``limit``."""
     status = place.status()
     if status is None or status.kind is not Kind.FILE:
         return FileDigest(label, 0, None, "gone" if status is None else f"is {status.kind}")
