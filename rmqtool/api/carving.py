@@ -6,13 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, property_texts
+from rmqtool.api.arguments import property_texts
 from rmqtool.carve.images import read_map
 from rmqtool.commands.carve import CarveReport, CarveRequest, carve
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import UsageError
 from rmqtool.io import location_of
 from rmqtool.io.images import image_at
+from rmqtool.options import check_least
 from rmqtool.progress import NullProgress
 from rmqtool.store.given import given_settings
 

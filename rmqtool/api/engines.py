@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
-from rmqtool.api.arguments import check_least, path_of, target_of
+from rmqtool.api.arguments import path_of, target_of
 from rmqtool.engine import Engine, EngineOptions, LiveSession, check_master_form, live_engine
 from rmqtool.engine import open_engine as open_engine_of
 from rmqtool.errors import UsageError
+from rmqtool.options import check_least
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,7 +7,6 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.api.arguments import word_of
 from rmqtool.api.engines import engine_of
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
@@ -17,6 +16,7 @@ from rmqtool.engine import opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.io import Location
+from rmqtool.options import word_of
 from rmqtool.progress import NullProgress
 from rmqtool.store.lock import lock_holder
 

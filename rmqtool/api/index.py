@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.api.arguments import check_least
-from rmqtool.api.reading import Reading
 from rmqtool.api.results import rows_of
-from rmqtool.commands.dump import DumpRequest
+from rmqtool.commands.dump import DumpRequest, dump
 from rmqtool.derived.index_files import IndexFile
+from rmqtool.options import check_least
 from rmqtool.progress import RecordingProgress
 from rmqtool.rows import Chain, IndexHeader, Item, Slot
 from rmqtool.store import PathKind
@@ -85,7 +84,7 @@ class Index:
 
     def _rows(self, request: DumpRequest, kind: type[R], progress: Progress | None) -> Rows[R]:
         remarks = RecordingProgress(progress)
-        return rows_of(Reading(request).rows(self._files, remarks), kind, remarks)
+        return rows_of(dump(self._files, request, remarks), kind, remarks)
 
     def _opened(self) -> Iterator[IndexFile]:
         """Yield the files, each closed when the next one is asked for."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.api.results import Rows, collected, first_of
 from rmqtool.columns import require_library
 from rmqtool.columns.names import ColumnChoice, column_names
+from rmqtool.commands.dump import dump
 from rmqtool.errors import UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.rows import Columns, Message
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from rmqtool.api.reading import Reading
+    from rmqtool.commands.dump import DumpRequest
     from rmqtool.progress import RecordingProgress
     from rmqtool.store import Store as StoreFiles
 
@@ -31,14 +33,14 @@ class Messages(Rows[Message]):
     """
 
     def __init__(
-        self, files: StoreFiles, reading: Reading, remarks: RecordingProgress, limit: int | None
+        self, files: StoreFiles, request: DumpRequest, remarks: RecordingProgress, limit: int | None
     ) -> None:
         self._files = files
-        self._reading = reading
+        self._request = request
         self._limit = limit
         self._is_drawn = False
         findings = FindingLog()
-        kept = collected(reading.rows(files, remarks), Message, findings)
+        kept = collected(dump(files, request, remarks), Message, findings)
         super().__init__(kept if limit is None else first_of(kept, limit), findings, remarks)
 
     def __next__(self) -> Message:
@@ -55,7 +57,7 @@ class Messages(Rows[Message]):
             EnvironmentFailureError: pyarrow is not installed; or, while batches are drawn, a file cannot be
                 opened or read.
         """
-        choice = ColumnChoice(column_names(columns), self._reading.decompress)
+        choice = ColumnChoice(column_names(columns), self._request.decompress)
         require_library("pyarrow")
         if self._is_drawn:
             raise UsageError("rows were already read from these messages; call Store.messages again")
@@ -93,9 +95,11 @@ class Messages(Rows[Message]):
 
     def _batches(self, choice: ColumnChoice) -> Iterator[pa.RecordBatch]:
         from rmqtool.columns.arrow import Batches
+        from rmqtool.columns.encoder import filled
 
         batches, left = Batches(choice), self._limit
-        found = self._reading.columns(self._files, self._remarks, choice)
+        request = replace(self._request, columns=choice, decompress=False)
+        found = filled(dump(self._files, request, self._remarks), choice)
         with closing(collected(found, Columns, self.findings)) as parts:
             for part in parts:
                 for remark in part.remarks:

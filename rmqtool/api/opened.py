@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import names_of
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.options import names_of
 from rmqtool.store import PathKind
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import path_of, property_texts, time_ms
+from rmqtool.api.arguments import path_of, property_texts
 from rmqtool.api.opened import kind_named
 from rmqtool.api.store import Store
 from rmqtool.io import location_of
+from rmqtool.options import time_ms
 from rmqtool.store import open_store
 from rmqtool.store.index_zone import local_zone, zone_of_name
 from rmqtool.store.kinds import DIRECTORY_NAMES

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least
 from rmqtool.api.results import rows_of
 from rmqtool.derived.queue_bounds import queue_bounds
+from rmqtool.options import check_least
 from rmqtool.progress import RecordingProgress
 
 if TYPE_CHECKING:

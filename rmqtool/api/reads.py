@@ -1,20 +1,22 @@
-"""What can be read of a store, row by row."""
+"""Messages, rows and answers of a store, row by row."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, names_of
 from rmqtool.api.opened import OpenedStore, kind_named
+from rmqtool.errors import UsageError
+from rmqtool.options import check_least, names_of, request_of
 from rmqtool.progress import NullProgress, RecordingProgress
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.api.arguments import Time
+    from typing_extensions import Unpack
+
     from rmqtool.api.messages import Messages
-    from rmqtool.api.reading import OnCorrupt
+    from rmqtool.api.options import DumpOptions, MessagesOptions, QueryOptions
     from rmqtool.api.results import Answer
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.progress import Progress
@@ -30,19 +32,9 @@ class ReadStore(OpenedStore):
     def messages(
         self,
         *,
-        topic: str | Iterable[str] | None = None,
-        queue: int | None = None,
-        tag: str | None = None,
-        key: str | None = None,
-        begin: Time | None = None,
-        end: Time | None = None,
-        from_offset: int | None = None,
-        to_offset: int | None = None,
-        from_queue_offset: int | None = None,
         limit: int | None = None,
-        on_corrupt: OnCorrupt = "resync",
-        decompress: bool = False,
         progress: Progress | None = None,
+        **options: Unpack[MessagesOptions],
     ) -> Messages:
         """Return the messages of the commit log, in its order: row by row, or as columns.
 
@@ -50,19 +42,9 @@ class ReadStore(OpenedStore):
         not found so, but as columns: see `rmqtool help export` for what they leave out unread.
 
         Args:
-            topic: A glob over the stored topic, or several.
-            queue: The queue's number.
-            tag: The whole TAGS property.
-            key: One of KEYS, or the unique key.
-            begin: Stored at this time or later.
-            end: Stored at this time or earlier.
-            from_offset: From this physical offset on; inside a record the next one is the first.
-            to_offset: Before this physical offset.
-            from_queue_offset: From this queue offset on.
             limit: At most so many.
-            on_corrupt: ``resync`` goes on after damage, ``stop`` ends at it, ``fail`` at the first error.
-            decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: Told what is going on.
+            progress: Receives remarks.
+            options: See `rmqtool.api.options.MessagesOptions`.
 
         Raises:
             UsageError: An argument makes no sense.
@@ -70,152 +52,63 @@ class ReadStore(OpenedStore):
                 opened or read.
         """
         from rmqtool.api.messages import Messages
-        from rmqtool.api.reading import reading_of
+        from rmqtool.commands.dump import DumpRequest
 
         self.files.require_log("read messages from")
         check_least(1, limit=limit)
-        reading = reading_of(
-            self._zone,
-            frozenset({PathKind.COMMITLOG}),
-            topic=topic,
-            queue=queue,
-            tag=tag,
-            key=key,
-            begin=begin,
-            end=end,
-            from_offset=from_offset,
-            to_offset=to_offset,
-            from_queue_offset=from_queue_offset,
-            on_corrupt=on_corrupt,
-            decompress=decompress,
-        )
-        remarks = RecordingProgress(progress)
-        return Messages(self.files, reading, remarks, limit)
+        kinds = frozenset({PathKind.COMMITLOG})
+        request = request_of(DumpRequest, options, self._zone, kinds=kinds)
+        return Messages(self.files, request, RecordingProgress(progress), limit)
 
     def dump(
         self,
         *,
         types: str | Iterable[str] = (),
-        topic: str | Iterable[str] | None = None,
-        queue: int | None = None,
-        tag: str | None = None,
-        key: str | None = None,
-        begin: Time | None = None,
-        end: Time | None = None,
-        from_offset: int | None = None,
-        to_offset: int | None = None,
-        from_queue_offset: int | None = None,
-        on_corrupt: OnCorrupt = "resync",
-        decompress: bool = False,
-        unpack_batches: bool = False,
-        slots: bool = False,
-        chains: bool = False,
-        hex: bool = False,
         lines: str | None = None,
-        row_types: str | Iterable[str] = (),
         progress: Progress | None = None,
+        **options: Unpack[DumpOptions],
     ) -> Iterator[Row]:
         """Return all rows of the files, structure by structure, damage where it lies among them.
 
-        A filter narrows what is read to the structures to which it can be applied: one that asks something
-        of messages to the log, unless ``types`` or ``row_types`` name others.
+        A filter narrows what is read to the structures to which it can be applied; a filter on messages to
+        the log, unless ``types`` or ``row_types`` name others.
 
         Args:
             types: Kinds of files as of `rmqtool.open`; none means all.
-            topic: A glob over the stored topic, or several.
-            queue: The queue's number.
-            tag: The whole TAGS property; of units, its hash.
-            key: One of KEYS, or the unique key.
-            begin: Stored at this time or later.
-            end: Stored at this time or earlier.
-            from_offset: From this physical offset on; inside a record the next one is the first.
-            to_offset: Before this physical offset.
-            from_queue_offset: From this queue offset on.
-            on_corrupt: ``resync`` goes on after damage, ``stop`` ends at it, ``fail`` at the first error.
-            decompress: Unpack bodies that SYSFLAG says are compressed.
-            unpack_batches: Also the messages of inner batches, a row each.
-            slots: Also the used slots of index files.
-            chains: Also the chains of index files.
-            hex: Also the bytes of every row, field by field.
             lines: Messages of a large log may come as ready lines of ndjson, on all cores, with bodies in
                 this form: ``none``, ``text`` or ``hex``.
-            row_types: Types of rows, such as ``message``, ``blank`` or ``unit``; none means all of what is
-                read. Damage is always among the rows.
-            progress: Told what is going on.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.DumpOptions`.
 
         Raises:
             UsageError: An argument makes no sense, or a filter cannot be applied to what the store shows.
             EnvironmentFailureError: While rows are drawn: a file cannot be opened or read.
         """
-        from rmqtool.api.reading import reading_of
+        from rmqtool.commands.dump import DumpRequest, dump
 
-        reading = reading_of(
-            self._zone,
-            frozenset(map(kind_named, names_of(types))),
-            topic=topic,
-            queue=queue,
-            tag=tag,
-            key=key,
-            begin=begin,
-            end=end,
-            from_offset=from_offset,
-            to_offset=to_offset,
-            from_queue_offset=from_queue_offset,
-            on_corrupt=on_corrupt,
-            decompress=decompress,
-            unpack_batches=unpack_batches,
-            slots=slots,
-            chains=chains,
-            hex=hex,
-            lines=lines,
-            row_types=frozenset(names_of(row_types)),
-        )
-        return reading.rows(self.files, progress or NullProgress())
+        kinds = frozenset(map(kind_named, names_of(types)))
+        request = request_of(DumpRequest, options, self._zone, kinds=kinds, lines=lines)
+        return dump(self.files, request, progress or NullProgress())
 
     def query(
         self,
         *,
-        topic: str | None = None,
-        key: str | None = None,
-        unique_key: str | None = None,
-        tag: str | None = None,
         keys: Iterable[str | KeyQuestion] | None = None,
-        msg_id: str | None = None,
-        offset: int | None = None,
-        queue: int | None = None,
-        queue_offset: int | None = None,
-        begin: Time | None = None,
-        end: Time | None = None,
-        max: int | None = None,
-        scan: bool = False,
-        collisions: bool = False,
-        consumed_by: str | None = None,
         explain: bool = False,
         decompress: bool = False,
         progress: Progress | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Answer:
         """Find messages by one of key, unique key, tag, keys, id, physical offset, queue offset, or times.
 
         Args:
-            topic: The stored topic, exactly.
-            key: One of KEYS; without a topic, of every topic that is known of.
-            unique_key: The client's unique key; as ``key``.
-            tag: All of TAGS; needs the topic.
             keys: Many keys or unique keys in one pass: of the topic, or each with its own as
                 `rmqtool.KeyQuestion`.
-            msg_id: An offset id or a unique id.
-            offset: A physical offset.
-            queue: A queue of the topic, for ``queue_offset`` or times.
-            queue_offset: The message at this queue offset; with ``max``, those from there on.
-            begin: Stored at this time or later.
-            end: Stored at this time or earlier.
-            max: At most so many, of each key the newest; None or 0 is all. A broker gives 64.
-            scan: Walk the log instead of trusting index or queues.
-            collisions: Also hash hits of other keys: the broker's own answer.
-            consumed_by: A group; `Answer.consumption` then says how far it has come with a message.
             explain: Keep every step, and why something was not found.
             decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: Told what is going on.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.QueryOptions`; ``max`` None or 0 is all, where a broker gives
+                64. With ``queue_offset`` it is 1 by default.
 
         Raises:
             UsageError: That is no question, or more than one.
@@ -223,25 +116,25 @@ class ReadStore(OpenedStore):
                 opened or read.
             UnansweredError: While messages are drawn: the structure that should answer cannot.
         """
-        from rmqtool.api.asking import Asked, answer
+        from rmqtool.api.results import Answer
+        from rmqtool.commands.query import Explanation, Query, QueryRequest
 
-        asked = Asked(
-            topic=topic,
-            key=key,
-            unique_key=unique_key,
-            tag=tag,
-            keys=keys,
-            msg_id=msg_id,
-            offset=offset,
-            queue=queue,
-            queue_offset=queue_offset,
-            begin=begin,
-            end=end,
-            max=max,
-            scan=scan,
-            collisions=collisions,
-            consumed_by=consumed_by,
-        )
-        request = asked.request(self._zone)
+        if options.get("queue_offset") is not None and options.get("max") is None:
+            options["max"] = 1
+        questions = None if keys is None else tuple(_question(one, options.get("topic")) for one in keys)
+        request = request_of(QueryRequest, options, self._zone, keys=questions)
+        request.check()
         self.files.require_log("read messages from")
-        return answer(self.files, request, progress, explain=explain, decompress=decompress)
+        remarks, explanation = RecordingProgress(progress), Explanation(wanted=explain)
+        query = Query(self.files, request, remarks, explanation)
+        return Answer(query, explanation, remarks, decompress=decompress)
+
+
+def _question(key: str | KeyQuestion, topic: str | None) -> KeyQuestion:
+    from rmqtool.commands.query import KeyQuestion
+
+    if isinstance(key, KeyQuestion):
+        return key
+    if topic is None:
+        raise UsageError(f"the key {key!r} needs --topic, or a KeyQuestion of its own")
+    return KeyQuestion(topic, key, either=True)

@@ -1,36 +1,51 @@
-"""Everything that can be asked of a store."""
+"""Commands as methods of an opened store."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, names_of, target_of, time_ms
+from rmqtool import __version__
+from rmqtool.api.arguments import target_of
 from rmqtool.api.reads import ReadStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.options import check_least, names_of, request_of
 from rmqtool.progress import NullProgress
+from rmqtool.store import PathKind
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
 
     from typing_extensions import Unpack
 
-    from rmqtool.api.arguments import AnyStore, Time
+    from rmqtool.api.arguments import AnyStore
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.index import Index
+    from rmqtool.api.options import (
+        RebuildOptions,
+        RepairOptions,
+        SalvageOptions,
+        TopicsOptions,
+        VerifyOptions,
+    )
     from rmqtool.api.queue import Queue
     from rmqtool.api.results import Differences
-    from rmqtool.api.salvaging import SalvageOptions
     from rmqtool.check.model import VerifyReport
-    from rmqtool.commands.rebuild.generations import Generations
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair.model import RepairReport
-    from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.commands.salvage.report import SalvageReport
+    from rmqtool.commands.salvage.request import SalvageRequest
     from rmqtool.commands.topics import TopicsReport
+    from rmqtool.commands.topics.model import Lag
+    from rmqtool.engine import Engine, EngineOptions
     from rmqtool.progress import Progress
     from rmqtool.recovery import LostMessage, Prediction
     from rmqtool.salvage.model import SalvagePlan
+    from rmqtool.store import Store as StoreFiles
 
 
 class Store(ReadStore):
@@ -39,8 +54,8 @@ class Store(ReadStore):
     It is what was there when it was first looked at: files that a running broker adds or extends later are
     seen by opening it anew. Several threads may ask at once, and several stores may be open.
 
-    Options are those of the command line, with the same names. Every method that takes ``progress`` tells it
-    of stages and remarks (`rmqtool.progress.Progress`); without one nobody is told.
+    Options are those of the command line, with the same names: see `rmqtool.api.options`. ``progress``
+    receives stages and remarks (`rmqtool.progress.Progress`).
     """
 
     def queue(self, topic: str, queue_id: int) -> Queue:
@@ -76,70 +91,43 @@ class Store(ReadStore):
 
         return Index(self, self.files)
 
-    def topics(
-        self,
-        *,
-        queues: bool = False,
-        topic: str | Iterable[str] = (),
-        kind: str | Iterable[str] = (),
-        sort: str = "bytes",
-        top: int | None = None,
-        progress: Progress | None = None,
-    ) -> TopicsReport:
+    def topics(self, *, progress: Progress | None = None, **options: Unpack[TopicsOptions]) -> TopicsReport:
         """Add up the log by topic: records, bytes, times, rate, largest record, backlog.
 
         Every record of the log counts where it lies, under its stored topic: half and op messages under the
-        broker's topics of that name, an inner batch as one. Bodies are not checked. Of what is not there any
-        more, because it has expired, nothing is known.
+        broker's topics of that name, an inner batch as one. Bodies are not checked. Expired messages are not
+        counted.
 
         Args:
-            queues: A row for each queue instead of each topic.
-            topic: Globs of topics to show.
-            kind: Whose topics to show: ``ordinary``, ``retry``, ``dead-letter``, ``broker``.
-            sort: ``bytes``, ``messages``, ``newest``, ``oldest``, ``rate``, ``largest``, ``backlog`` or
-                ``name``.
-            top: At most so many rows; what is left out is counted.
-            progress: Told what is going on.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.TopicsOptions`.
 
         Raises:
             UsageError: An argument makes no sense.
             EnvironmentFailureError: No commit log is there, or a file cannot be opened or read.
         """
-        from rmqtool.api.adding_up import topics_request
-        from rmqtool.commands.topics import topics_of
+        from rmqtool.commands.topics import TopicsRequest, topics_of
 
-        check_least(1, top=top)
-        told = progress or NullProgress()
-        request = topics_request(
-            self._examined(),
-            told,
-            by_queue=queues,
-            topics=names_of(topic),
-            kinds=names_of(kind),
-            order=sort,
-            top=top,
-        )
-        return topics_of(request, told)
+        files, shown = self._examined(), progress or NullProgress()
+        request = request_of(TopicsRequest, options, store=files)
+        files.require_log("read messages from")
+        return topics_of(replace(request, lags=_lags(files, shown)), shown)
 
     def verify(
         self,
         *,
-        level: int = 3,
-        max_findings: int = 100,
-        live: bool = False,
         engine: AnyEngine = "local",
         jobs: int | None = None,
         progress: Progress | None = None,
+        **options: Unpack[VerifyOptions],
     ) -> VerifyReport:
         """Check the store, and say what is wrong.
 
         Args:
-            level: 0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.
-            max_findings: Findings of one code that are kept; the rest is counted.
-            live: Read a store whose lock a broker holds.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
-            progress: Told what is going on.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.VerifyOptions`.
 
         Raises:
             UsageError: An argument makes no sense.
@@ -151,11 +139,8 @@ class Store(ReadStore):
         from rmqtool.check.model import VerifyRequest
         from rmqtool.check.run import verify
 
-        check_least(1, max_findings=max_findings)
-        options, opened = engine_of(engine, jobs)
-        request = VerifyRequest(
-            self._examined(), level=level, engine=options, max_findings=max_findings, live=live
-        )
+        chosen, opened = engine_of(engine, jobs)
+        request = request_of(VerifyRequest, options, store=self._examined(), engine=chosen)
         return verify(request, progress or NullProgress(), opened)
 
     def predict_recovery(
@@ -202,13 +187,13 @@ class Store(ReadStore):
         *,
         plan: bool = False,
         undo: bool = False,
-        only: str | Iterable[str] = (),
         config: Mapping[str, str] | None = None,
         agreed: Callable[[RepairReport], bool] | None = None,
         command: str = "Store.repair",
         engine: AnyEngine = "local",
         jobs: int | None = None,
         progress: Progress | None = None,
+        **options: Unpack[RepairOptions],
     ) -> RepairReport:
         """Mend the store in place, where that cannot lose data; or finish, or undo, such a repair.
 
@@ -218,55 +203,51 @@ class Store(ReadStore):
         Args:
             plan: Tell what would be done, and write nothing.
             undo: Take the newest repair back.
-            only: Parts to mend: ``config``, ``consumequeue``, ``index``, ``checkpoint``, ``abort``,
-                ``strays``; all by default.
             config: What damaged files of settings get, by name, where the doctor's choice is not obvious.
             agreed: Shown the plan before anything is written; tells whether to go on.
             command: How it was called, for the journal.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
-            progress: Told what is going on.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.RepairOptions`.
 
         Raises:
             UsageError: It is no store root, or an argument makes no sense.
             RefusedError: A broker holds the lock, or has worked on the store since the repair to be undone.
             EnvironmentFailureError: A file cannot be read or written; run it again to finish, or undo.
         """
-        from rmqtool.api.repairing import repaired
+        from rmqtool.api.engines import engine_of
+        from rmqtool.commands.repair.model import RepairRequest
+        from rmqtool.commands.repair.run import plan_repair, repair, undo_repair
 
-        return repaired(
-            self,
-            plan=plan,
-            undo=undo,
-            only=names_of(only),
-            config=config or {},
-            agreed=agreed,
-            command=command,
-            engine=engine,
-            jobs=jobs,
-            progress=progress or NullProgress(),
+        if plan and undo:
+            raise UsageError("plan and undo exclude each other")
+        shown, (chosen, opened) = progress or NullProgress(), engine_of(engine, jobs)
+        request = request_of(
+            RepairRequest,
+            options,
+            store=self.files,
+            rebuild=partial(_rebuild, self.files, chosen, opened, shown),
+            choices=config or {},
+            engine=chosen,
+            facts={"rmqtool": __version__, "command": command},
         )
+        if undo:
+            return undo_repair(request)
+        if plan:
+            return plan_repair(request, shown)
+        return repair(request, shown) if agreed is None else repair(request, shown, agreed)
 
     def rebuild(
         self,
         out: AnyStore | None = None,
         *,
         parts: str | Iterable[str] = ("consumequeue", "index"),
-        compare: bool = False,
-        dry_run: bool = False,
-        topic: str | Iterable[str] = (),
-        exclude_topic: str | Iterable[str] = (),
-        until_timestamp: Time | None = None,
-        until_offset: int | None = None,
-        tag_items: str = "auto",
-        generations: str = "auto",
         lost: Callable[[LostMessage], object] | None = None,
-        salvage: bool = False,
-        live: bool = False,
-        max_findings: int = 10,
         engine: AnyEngine = "local",
         jobs: int | None = None,
         progress: Progress | None = None,
+        **options: Unpack[RebuildOptions],
     ) -> RebuildReport:
         """Build ``consumequeue/`` and ``index/`` anew from the commit log, outside of the store.
 
@@ -275,25 +256,12 @@ class Store(ReadStore):
                 In object storage, it is complete when ``manifest.json`` is there. None with ``compare`` or
                 ``dry_run``.
             parts: ``consumequeue``, ``index``, or both.
-            compare: Compare with the store's present files, byte by byte.
-            dry_run: Plan and count, write nothing.
-            topic: Globs of topics to take. This and the next three make the result partial.
-            exclude_topic: Globs of topics to leave out.
-            until_timestamp: Nothing stored later.
-            until_offset: Stop at this physical offset.
-            tag_items: Which messages get an index entry for their tags, as brokers since 5.4.0 make one:
-                ``auto`` as the store shows, ``all``, ``none``, ``from:PHY``, or turns
-                ``from:PHY,to:PHY,…``.
-            generations: Messages of a topic that was deleted and created again: ``all``; ``live``, those
-                after the last restart of queue offsets; ``auto``, those that live by the queue that is there.
-            lost: Told every message that the result has not, one by one; the report then adds them up. It is
-                of a whole rebuild.
-            salvage: Over all true records of a damaged log, which no broker does.
-            live: Read a store whose lock a broker holds.
-            max_findings: Findings of one code that are kept; the rest is counted.
+            lost: Receives every message that the result has not, one by one; the report then adds them up.
+                It is of a whole rebuild.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
-            progress: Told what is going on.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.RebuildOptions`.
 
         Raises:
             UsageError: There is nothing to do, or an argument makes no sense.
@@ -301,31 +269,19 @@ class Store(ReadStore):
             EnvironmentFailureError: Reading the log or writing the output failed; nothing was left behind.
         """
         from rmqtool.api.engines import engine_of
-        from rmqtool.commands.rebuild.run import PARTS, RebuildRequest, rebuild
-        from rmqtool.dispatch.index_keys import TagItems
+        from rmqtool.commands.rebuild.request import RebuildRequest
+        from rmqtool.commands.rebuild.run import rebuild
 
-        check_least(0, until_offset=until_offset, max_findings=max_findings)
-        chosen = frozenset(names_of(parts))
-        if not chosen or not chosen <= PARTS:
-            raise UsageError(f"parts={parts!r}: give {' or '.join(sorted(PARTS))}, or both")
-        options, opened = engine_of(engine, jobs)
-        request = RebuildRequest(
-            self._examined(),
-            None if out is None else target_of(out),
+        chosen, opened = engine_of(engine, jobs)
+        request = request_of(
+            RebuildRequest,
             options,
-            parts=chosen,
-            compare=compare,
-            dry_run=dry_run,
-            topics=names_of(topic),
-            exclude_topics=names_of(exclude_topic),
-            until_timestamp_ms=time_ms("until_timestamp", until_timestamp, self._zone),
-            until_offset=until_offset,
-            tag_items=None if tag_items == "auto" else TagItems.parse(tag_items),
-            generations=_generations(generations),
+            self._zone,
+            store=self._examined(),
+            out=None if out is None else target_of(out),
+            engine=chosen,
+            parts=frozenset(names_of(parts)),
             tell_lost=lost,
-            salvage=salvage,
-            live=live,
-            max_findings=max_findings,
         )
         return rebuild(request, progress or NullProgress(), opened)
 
@@ -333,26 +289,26 @@ class Store(ReadStore):
         self,
         copies: Iterable[Store] = (),
         *,
+        jobs: int | None = None,
         progress: Progress | None = None,
         **options: Unpack[SalvageOptions],
     ) -> SalvagePlan:
         """Say what `salvage` would do; nothing is written.
 
         Args:
-            copies: Other copies of the same log, from which holes of this one are healed.
-            progress: Told what is going on.
-            options: See `rmqtool.api.salvaging.SalvageOptions`.
+            copies: Other copies of the same log, from which holes of this one are filled.
+            jobs: Tasks at a time; None is all cores.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.SalvageOptions`.
 
         Raises:
             UsageError: The copies are none of this log, or an option makes no sense.
             RefusedError: A broker holds the lock.
-            EnvironmentFailureError: The log cannot be read, or nothing of it can be given back.
+            EnvironmentFailureError: The log cannot be read, or nothing of it can be recovered.
         """
-        from rmqtool.api.salvaging import salvage_request
-        from rmqtool.commands.salvage import plan_salvage
+        from rmqtool.commands.salvage.run import plan_salvage
 
-        stores = (self._examined(), *(one._examined() for one in copies))
-        return plan_salvage(salvage_request(stores, self._zone, options), progress or NullProgress())
+        return plan_salvage(self._salvage_request(copies, jobs, options), progress or NullProgress())
 
     def salvage(
         self,
@@ -360,6 +316,7 @@ class Store(ReadStore):
         copies: Iterable[Store] = (),
         *,
         plan: SalvagePlan | None = None,
+        jobs: int | None = None,
         progress: Progress | None = None,
         **options: Unpack[SalvageOptions],
     ) -> SalvageReport:
@@ -368,29 +325,65 @@ class Store(ReadStore):
         Args:
             out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
                 In object storage, it is complete when ``manifest.json`` is there.
-            copies: Other copies of the same log, from which holes of this one are healed.
+            copies: Other copies of the same log, from which holes of this one are filled.
             plan: What `plan_salvage` returned for the same copies, to be done to the letter.
-            progress: Told what is going on.
-            options: See `rmqtool.api.salvaging.SalvageOptions`; with a plan only ``live`` and ``jobs`` count.
+            jobs: Tasks at a time; None is all cores.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.SalvageOptions`; with a plan only ``live`` counts.
 
         Raises:
             UsageError: The copies are none of this log, or an option makes no sense.
             RefusedError: A broker holds the lock, the output exists or lies inside the store, or a file is
                 not what it was when the plan was made.
-            EnvironmentFailureError: Reading or writing failed, or nothing of the log can be given back.
+            EnvironmentFailureError: Reading or writing failed, or nothing of the log can be recovered.
         """
-        from rmqtool.api.salvaging import salvage_request
-        from rmqtool.commands.salvage import apply_plan, salvage
+        from rmqtool.commands.salvage.run import apply_plan, salvage
+
+        request = self._salvage_request(copies, jobs, options)
+        target, shown = target_of(out), progress or NullProgress()
+        return salvage(request, target, shown) if plan is None else apply_plan(plan, request, target, shown)
+
+    def _salvage_request(
+        self, copies: Iterable[Store], jobs: int | None, options: SalvageOptions
+    ) -> SalvageRequest:
+        from rmqtool.commands.salvage.request import SalvageRequest
+        from rmqtool.engine import EngineOptions
 
         stores = (self._examined(), *(one._examined() for one in copies))
-        request = salvage_request(stores, self._zone, options)
-        target, told = target_of(out), progress or NullProgress()
-        return salvage(request, target, told) if plan is None else apply_plan(plan, request, target, told)
+        engine = EngineOptions("local", jobs)
+        return request_of(SalvageRequest, options, self._zone, stores=stores, engine=engine)
 
 
-def _generations(word: str) -> Generations:
-    from rmqtool.commands.rebuild.generations import Generations
+def _lags(files: StoreFiles, progress: Progress) -> Iterable[Lag]:
+    """Return the backlog of all readers: none, and a warning, where offsets or queues cannot be read."""
+    from rmqtool.commands.offsets import progress_of
+    from rmqtool.commands.topics.model import Lag
 
-    if word not in set(Generations):
-        raise UsageError(f"generations={word!r}: give {', '.join(Generations)}")
-    return Generations(word)
+    if files.kind is not PathKind.STORE:
+        return ()
+    try:
+        rows = list(progress_of(files))
+    except EnvironmentFailureError as failure:
+        progress.warn(f"the backlog is left out: {failure}")
+        return ()
+    return tuple(Lag(one.topic, one.queue_id, one.reader, one.lag) for one in rows if one.lag is not None)
+
+
+def _rebuild(
+    files: StoreFiles,
+    options: EngineOptions,
+    opened: Engine | None,
+    progress: Progress,
+    parts: frozenset[str],
+    out: Path | None,
+    own: Path | None,
+    tell_queue: Callable[[str, int], object] = lambda _topic, _queue_id: None,
+) -> RebuildReport:
+    """Rebuild parts of a store for a repair, which holds its lock."""
+    from rmqtool.commands.rebuild.request import RebuildRequest
+    from rmqtool.commands.rebuild.run import rebuild
+
+    request = RebuildRequest(
+        files, out, options, parts, dry_run=out is None, live=True, own=own, tell_queue=tell_queue
+    )
+    return rebuild(request, progress, opened)

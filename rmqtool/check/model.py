@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from rmqtool import options
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingCode, FindingLog, Findings, Structure
@@ -53,19 +54,22 @@ class VerifyRequest:
     """A request to verify a store.
 
     Attributes:
-        store: the evidence, or a part of it.
-        level: 0 layout, 1 each file on its own, 2 derived files against the log, 3 completeness.
-        engine: where the stages run.
-        max_findings: findings of one code that are kept in full; the rest is counted.
-        live: go on although a broker holds the store's lock; then the moving end is no damage.
-        pictured: the report has a picture of the log.
+        store: The evidence, or a part of it.
+        engine: Where the stages run.
+        live: If a broker holds the lock, the moving end is no damage.
+        pictured: Whether the report has a picture of the log.
     """
 
     store: Store
-    level: int = MAX_LEVEL
+    level: int = options.number(
+        "0 layout, 1 each file on its own, 2 queues and index against the log, 3 completeness.",
+        MAX_LEVEL,
+        metavar=None,
+        most=MAX_LEVEL,
+    )
+    max_findings: int = options.max_findings(100, "listed")
+    live: bool = options.live()
     engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
-    max_findings: int = 100
-    live: bool = False
     pictured: bool = False
 
 

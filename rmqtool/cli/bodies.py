@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.options import adding
+from rmqtool.cli.options import adding, request_options
+from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.report.objects import BodyMode
 from rmqtool.rows.messages import MessageFilter
 
@@ -19,21 +20,12 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
 
 
-body_options = adding(
-    (
-        click.option(
-            "--body",
-            type=click.Choice([mode.value for mode in BodyMode]),
-            help="Message bodies; default: a preview in text, else none.",
-        ),
-        click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed."),
-        click.option(
-            "--unpack-batches",
-            is_flag=True,
-            help="Also show the messages in inner batches (5.x), a row each.",
-        ),
-    )
+body_option = click.option(
+    "--body",
+    type=click.Choice([mode.value for mode in BodyMode]),
+    help="Message bodies; default: a preview in text, else none.",
 )
+body_options = adding((body_option, request_options(DumpRequest, only=("decompress", "unpack_batches"))))
 """Adds the options, which `BodyChoice.of` takes."""
 
 

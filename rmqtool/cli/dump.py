@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import rows
-from rmqtool.cli.bodies import BodyChoice, body_options
+from rmqtool.cli.bodies import BodyChoice, body_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, A_STORE, message_options, shared_options, type_option
+from rmqtool.cli.options import A_PATH, A_STORE, given_options, request_options, shared_options, type_option
 from rmqtool.cli.session import Session
-from rmqtool.commands.dump import ROW_TYPES
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.layouts import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.lookup.topic_names import missing_topic
+from rmqtool.options import declared_options
 from rmqtool.report.bodies import BodyFiles
 from rmqtool.report.formats import Format
 from rmqtool.report.objects import BodyMode
 from rmqtool.report.sinks import open_sink
+from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -33,19 +35,6 @@ if TYPE_CHECKING:
 
 _SCHEMA = "rmqtool.dump/2"
 _INNER = "inner-message"
-_FILTERS = {
-    "topic": "--topic",
-    "queue_id": "--queue",
-    "tag": "--tag",
-    "key": "--key",
-    "begin": "--begin",
-    "end": "--end",
-    "from_offset": "--from-offset",
-    "to_offset": "--to-offset",
-    "from_queue_offset": "--from-queue-offset",
-}
-
-
 _EXAMPLES = """\
 # the messages of one topic with their bodies
 rmqtool dump $STORE/commitlog --topic TopicTest --body text
@@ -69,30 +58,11 @@ rmqtool dump --layout --type index
 @click.command("dump", cls=Command, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option("config")
-@message_options("Only messages and units of this tag.")
-@click.option(
-    "--rows",
-    "row_types",
-    type=click.Choice(list(ROW_TYPES)),
-    multiple=True,
-    metavar="TYPE",
-    help=f"Only rows of this type, and damage; repeatable: {', '.join(ROW_TYPES)}. Default: all, or messages"
-    " if a filter applies to messages.",
-)
+@request_options(DumpRequest)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; damage is extra.")
-@body_options
-@click.option("--layout", is_flag=True, help="Print the fields of a format; needs no PATH.")
+@body_option
 @click.option("--body-dir", type=A_PATH, metavar="DIR", help="Write each body to a file there.")
-@click.option("--hex", "hex_", is_flag=True, help="Also show the bytes of every row, field by field.")
-@click.option("--slots", is_flag=True, help="Also show the used slots of index files.")
-@click.option("--chains", is_flag=True, help="Also show the chains of index files.")
-@click.option(
-    "--on-corrupt",
-    type=click.Choice(["resync", "stop", "fail"]),
-    default="resync",
-    show_default=True,
-    help="Go on after damage, end at it, or fail at the first error.",
-)
+@click.option("--layout", is_flag=True, help="Print the fields of a format; needs no PATH.")
 @shared_options("text", "json", "ndjson", "csv", "replay")
 def dump_command(
     paths: tuple[StorePath, ...],
@@ -134,7 +104,7 @@ def dump_command(
             body=bodies.mode,
             zone=session.zone,
             color=session.color,
-            fields=options["hex_"],
+            fields=options["hex"],
             asked_for=options["row_types"],
             warn=session.console.warn,
         )
@@ -148,7 +118,7 @@ def dump_command(
                 found, BodyFiles(body_dir, [root for one in stores for root in one.files.evidence_roots])
             )
         findings, count = _write(found, sink, limit)
-        is_missed = not count and not layout and any(options[name] not in {None, ()} for name in _FILTERS)
+        is_missed = not count and not layout and bool(_filters(options))
         status = findings.exit_status(session.fail_on)
         if is_missed and session.fail_on is not FailOn.NEVER:
             status = max(status, ExitStatus.NEGATIVE)
@@ -158,11 +128,19 @@ def dump_command(
     return status
 
 
+def _filters(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the filters that were given, by their names."""
+    names = [one.name for one in declared_options(MessageFilter)]
+    given = {name: options[name] for name in (*names, "from_offset", "to_offset")}
+    return {name: value for name, value in given.items() if value not in {None, ()}}
+
+
 def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any]) -> None:
     """Say that nothing is like that, and which topic may be meant."""
-    given = [(word, options[name]) for name, word in _FILTERS.items() if options[name] not in {None, ()}]
     wanted = " ".join(
-        f"{word} {one}" for word, value in given for one in (value if isinstance(value, tuple) else (value,))
+        f"--{name.replace('_', '-')} {one}"
+        for name, value in _filters(options).items()
+        for one in (value if isinstance(value, tuple) else (value,))
     )
     session.console.error(f"nothing for {wanted} in {', '.join(store.location for store in stores)}")
     for store, topic in product(stores, options["topic"]):
@@ -174,29 +152,10 @@ def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any])
 def _rows(
     stores: list[Store], type_name: str | None, options: dict[str, Any], session: Session
 ) -> Iterable[rows.Row]:
+    given = given_options(DumpRequest, options)
+    types = () if type_name is None else type_name
     return chain.from_iterable(
-        store.dump(
-            types=() if type_name is None else type_name,
-            topic=options["topic"],
-            queue=options["queue_id"],
-            tag=options["tag"],
-            key=options["key"],
-            begin=options["begin_ms"],
-            end=options["end_ms"],
-            from_offset=options["from_offset"],
-            to_offset=options["to_offset"],
-            from_queue_offset=options["from_queue_offset"],
-            on_corrupt=options["on_corrupt"],
-            decompress=options["decompress"],
-            unpack_batches=options["unpack_batches"],
-            slots=options["slots"],
-            chains=options["chains"],
-            hex=options["hex_"],
-            lines=options["lines"],
-            row_types=options["row_types"],
-            progress=session.console,
-        )
-        for store in stores
+        store.dump(types=types, lines=options["lines"], progress=session.console, **given) for store in stores
     )
 
 

@@ -13,27 +13,21 @@ from rmqtool.cli.options import (
     A_STORE,
     engine_of,
     engine_options,
+    given_options,
     is_fleet,
-    max_findings_option,
-    message_options,
     note_engine,
+    request_options,
     shared_options,
 )
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence
-from rmqtool.columns.names import FileFormat, Partition, TextBodies
-from rmqtool.commands.export.model import REPORT_NAME
+from rmqtool.columns.names import FileFormat
+from rmqtool.commands.export.model import REPORT_NAME, ExportRequest
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.errors import ExitStatus
-
-_SAME_WORDS = (
-    *("body", "partition_by", "topic", "tag", "key", "from_offset", "to_offset", "from_queue_offset"),
-    *("decompress", "max_findings"),
-)
-"""Options that `rmqtool.export` has under the same name."""
 
 _EXAMPLES = """\
 # all messages, for pandas, DuckDB, Polars or Spark
@@ -51,29 +45,15 @@ rmqtool export $STORE -o sheets --format csv
 
 @click.command("export", cls=Command, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
-@message_options("Only messages of this tag.")
+@request_options(ExportRequest)
 @click.option(
     "--columns", metavar="NAME,...", help="These columns, in this order: rmqtool help export lists them."
 )
-@click.option(
-    "--partition-by",
-    type=click.Choice([one.value for one in Partition]),
-    help="A folder for each topic, or for each UTC day of the store time.",
-)
-@click.option(
-    "--body",
-    type=click.Choice([one.value for one in TextBodies]),
-    default=TextBodies.TEXT.value,
-    show_default=True,
-    help="Bodies in ndjson and csv; text: base64 if a body is not text.",
-)
-@click.option("--decompress", is_flag=True, help="Unpack bodies that SYSFLAG says are compressed.")
 @click.option(
     "--resume",
     is_flag=True,
     help="Write the folder of each of several stores by itself, and skip the folders that exist.",
 )
-@max_findings_option("kept", 10, least=0)
 @engine_options("local", handover=False)
 @shared_options(*(one.value for one in FileFormat), makes_folder=True)
 def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
@@ -88,8 +68,7 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     left = results_state_sentence if options["resume"] else result_state_sentence
     session.leaves(partial(left, options["out"], REPORT_NAME))
     engine = engine_of(options)
-    bounds = session.bounds(options)
-    words = _words(options, bounds)
+    words = _words(options | session.bounds(options))
     note_engine(options, engine, session.console)
     if options["resume"]:
         return _resumed(session, paths, words, options)
@@ -109,15 +88,10 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     return report.exit_status(session.fail_on)
 
 
-def _words(options: dict[str, Any], bounds: dict[str, int | None]) -> dict[str, Any]:
+def _words(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options as `rmqtool.export` takes them."""
-    return {name: options[name] for name in _SAME_WORDS} | {
-        "format": options["format_name"],
-        "columns": None if options["columns"] is None else options["columns"].split(","),
-        "queue": options["queue_id"],
-        "begin": bounds["begin_ms"],
-        "end": bounds["end_ms"],
-    }
+    columns = None if options["columns"] is None else options["columns"].split(",")
+    return given_options(ExportRequest, options) | {"format": options["format_name"], "columns": columns}
 
 
 def _resumed(

@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.api.arguments import filter_of
-from rmqtool.api.exporting import export
+from rmqtool.api.exporting import export, export_request
 from rmqtool.cli.fleet import Fleet
-from rmqtool.columns.names import column_names
 from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport
 from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
 from rmqtool.findings.wording import counted
@@ -80,13 +78,14 @@ class ExportQuestion:
             RmqtoolError: As `rmqtool.export`.
         """
         out, words = self.outs[store.location], self.words
+        request = export_request((store,), out, engine.options, **words)
         wanted = {
             "schema": ExportReport.schema,
             "stores": [store.location],
-            "format": words["format"],
-            "partition": words["partition_by"],
-            "columns": list(column_names(words["columns"])),
-            "asked": json_value(_result_options(words)),
+            "format": request.format.value,
+            "partition": None if request.partition is None else request.partition.value,
+            "columns": list(request.columns),
+            "asked": json_value(Asked.by(request)),
             "logs": [json_value(LogExtent.of(store.files))],
         }
         document = earlier_report(out, REPORT_NAME, wanted)
@@ -95,13 +94,6 @@ class ExportQuestion:
         report = export(store, out, engine=engine, progress=progress, **words)
         status = report.exit_status(self.fail_on)
         return Made(document_of(report, status), report), status
-
-
-def _result_options(words: Mapping[str, Any]) -> Asked:
-    """Return the options of `rmqtool.export` that change the result."""
-    names = ("topic", "queue", "tag", "key", "begin", "end", "from_queue_offset")
-    messages = filter_of(None, **{name: words[name] for name in names})
-    return Asked(messages, words["from_offset"], words["to_offset"], words["decompress"], words["body"])
 
 
 def _verdict(document: Mapping[str, Any]) -> str:

@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import click
 from click.core import ParameterSource
 
-from rmqtool.cli.completion import complete_property, complete_queue, complete_topic, complete_zone
+from rmqtool.cli.completion import (
+    complete_group,
+    complete_property,
+    complete_queue,
+    complete_topic,
+    complete_zone,
+)
 from rmqtool.cli.help import SectionOption
 from rmqtool.errors import UsageError
 from rmqtool.io import is_glob, local_name, location_of
 from rmqtool.io.object_urls import is_object_url
+from rmqtool.options import Kind, Option, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
 from rmqtool.report.formats import to_json
@@ -23,8 +30,10 @@ from rmqtool.report.output import open_output
 from rmqtool.report.whole_file import check_output_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
     from os import PathLike
+
+    from _typeshed import DataclassInstance
 
     from rmqtool.api.store import Store
     from rmqtool.cli.group import State
@@ -72,11 +81,7 @@ class _StorePath(_LocalPath):
 A_PATH = _LocalPath(path_type=Path)
 A_STORE = _StorePath(path_type=Path)
 """Store to read, or target of a result that may lie in object storage."""
-AN_OFFSET = click.IntRange(min=0)
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
-
-TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms; see rmqtool help query."
-"""Forms of times; the command reports how it read one."""
 
 _setting = partial(click.option, cls=SectionOption, section="Settings")
 _output = partial(click.option, cls=SectionOption, section="Output")
@@ -197,83 +202,48 @@ def type_option(*more: str) -> Callable[[_Function], _Function]:
     )
 
 
-def max_findings_option(done: str, default: int, least: int = 1) -> Callable[[_Function], _Function]:
-    """Return what adds ``--max-findings``; ``done`` is what is done with as many, as the help says it."""
+_COMPLETIONS = {
+    "topic": complete_topic,
+    "exclude_topic": complete_topic,
+    "queue": complete_queue,
+    "consumed_by": complete_group,
+}
+
+
+def request_options(
+    request: type[DataclassInstance], *, only: Container[str] | None = None, without: Container[str] = ()
+) -> Callable[[_Function], _Function]:
+    """Return what adds the declared options of a command's request, or some of them by name."""
+    declared = [one for one in declared_options(request) if one.name not in without]
+    return adding([_click_option(one) for one in declared if only is None or one.name in only])
+
+
+def given_options(request: type[DataclassInstance], options: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of the declared options that a command has."""
+    return {one.name: options[one.name] for one in declared_options(request) if one.name in options}
+
+
+def _click_option(option: Option) -> Callable[[Any], Any]:
+    types = {
+        Kind.NUMBER: int if option.least is None else click.IntRange(option.least, option.most),
+        Kind.WORD: click.Choice([str(one) for one in option.words]),
+        Kind.WORDS: click.Choice([str(one) for one in option.words]),
+    }
+    default = None if option.is_repeatable else option.default
+    if option.kind is Kind.WORD and default is not None:
+        default = str(default)
+    more: dict[str, Any] = {"is_flag": True} if option.kind is Kind.FLAG else {"default": default}
     return click.option(
-        "--max-findings",
-        type=click.IntRange(min=least),
-        default=default,
-        show_default=True,
-        metavar="N",
-        help=f"Findings of one code that are {done}; the rest is counted.",
+        *(option.flags or [f"--{option.name.replace('_', '-')}"]),
+        option.name,
+        type=types.get(option.kind),
+        multiple=option.is_repeatable,
+        show_default=default is not None and option.kind is not Kind.FLAG,
+        metavar=option.metavar,
+        help=option.help,
+        shell_complete=_COMPLETIONS.get(option.name),
+        **more,
     )
-
-
-def time_options(function: _Function) -> _Function:
-    """Add ``--begin`` and ``--end``, which bound the store time of messages."""
-    begin = click.option(
-        "-b", "--begin", metavar="TIME", help=f"Only messages stored at this time or later. {TIMES_HELP}"
-    )
-    end = click.option("-e", "--end", metavar="TIME", help="Only messages stored at this time or earlier.")
-    return begin(end(function))
-
-
-def part_options(topic_help: str, offset_help: str) -> Callable[[_Function], _Function]:
-    """Return what adds the options by which a new store holds a part of the old one's messages."""
-    options = (
-        click.option(
-            "--topic",
-            "topics",
-            multiple=True,
-            metavar="GLOB",
-            shell_complete=complete_topic,
-            help=topic_help,
-        ),
-        click.option(
-            "--exclude-topic",
-            "exclude_topics",
-            multiple=True,
-            metavar="GLOB",
-            shell_complete=complete_topic,
-            help="All topics but these; partial result.",
-        ),
-        click.option(
-            "--until-timestamp",
-            metavar="TIME",
-            help=f"Only messages stored until this time; partial result. {TIMES_HELP}",
-        ),
-        click.option("--until-offset", type=AN_OFFSET, metavar="P", help=offset_help),
-    )
-    return adding(options)
-
-
-def message_options(tag_help: str) -> Callable[[_Function], _Function]:
-    """Return what adds the filters on messages that are read in the order of the log."""
-    options = (
-        click.option(
-            "-t",
-            "--topic",
-            multiple=True,
-            metavar="GLOB",
-            shell_complete=complete_topic,
-            help="Only these topics; repeatable.",
-        ),
-        click.option(
-            "--queue",
-            "queue_id",
-            type=int,
-            metavar="N",
-            shell_complete=complete_queue,
-            help="Only this queue ID.",
-        ),
-        click.option("--tag", metavar="TAG", help=tag_help),
-        click.option("-k", "--key", metavar="KEY", help="Only messages with this key or unique key."),
-        time_options,
-        click.option("--from-offset", type=AN_OFFSET, metavar="P", help="From this physical offset on."),
-        click.option("--to-offset", type=AN_OFFSET, metavar="P", help="Before this physical offset."),
-        click.option("--from-queue-offset", type=AN_OFFSET, metavar="N", help="From this queue offset on."),
-    )
-    return adding(options)
 
 
 def state_of(context: click.Context) -> State:

@@ -11,11 +11,10 @@ import click
 
 from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
-from rmqtool.cli.completion import complete_group, complete_queue, complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, AN_OFFSET, shared_options, time_options
+from rmqtool.cli.options import A_STORE, given_options, request_options, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.commands.query import KeyQuestion
+from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
@@ -35,16 +34,6 @@ if TYPE_CHECKING:
 
 _SCHEMA = "rmqtool.query/2"
 _NAMED = 5
-_QUESTIONS = {
-    "key": "--key",
-    "unique_key": "--unique-key",
-    "tag": "--tag",
-    "keys_file": "--keys-file",
-    "msg_id": "--msg-id",
-    "offset": "--offset",
-    "queue_offset": "--queue-offset",
-}
-
 _EXAMPLES = """\
 # the messages of a key
 rmqtool query $STORE -t TopicTest -k order-1
@@ -69,42 +58,12 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 
 @click.command("query", cls=Command, examples=_EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
-@click.option("-t", "--topic", metavar="T", shell_complete=complete_topic, help="The stored topic.")
-@click.option(
-    "-k", "--key", metavar="K", help="Messages with this key or unique key, of --topic or of any topic."
-)
-@click.option("--unique-key", metavar="U", help="Messages with this unique key, of --topic or of any topic.")
-@click.option("--tag", metavar="TAG", help="Messages of the topic whose property TAGS is this tag.")
+@request_options(QueryRequest)
 @click.option(
     "--keys-file",
     type=click.Path(path_type=str),
     metavar="FILE",
     help='Many keys in one pass: one a line, or {"topic", "key"} objects; - reads standard input.',
-)
-@click.option("-i", "--msg-id", metavar="ID", help="The message of an offset ID or a unique ID.")
-@click.option("--offset", type=AN_OFFSET, metavar="PHY", help="The message at a physical offset.")
-@click.option(
-    "--queue", "queue_id", type=int, metavar="Q", shell_complete=complete_queue, help="A queue of the topic."
-)
-@click.option("--queue-offset", type=AN_OFFSET, metavar="N", help="The message at a queue offset.")
-@time_options
-@click.option(
-    "-m",
-    "--max",
-    "max_messages",
-    type=AN_OFFSET,
-    metavar="N",
-    help="At most N messages for each key; 0: all; default: the broker's 64, with --queue-offset 1.",
-)
-@click.option("--scan", is_flag=True, help="Walk the log instead of trusting index or queues.")
-@click.option(
-    "--collisions", is_flag=True, help="Also show hash hits of other keys, as the broker's own answer does."
-)
-@click.option(
-    "--consumed-by",
-    metavar="GROUP",
-    shell_complete=complete_group,
-    help="Show whether this consumer group has consumed each message, and the evidence.",
 )
 @click.option("--explain", is_flag=True, help="Print every step, and why something was not found.")
 @body_options
@@ -155,7 +114,7 @@ def query_command(
         else:
             status = ExitStatus.FAILED
         if answered or explain:
-            is_chosen = session.format is Format.NDJSON and options["max_messages"] is not None
+            is_chosen = session.format is Format.NDJSON and options["max"] is not None
             sink.finish(status, _facts(answer, explain=explain, is_cut=answer.is_truncated and not is_chosen))
     _tell(session.console, answer, explain=explain)
     if answered and answer.missing_group is not None:
@@ -185,28 +144,10 @@ def _ask(
     *,
     explain: bool,
 ) -> Answer:
-    wanted = options["max_messages"]
-    if wanted is None and options["queue_offset"] is None:
-        wanted = store.files.settings.max_msgs_num_batch
-    return store.query(
-        topic=options["topic"],
-        key=options["key"],
-        unique_key=options["unique_key"],
-        tag=options["tag"],
-        keys=keys,
-        msg_id=options["msg_id"],
-        offset=options["offset"],
-        queue=options["queue_id"],
-        queue_offset=options["queue_offset"],
-        begin=options["begin_ms"],
-        end=options["end_ms"],
-        max=wanted,
-        scan=options["scan"],
-        collisions=options["collisions"],
-        consumed_by=options["consumed_by"],
-        explain=explain,
-        progress=session.console,
-    )
+    given = given_options(QueryRequest, options)
+    if given["max"] is None and given["queue_offset"] is None:
+        given["max"] = store.files.settings.max_msgs_num_batch
+    return store.query(keys=keys, explain=explain, progress=session.console, **given)
 
 
 def _write(
@@ -270,8 +211,9 @@ def _next(store: Store, options: dict[str, Any], *, explain: bool, has_structure
 
 
 def _question(options: dict[str, Any]) -> str:
-    words = {"topic": "--topic", "queue_id": "--queue", **_QUESTIONS, "begin": "--begin", "end": "--end"}
-    conditions = [f"{word} {options[name]}" for name, word in words.items() if options[name] is not None]
+    names = ("topic", "queue", "key", "unique_key", "tag", "keys_file", "msg_id", "offset", "queue_offset")
+    given = {name: options[name] for name in (*names, "begin", "end")}
+    conditions = [f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value is not None]
     return f"for {' '.join(conditions)}"
 
 

@@ -15,15 +15,16 @@ from rmqtool.cli.options import (
     check_lost,
     engine_of,
     engine_options,
+    given_options,
     is_fleet,
     lost_lines,
     lost_option,
-    max_findings_option,
     note_engine,
-    part_options,
+    request_options,
     shared_options,
 )
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence, rows_state_sentence
+from rmqtool.commands.rebuild.request import RebuildRequest
 from rmqtool.errors import UsageError
 from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.store.results import REBUILD_REPORT
@@ -49,12 +50,6 @@ rmqtool rebuild $STORE --topic TopicTest --out part --engine local
 # several brokers, a directory for each; continues after an interrupt
 rmqtool rebuild $STORE $OTHER --out all --resume --engine local
 """
-_SAME_WORDS = (
-    *("compare", "dry_run", "until_offset", "tag_items", "generations", "salvage", "live"),
-    "max_findings",
-)
-"""Options that `Store.rebuild` has under the same name."""
-
 _INDEX_EXAMPLES = """\
 # a new index, beside the store
 rmqtool rebuild-index $STORE --out rebuilt --engine local
@@ -71,28 +66,7 @@ _OPTIONS = (
         help="Result directory, or its URL; must be new or empty. Each of several stores gets one in it.",
     ),
     click.option("--resume", is_flag=True, help="Skip the stores whose result is in --out already."),
-    part_options("Only these topics; partial.", "Stop at this physical offset; partial."),
-    click.option(
-        "--tag-items",
-        default="auto",
-        show_default=True,
-        metavar="auto|all|none|from:PHY",
-        help="Messages that get an index entry for their tags, as brokers since 5.4.0 write one; auto: as"
-        " in the present index, else as the store's broker does.",
-    ),
-    click.option(
-        "--generations",
-        type=click.Choice(["auto", "live", "all"]),
-        default="auto",
-        show_default=True,
-        help="Messages of a topic that was deleted and created again. all: as a broker rebuilds from the log"
-        " alone; live: those after the last restart of queue offsets; auto: live where the present queue"
-        " shows that restart.",
-    ),
-    click.option("--dry-run", is_flag=True, help="Plan and count, write nothing."),
-    click.option("--compare", is_flag=True, help="Compare with the store's present files, byte by byte."),
-    click.option("--live", is_flag=True, help="Read a store whose lock a broker holds."),
-    max_findings_option("shown", 10, least=0),
+    request_options(RebuildRequest, without=("salvage",)),
     engine_options("spark"),
     case_option,
     shared_options("text", "json"),
@@ -105,12 +79,7 @@ _rebuild_options = adding(_OPTIONS)
 @click.command("rebuild", cls=Command, examples=_EXAMPLES)
 @_rebuild_options
 @lost_option("every message missing from the result")
-@click.option(
-    "--salvage",
-    is_flag=True,
-    help="Use every intact record of a damaged log, as no broker would; for when there is no room to copy the"
-    " log with rmqtool salvage. Predicts the next start first.",
-)
+@request_options(RebuildRequest, only=("salvage",))
 def rebuild_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
     """Rebuild consumequeue/ and index/ from the commit log.
 
@@ -149,12 +118,8 @@ def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[
 
 def _words(session: Session, parts: frozenset[str], options: dict[str, Any]) -> dict[str, Any]:
     """Return the options as `Store.rebuild` takes them."""
-    return {name: options[name] for name in _SAME_WORDS} | {
-        "parts": parts,
-        "topic": options["topics"],
-        "exclude_topic": options["exclude_topics"],
-        "until_timestamp": session.moment("--until-timestamp", options["until_timestamp"]),
-    }
+    until = session.moment("--until-timestamp", options["until_timestamp"])
+    return given_options(RebuildRequest, options) | {"parts": parts, "until_timestamp": until}
 
 
 def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict[str, Any]) -> ExitStatus:

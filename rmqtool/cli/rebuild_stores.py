@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.cli.fleet import Fleet, refuse_contents
 from rmqtool.cli.options import engine_of, note_engine
 from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
-from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.commands.rebuild.request import Asked, RebuildRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.wording import counted
+from rmqtool.options import request_of
 from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
 from rmqtool.report.fleet import forms_of_made
@@ -98,30 +99,20 @@ class RebuildQuestion:
 
     def _made_before(self, store: Store, out: Target) -> dict[str, Any] | None:
         """Return the report of a result of this store, made with the same options; None if there is none."""
-        words = self.words
+        given = {name: value for name, value in self.words.items() if name != "parts"}
+        request = request_of(
+            RebuildRequest, given, store=store.files, out=out, engine=None, parts=self.words["parts"]
+        )
         wanted = {
             "schema": RebuildReport.schema,
             "store": str(store.files.base),
-            "mode": "salvage" if words["salvage"] else "broker",
-            "asked": json_value(_result_options(words)),
-            "compared": words["compare"],
+            "mode": "salvage" if request.salvage else "broker",
+            "asked": json_value(Asked.by(request)),
+            "compared": request.compare,
             "settings": json_value(store.settings),
             "log": json_value(LogExtent.of(store.files)),
         }
         return earlier_report(out, REBUILD_REPORT, wanted)
-
-
-def _result_options(words: Mapping[str, Any]) -> Asked:
-    """Return the options of `Store.rebuild` that change the result."""
-    return Asked(
-        parts=tuple(sorted(words["parts"])),
-        topics=words["topic"],
-        exclude_topics=words["exclude_topic"],
-        until_timestamp_ms=words["until_timestamp"],
-        until_offset=words["until_offset"],
-        tag_items=words["tag_items"],
-        generations=words["generations"],
-    )
 
 
 def _check(options: dict[str, Any]) -> None:

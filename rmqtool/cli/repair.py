@@ -11,8 +11,17 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, engine_of, engine_options, note_engine, shared_options
+from rmqtool.cli.options import (
+    A_PATH,
+    engine_of,
+    engine_options,
+    given_options,
+    note_engine,
+    request_options,
+    shared_options,
+)
 from rmqtool.cli.session import Session
+from rmqtool.commands.repair.model import RepairRequest
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, document_of, to_json
@@ -24,7 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.repair.model import RepairReport
     from rmqtool.errors import ExitStatus
 
-PARTS = ("config", "consumequeue", "index", "checkpoint", "abort", "strays")
 _EXAMPLES = """\
 # what would change, and what does each choice for damaged settings mean
 rmqtool repair $STORE --plan
@@ -42,13 +50,7 @@ rmqtool repair $STORE --undo
 @click.option("--plan", is_flag=True, help="Show what would change, change nothing.")
 @click.option("--undo", is_flag=True, help="Undo the newest repair, finished or interrupted.")
 @click.option("-y", "--yes", is_flag=True, help="Repair without asking.")
-@click.option(
-    "--only",
-    multiple=True,
-    type=click.Choice(PARTS),
-    metavar="PART",
-    help=f"Repair only this part: {', '.join(PARTS)}; repeatable.",
-)
+@request_options(RepairRequest)
 @click.option(
     "--config",
     "choices",
@@ -64,7 +66,6 @@ def repair_command(
     plan: bool,
     undo: bool,
     yes: bool,
-    only: tuple[str, ...],
     choices: tuple[str, ...],
     **options: Any,  # noqa: ANN401 - what click makes of the other options
 ) -> ExitStatus:
@@ -91,12 +92,12 @@ def repair_command(
         report = store.repair(
             plan=plan,
             undo=undo,
-            only=only,
             config=_pairs(choices),
             agreed=agreed,
             command=shlex.join(sys.argv),
             engine=engine,
             progress=session.console,
+            **given_options(RepairRequest, options),
         )
         session.console.close()
         status = report.exit_status(session.fail_on)

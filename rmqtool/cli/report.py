@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import __version__
+from rmqtool.check.model import VerifyRequest
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_PATH,
     A_STORE,
     engine_of,
     engine_options,
-    max_findings_option,
+    request_options,
     shared_options,
 )
 from rmqtool.cli.session import Session, command_line
@@ -48,8 +49,7 @@ rmqtool report $STORE -o sealed.html --hash-log
     "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
 )
 @click.option("--hash-log", is_flag=True, help="Also show SHA-256 of the log's files; reads them once more.")
-@max_findings_option("kept", 100)
-@click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
+@request_options(VerifyRequest, only=("max_findings", "live"))
 @engine_options("local")
 @shared_options("html", "json")
 def report_command(

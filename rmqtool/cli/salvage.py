@@ -9,8 +9,9 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, A_STORE, part_options, shared_options
+from rmqtool.cli.options import A_PATH, A_STORE, given_options, request_options, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
+from rmqtool.commands.salvage.request import SalvageRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
-    from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.commands.salvage.report import SalvageReport
 
 _EXAMPLES = """\
 # a new store from a damaged one
@@ -54,31 +55,13 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
     metavar="FILE",
     help="Carry out that plan; refused if a file of the log has changed since.",
 )
-@click.option(
-    "--holes",
-    type=click.Choice(["tombstone", "repeat", "filler", "cut"]),
-    default="tombstone",
-    show_default=True,
-    help="Replacement of lost messages. tombstone: a message that says so; repeat: the unit before, again;"
-    " filler: nothing, so queue offsets shift; cut: the log ends at the first hole.",
-)
-@click.option(
-    "--keep-damaged",
-    is_flag=True,
-    help="Keep records whose bodies or properties fail their checksums or are torn, as they are.",
-)
-@click.option("--include-stale", is_flag=True, help="Keep what looks like old bytes after a rewritten tail.")
-@part_options(
-    "Only these topics, others become fillers; partial result.",
-    "Only records that end at or before this physical offset; partial result.",
-)
+@request_options(SalvageRequest)
 @click.option(
     "--replay",
     type=A_PATH,
     metavar="FILE",
     help="Also write the recovered messages as rmqtool replay takes them.",
 )
-@click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
 @case_option
 @shared_options("text", "json")
@@ -121,21 +104,16 @@ def salvage_command(
     return status
 
 
-def _choices(options: dict[str, Any]) -> dict[str, Any]:
-    same = ("holes", "keep_damaged", "include_stale", "until_timestamp", "until_offset", "live", "jobs")
-    chosen = {name: options[name] for name in same}
-    return chosen | {"topic": options["topics"], "exclude_topic": options["exclude_topics"]}
-
-
 def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
-    from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.commands.salvage.report import SalvageReport
     from rmqtool.salvage.papers import plan_text
 
     if options["applied"] is not None:
         raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
     roots = [root for store in stores for root in store.files.evidence_roots]
     check_output_files([options["output"]], roots, new=[options["plan_path"]])
-    plan = stores[0].plan_salvage(stores[1:], progress=session.console, **_choices(options))
+    given = given_options(SalvageRequest, options)
+    plan = stores[0].plan_salvage(stores[1:], jobs=options["jobs"], progress=session.console, **given)
     with open_output(options["plan_path"], roots) as stream:
         stream.write(plan_text(plan))
     return SalvageReport.of(plan)
@@ -150,8 +128,9 @@ def _salvage(stores: list[Store], session: Session, options: dict[str, Any]) -> 
             plan = read_plan(options["applied"].read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as failure:
             raise EnvironmentFailureError(f"{options['applied']}: cannot be read: {failure}") from failure
+    given = given_options(SalvageRequest, options)
     report = stores[0].salvage(
-        options["out"], stores[1:], plan=plan, progress=session.console, **_choices(options)
+        options["out"], stores[1:], plan=plan, jobs=options["jobs"], progress=session.console, **given
     )
     if options["replay"] is not None:
         _write_replay(options["replay"], options["out"], session)

@@ -118,8 +118,8 @@ class Session:
         return found_ms
 
     def bounds(self, options: dict[str, Any]) -> dict[str, int | None]:
-        """Return ``--begin`` and ``--end`` as ``begin_ms`` and ``end_ms``; see `moment`."""
-        return {f"{name}_ms": self.moment(f"--{name}", options[name]) for name in ("begin", "end")}
+        """Return ``--begin`` and ``--end`` in epoch milliseconds; see `moment`."""
+        return {name: self.moment(f"--{name}", options[name]) for name in ("begin", "end")}
 
     def open(
         self,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.completion import complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, is_fleet, shared_options
+from rmqtool.cli.options import A_STORE, given_options, is_fleet, request_options, shared_options
 from rmqtool.cli.session import Session, command_line
 from rmqtool.commands.offsets import undecodable_files
-from rmqtool.commands.topics.model import TopicOrder, TopicTotals
+from rmqtool.commands.topics.model import TopicsRequest, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
@@ -22,7 +21,6 @@ from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.formats import Format
 from rmqtool.report.records import write_records
 from rmqtool.report.topics_text import topics_verdict, write_topics_text
-from rmqtool.topics import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,33 +52,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 
 @click.command("topics", cls=Command, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
-@click.option(
-    "-t",
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="GLOB",
-    shell_complete=complete_topic,
-    help="Only these topics, such as '%RETRY%*'; repeatable.",
-)
-@click.option(
-    "--kind",
-    "kinds",
-    multiple=True,
-    type=click.Choice([one.value for one in TopicKind]),
-    help="Only topics of users, of retries, of dead letters, or of the broker itself; repeatable.",
-)
-@click.option("--queues", is_flag=True, help="Print a row for each queue instead of each topic.")
-@click.option(
-    "--sort",
-    type=click.Choice([one.value for one in TopicOrder]),
-    default=TopicOrder.BYTES.value,
-    show_default=True,
-    help="Order of the rows: greatest first; oldest and name: least first.",
-)
-@click.option(
-    "-n", "--top", type=click.IntRange(min=1), metavar="N", help="At most so many rows; default: all."
-)
+@request_options(TopicsRequest)
 @shared_options("text", "json", "ndjson", "csv")
 def topics_command(
     paths: tuple[StorePath, ...],
@@ -109,7 +81,7 @@ def topics_command(
     report, status = question(store, None, session.console)
     session.console.close()
     if not report.rows:
-        _tell_missed(session, store, options["topics"])
+        _tell_missed(session, store, options["topic"])
     if report.truncated and session.format is Format.CSV:
         session.console.warn(f"{report.more} more rows are left out; without --top all are shown")
     with session.output(store, whole=True) as stream:
@@ -148,14 +120,7 @@ class TopicsQuestion:
             progress.warn(sentence)
         for feature in store.files.features:
             progress.warn(feature.unshown)
-        report = store.topics(
-            queues=options["queues"],
-            topic=options["topics"],
-            kind=options["kinds"],
-            sort=options["sort"],
-            top=options["top"],
-            progress=progress,
-        )
+        report = store.topics(progress=progress, **given_options(TopicsRequest, options))
         status = report.findings.exit_status(self.fail_on)
         if (problems or not report.rows) and self.fail_on is not FailOn.NEVER:
             status = max(status, ExitStatus.NEGATIVE)

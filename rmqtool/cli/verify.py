@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rmqtool.check.model import VerifyRequest
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completion import complete_code, complete_target
 from rmqtool.cli.help import Command
@@ -20,7 +21,7 @@ from rmqtool.cli.options import (
     engine_options,
     is_fleet,
     lost_option,
-    max_findings_option,
+    request_options,
     shared_options,
     type_option,
 )
@@ -87,14 +88,7 @@ def _names_releases(word: str) -> bool:
 @click.command("verify", cls=_VerifyCommand, examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option()
-@click.option(
-    "--level",
-    type=click.IntRange(0, 3),
-    default=3,
-    show_default=True,
-    help="0 layout, 1 each file on its own, 2 queues and index against the log, 3 completeness.",
-)
-@max_findings_option("listed", 100)
+@request_options(VerifyRequest)
 @click.option(
     "--baseline", type=A_PATH, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
 )
@@ -126,7 +120,6 @@ def _names_releases(word: str) -> bool:
     help="Print what a finding means; needs no PATH.",
 )
 @lost_option(f"every message that {PREDICT} finds lost")
-@click.option("--live", is_flag=True, help="Read a store whose lock a broker holds.")
 @engine_options("local")
 @case_option
 @shared_options("text", "json", "ndjson", "csv")

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.cli.options import lost_lines
+from rmqtool.cli.options import given_options, lost_lines
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.releases import RELEASES
 from rmqtool.store import PathKind
@@ -52,20 +52,16 @@ class VerifyQuestion:
         Raises:
             RmqtoolError: As `Store.verify`; or a prediction for a part of a store.
         """
-        from rmqtool.check.model import VerifyInterruptedError, VerifyRun
+        from rmqtool.check.model import VerifyInterruptedError, VerifyRequest, VerifyRun
         from rmqtool.commands.verify.verdict import Verdict
 
         refuse_prediction(store, self.options)
         options, files = self.options, self.files
         predictions: tuple[Prediction, ...] = ()
+        given = given_options(VerifyRequest, options)
+        given["max_findings"] += 0 if files is None else files.known_findings
         try:
-            report = store.verify(
-                level=options["level"],
-                engine=engine,
-                max_findings=options["max_findings"] + (0 if files is None else files.known_findings),
-                live=options["live"],
-                progress=progress,
-            )
+            report = store.verify(engine=engine, progress=progress, **given)
         except VerifyInterruptedError as stop:
             report = stop.report
         else:

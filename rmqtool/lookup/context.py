@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
+from rmqtool import options
 from rmqtool.dispatch.index_keys import tag_key
+from rmqtool.errors import UsageError
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import index_key_hash, split_keys
 from rmqtool.lookup.explain import Explanation, Reason
@@ -63,43 +65,82 @@ class KeyQuestion:
         return self.key in split_keys(record.properties.get("KEYS", ""))
 
 
+_HASHED = ("key", "unique_key", "tag", "keys")
+_QUESTIONS = (*_HASHED, "msg_id", "offset", "queue_offset")
+_WITHOUT_TOPIC = {"key", "unique_key", "keys", "msg_id", "offset"}
+_OF_ONE_PLACE = {"offset", "queue_offset"}
+
+
+def _flags(*questions: str) -> list[str]:
+    """Return options of the command line; many keys come as a file there."""
+    return [f"--{name.replace('_', '-')}" + "-file" * (name == "keys") for name in questions]
+
+
 @dataclass(frozen=True)
 class QueryRequest:
     """A question; exactly one of key, unique_key, tag, keys, msg_id, offset, queue_offset, or times.
 
     Attributes:
-        topic: The stored topic, exactly; None with a key: every topic.
-        key: One of KEYS.
-        unique_key: UNIQ_KEY.
-        tag: All of TAGS.
+        topic: None with a key: every topic.
         keys: Many questions in one pass.
-        msg_id: An offset message id, or a unique key of any topic.
-        offset: A physical offset.
-        queue_id: A queue of the topic.
-        queue_offset: The first queue offset.
-        begin_ms: Store time, inclusive.
-        end_ms: Store time, inclusive.
-        max_messages: Limit for each key; None is all. By key, the newest.
-        scan: Walk the log instead of trusting index and queues.
-        collisions: Show every hit of the index, as a broker does.
-        consumed_by: A group: show for each message whether it has consumed it.
+        begin_ms: Inclusive, as is the end.
+        max_messages: None is all. By key, the newest.
     """
 
-    topic: str | None = None
-    key: str | None = None
-    unique_key: str | None = None
-    tag: str | None = None
+    topic: str | None = options.text("The stored topic.", "T", flags=("-t", "--topic"))
+    key: str | None = options.text(
+        "Messages with this key or unique key, of --topic or of any topic.", "K", flags=("-k", "--key")
+    )
+    unique_key: str | None = options.text("Messages with this unique key, of --topic or of any topic.", "U")
+    tag: str | None = options.text("Messages of the topic whose property TAGS is this tag.", "TAG")
     keys: tuple[KeyQuestion, ...] | None = None
-    msg_id: str | None = None
-    offset: int | None = None
-    queue_id: int | None = None
-    queue_offset: int | None = None
-    begin_ms: int | None = None
-    end_ms: int | None = None
-    max_messages: int | None = None
-    scan: bool = False
-    collisions: bool = False
-    consumed_by: str | None = None
+    msg_id: str | None = options.text(
+        "The message of an offset ID or a unique ID.", "ID", flags=("-i", "--msg-id")
+    )
+    offset: int | None = options.number("The message at a physical offset.", metavar="PHY")
+    queue_id: int | None = options.number("A queue of the topic.", name="queue", metavar="Q", least=None)
+    queue_offset: int | None = options.number("The message at a queue offset.")
+    begin_ms: int | None = options.begin()
+    end_ms: int | None = options.end()
+    max_messages: int | None = options.number(
+        "At most N messages for each key; 0: all; default: the broker's 64, with --queue-offset 1.",
+        name="max",
+        flags=("-m", "--max"),
+        convert=lambda number: number or None,
+    )
+    scan: bool = options.flag("Walk the log instead of trusting index or queues.")
+    collisions: bool = options.flag("Also show hash hits of other keys, as the broker's own answer does.")
+    consumed_by: str | None = options.text(
+        "Show whether this consumer group has consumed each message, and the evidence.", "GROUP"
+    )
+
+    def check(self) -> None:
+        """Check that there is one question, with the options that it needs, and none that it cannot use.
+
+        Raises:
+            UsageError: There is not.
+        """
+        asked = [name for name in _QUESTIONS if getattr(self, name) is not None]
+        flags = _flags(*asked)
+        if len(asked) > 1:
+            raise UsageError(f"{' and '.join(flags)} are {len(asked)} queries; run one at a time")
+        question, flag = (asked[0], flags[0]) if asked else (None, "--begin")
+        has_time = self.begin_ms is not None or self.end_ms is not None
+        if question is None and not has_time:
+            raise UsageError(f"nothing to find: pass {', '.join(_flags(*_QUESTIONS))} or --begin")
+        if self.topic is None and question not in _WITHOUT_TOPIC:
+            raise UsageError(f"{flag} needs --topic")
+        if question == "queue_offset" and self.queue_id is None:
+            raise UsageError("--queue-offset needs --queue")
+        if self.queue_id is not None and question not in {"queue_offset", None}:
+            raise UsageError(f"--queue does not apply to {flag}")
+        if has_time and question in _OF_ONE_PLACE:
+            raise UsageError(f"--begin and --end do not apply to {flag}")
+        if self.collisions and (question not in _HASHED or self.scan):
+            *some, last = _flags(*_HASHED)
+            raise UsageError(f"--collisions needs {', '.join(some)} or {last}, and the index")
+        if self.collisions and self.topic is None and self.keys is None:
+            raise UsageError("--collisions needs --topic: the index has no key without its topic")
 
     @property
     def key_question(self) -> KeyQuestion | None:

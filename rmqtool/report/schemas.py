@@ -32,7 +32,7 @@ from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.commands.replay.model import ReplayReport
 from rmqtool.commands.report.model import StoreReport
-from rmqtool.commands.salvage import SalvageReport
+from rmqtool.commands.salvage.report import SalvageReport
 from rmqtool.commands.topics.model import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rmqtool import rows
+from rmqtool import options, rows
 from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
@@ -37,6 +37,10 @@ TRANSACTION_TYPES = {
 _UNKNOWN_LEVEL_DELAY_MS = 1000
 
 
+def _one_or_all(globs: tuple[str, ...]) -> str | tuple[str, ...] | None:
+    return globs if len(globs) > 1 else globs[0] if globs else None
+
+
 @dataclass(frozen=True)
 class MessageFilter:
     """Filter of messages; None admits any.
@@ -53,13 +57,15 @@ class MessageFilter:
             hold a match.
     """
 
-    topic: str | tuple[str, ...] | None = None
-    queue_id: int | None = None
-    tag: str | None = None
-    key: str | None = None
-    begin_ms: int | None = None
-    end_ms: int | None = None
-    from_queue_offset: int | None = None
+    topic: str | tuple[str, ...] | None = options.names(
+        "Only these topics; repeatable.", flags=("-t", "--topic"), convert=_one_or_all
+    )
+    queue_id: int | None = options.number("Only this queue ID.", name="queue", least=None)
+    tag: str | None = options.text("Only this tag.", "TAG")
+    key: str | None = options.text("Only messages with this key or unique key.", "KEY", flags=("-k", "--key"))
+    begin_ms: int | None = options.begin()
+    end_ms: int | None = options.end()
+    from_queue_offset: int | None = options.number("From this queue offset on.")
     inside_batches: bool = False
 
     def admits(self, record: Record) -> bool:

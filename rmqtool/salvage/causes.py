@@ -1,8 +1,17 @@
-"""Why a true record is not given back."""
+"""Reasons to leave out a record, and replacements of lost messages."""
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, StrEnum
+
+
+class Holes(StrEnum):
+    """Values of ``--holes``: what takes the place of lost messages."""
+
+    TOMBSTONE = "tombstone"  # a message that says so, at the lost one's queue offset
+    REPEAT = "repeat"  # nothing in the log; the queue's unit repeats the one before it
+    FILLER = "filler"  # nothing: queue offsets after them shift
+    CUT = "cut"  # the log ends at the first of them
 
 
 class Cause(IntEnum):

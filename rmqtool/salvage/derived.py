@@ -13,7 +13,8 @@ from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.pipeline import ReputPlan, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.salvage.model import Holes, PartKind
+from rmqtool.salvage.causes import Holes
+from rmqtool.salvage.model import PartKind
 from rmqtool.salvage.writing import Written
 
 if TYPE_CHECKING:

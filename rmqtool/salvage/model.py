@@ -11,17 +11,9 @@ from typing import ClassVar
 
 from rmqtool.account.model import AccountError
 from rmqtool.salvage.accounts import QueueAccount  # noqa: TC001 - a plan is built of its annotations
+from rmqtool.salvage.causes import Holes
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
-
-
-class Holes(StrEnum):
-    """Values of ``--holes``: what takes the place of lost messages."""
-
-    TOMBSTONE = "tombstone"  # a message that says so, at the lost one's queue offset
-    REPEAT = "repeat"  # nothing in the log; the queue's unit repeats the one before it
-    FILLER = "filler"  # nothing: queue offsets after them shift
-    CUT = "cut"  # the log ends at the first of them
 
 
 class Grounds(StrEnum):

@@ -14,13 +14,13 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.wording import counted
 from rmqtool.salvage.accounts import accounts
 from rmqtool.salvage.belief import Belief
-from rmqtool.salvage.causes import Cause
+from rmqtool.salvage.causes import Cause, Holes
 from rmqtool.salvage.ground import Ground
 from rmqtool.salvage.layout import Layout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
-from rmqtool.salvage.model import Found, Holes, Part, PartKind, SalvagePlan
+from rmqtool.salvage.model import Found, Part, PartKind, SalvagePlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -12,10 +12,10 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import check_least, filter_of, word_of
 from rmqtool.columns.names import TextBodies
 from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
+from rmqtool.options import check_least, request_of, word_of
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store.index_zone import zone_of_name
 
@@ -128,16 +128,10 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
     paths = _paths_of(given)
     texts = _by_name(given)
     zone = None if "timezone" not in texts else zone_of_name(texts["timezone"])
-    messages = filter_of(
-        zone,
-        topic=texts.get("topic"),
-        queue=_number(texts, "queue"),
-        tag=texts.get("tag"),
-        key=texts.get("key"),
-        begin=texts.get("begin"),
-        end=texts.get("end"),
-        from_queue_offset=_number(texts, "fromQueueOffset", least=0),
-    )
+    filters: dict[str, object] = {name: texts.get(name) for name in ("topic", "tag", "key", "begin", "end")}
+    filters["queue"] = _number(texts, "queue")
+    filters["from_queue_offset"] = _number(texts, "fromQueueOffset", least=0)
+    messages = request_of(MessageFilter, filters, zone)
     body, columns = texts.get("body", "binary"), texts.get("columns")
     starts = texts.get("startingOffsets", "earliest").lower()
     if starts not in {"earliest", LATEST}:

@@ -64,7 +64,7 @@ def test_times_are_numbers_texts_or_datetimes(plain: Path) -> None:
         ({"topic": 5}, "5 is not a name; pass one text, or several"),
         ({"tag": ["TagA"]}, r"tag=\['TagA'\]: give one text"),
         ({"limit": 0}, "limit=0: must be at least 1"),
-        ({"on_corrupt": "ignore"}, "give resync, stop or fail"),
+        ({"on_corrupt": "ignore"}, "give one of resync, stop, fail"),
     ],
 )
 def test_nonsense_is_told_at_the_call(plain: Path, options: dict[str, object], message: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.commands.rebuild.generations import Generations
+from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import ExitStatus
 from rmqtool.projection import json_object
 from tests.commands.rebuilding import Listener, rebuild_store

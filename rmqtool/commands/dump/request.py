@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rmqtool import options
+from rmqtool.formats.message import INNER_BATCH_FLAG
+from rmqtool.rows.bodies import COMPRESSED_FLAG
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
 
@@ -34,6 +38,14 @@ ROW_TYPES = {
 """The types of rows that can be requested, and the kinds of files that have them."""
 
 
+class OnCorrupt(StrEnum):
+    """Continuation after damage; at the first error, ``fail`` ends the rows."""
+
+    RESYNC = "resync"
+    STOP = "stop"
+    FAIL = "fail"
+
+
 @dataclass(frozen=True)
 class DumpRequest:
     """A request to dump a store.
@@ -42,33 +54,39 @@ class DumpRequest:
         kinds: Structures; empty means all that the path shows.
         messages: Filter of messages, or units of queues.
         from_offset: Physical offset; inside a record the next one is the first.
-        to_offset: Physical offset; what starts there or later is not dumped.
-        on_corrupt: ``resync``, or ``stop`` at the first damage that ends a chain of records; readers of the
-            rows
-            may ``fail`` at the first error.
-        slots: Also the used slots of index files.
-        chains: Also the chains of index files.
-        hex: Also the bytes of every row, field by field.
-        lines: Form of bodies if messages may come as lines of ndjson, ``none``, ``text`` or ``hex``; None if
-            rows are needed.
-        columns: The columns if messages may come as such; None if rows are needed.
-        odd_flags: Bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says.
+        lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
+            ``text`` and ``hex`` can be written so.
+        columns: Which columns are wanted if messages may come as such; None if rows are needed.
         row_types: Types of rows, as of `ROW_TYPES`; empty means all, or messages if they are filtered. Damage
             is always shown.
     """
 
     kinds: frozenset[PathKind] = frozenset()
-    messages: MessageFilter = field(default_factory=MessageFilter)
-    from_offset: int | None = None
-    to_offset: int | None = None
-    on_corrupt: str = "resync"
-    slots: bool = False
-    chains: bool = False
-    hex: bool = False
+    messages: MessageFilter = field(default_factory=MessageFilter, metadata=options.GROUP)
+    from_offset: int | None = options.from_offset()
+    to_offset: int | None = options.to_offset()
+    row_types: frozenset[str] = options.words(
+        ROW_TYPES,
+        f"Only rows of this type, and damage; repeatable: {', '.join(ROW_TYPES)}. Default: all, or messages"
+        " if a filter applies to messages.",
+        flags=("--rows",),
+        metavar="TYPE",
+    )
+    decompress: bool = options.flag(options.DECOMPRESS_HELP)
+    unpack_batches: bool = options.flag("Also show the messages in inner batches (5.x), a row each.")
+    hex: bool = options.flag("Also show the bytes of every row, field by field.")
+    slots: bool = options.flag("Also show the used slots of index files.")
+    chains: bool = options.flag("Also show the chains of index files.")
+    on_corrupt: str = options.word(
+        OnCorrupt, OnCorrupt.RESYNC, "Go on after damage, end at it, or fail at the first error."
+    )
     lines: str | None = None
     columns: ColumnChoice | None = None
-    odd_flags: int = 0
-    row_types: frozenset[str] = frozenset()
+
+    @property
+    def odd_flags(self) -> int:
+        """Return bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says."""
+        return COMPRESSED_FLAG * self.decompress | INNER_BATCH_FLAG * self.unpack_batches
 
     @property
     def filters_messages(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
@@ -9,7 +10,7 @@ from rmqtool.commands.dump.config import dump_config
 from rmqtool.commands.dump.hex import HexRows
 from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.log import dump_log
-from rmqtool.commands.dump.request import ROW_TYPES
+from rmqtool.commands.dump.request import ROW_TYPES, OnCorrupt
 from rmqtool.commands.dump.units import dump_queues
 from rmqtool.derived.checkpoint import read_checkpoint
 from rmqtool.derived.index_files import warn_of_assumed_geometry
@@ -17,6 +18,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import CP_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
+from rmqtool.rows.bodies import decompressed, with_inner_messages
 from rmqtool.store.kinds import KINDS, QUEUE_KINDS, PathKind
 
 if TYPE_CHECKING:
@@ -35,10 +37,28 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
     A filter narrows them: of a store root, to the structures to which it can be applied; a filter of messages
     shows them alone, unless kinds or types of rows are named.
 
+    Bodies are unpacked and batches cut into messages as the request says.
+
     Raises:
         UsageError: A filter cannot be applied to the path, or no file has rows of the types.
     """
-    return _rows_of(_chosen_kinds(store, request), store, request, progress)
+    if request.unpack_batches:
+        request = replace(request, messages=replace(request.messages, inside_batches=True))
+    found = _rows_of(_chosen_kinds(store, request), store, request, progress)
+    if request.unpack_batches:
+        found = with_inner_messages(found, request.messages)
+        if request.row_types and "message" not in request.row_types:
+            found = (row for row in found if not isinstance(row, rows.Message))
+    if request.decompress:
+        found = decompressed(found, progress)
+    return _up_to_error(found) if request.on_corrupt == OnCorrupt.FAIL else found
+
+
+def _up_to_error(found: Iterator[rows.Row]) -> Iterator[rows.Row]:
+    for row in found:
+        yield row
+        if isinstance(row, rows.Damage) and row.severity is Severity.ERROR:
+            return
 
 
 def _rows_of(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.columns.names import ColumnChoice
+from rmqtool import options
+from rmqtool.columns.names import COLUMNS, ColumnChoice, FileForm, FileFormat, Partition, TextBodies
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Finding
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
-    from rmqtool.columns.names import ColumnFile, FileForm
+    from rmqtool.columns.names import ColumnFile
     from rmqtool.engine import EngineOptions
     from rmqtool.findings import FindingLog
     from rmqtool.scan.log_end import LogExtent
@@ -53,26 +54,41 @@ class StoreFinding(Finding):
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """A request to export messages.
-
-    Attributes:
-        out: Directory to create, or place in object storage.
-        from_offset: Physical offset; inside a record the next one is the first.
-        to_offset: Physical offset; what begins there or later is left out. None: to the end.
-        max_findings: Findings of one code that are kept in full.
-        left_out: Stores that could not be opened.
-    """
+    """What to export, to where and how; ``left_out`` are stores that could not be opened."""
 
     stores: tuple[Store, ...]
     out: Target
     engine: EngineOptions
-    form: FileForm
-    choice: ColumnChoice = field(default_factory=ColumnChoice)
-    messages: MessageFilter = field(default_factory=MessageFilter)
-    from_offset: int | None = None
-    to_offset: int | None = None
-    max_findings: int = 10
+    format: FileFormat
+    columns: tuple[str, ...] = tuple(COLUMNS)
     left_out: tuple[LeftOut, ...] = ()
+    messages: MessageFilter = field(default_factory=MessageFilter, metadata=options.GROUP)
+    from_offset: int | None = options.from_offset()
+    to_offset: int | None = options.to_offset()
+    partition: Partition | None = options.word(
+        Partition,
+        None,
+        "A folder for each topic, or for each UTC day of the store time.",
+        name="partition_by",
+    )
+    bodies: TextBodies = options.word(
+        TextBodies,
+        TextBodies.TEXT,
+        "Bodies in ndjson and csv; text: base64 if a body is not text.",
+        name="body",
+    )
+    decompress: bool = options.flag(options.DECOMPRESS_HELP)
+    max_findings: int = options.max_findings(10, "kept", least=0)
+
+    @property
+    def form(self) -> FileForm:
+        """Return the form of the files."""
+        return FileForm(self.format, self.bodies, self.partition)
+
+    @property
+    def choice(self) -> ColumnChoice:
+        """Return the columns."""
+        return ColumnChoice(self.columns, self.decompress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +116,8 @@ class Asked:
             request.messages,
             request.from_offset,
             request.to_offset,
-            request.choice.decompress,
-            request.form.bodies.value,
+            request.decompress,
+            request.bodies.value,
         )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool.check.generations import last_restarts, restarts, with_queues_gone
+from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.wording import counted
 
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
-
-
-class Generations(StrEnum):
-    """Values of ``--generations``."""
-
-    AUTO = "auto"  # those that live, where the queue that is there shows which they are
-    LIVE = "live"  # those after the last restart of queue offsets
-    ALL = "all"  # what a broker makes of the log alone
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
+from rmqtool.commands.rebuild.request import Asked
 from rmqtool.errors import DeniedError
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
-    from rmqtool.commands.rebuild.run import RebuildRequest
+    from rmqtool.commands.rebuild.request import RebuildRequest
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
     from rmqtool.reput.damage import SkippedRange

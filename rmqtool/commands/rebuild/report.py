@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostTotals
     from rmqtool.account.model import LogLosses
-    from rmqtool.commands.rebuild.asked import Asked
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
+    from rmqtool.commands.rebuild.request import Asked
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import Findings
     from rmqtool.reput.damage import SkippedRange

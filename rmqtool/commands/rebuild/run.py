@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,17 +12,17 @@ from rmqtool.account.model import indexes_beyond
 from rmqtool.account.store_account import StoreAccount
 from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
-from rmqtool.commands.rebuild.asked import Asked
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.contradicted import tell_changed_properties
-from rmqtool.commands.rebuild.generations import GenerationChoice, Generations
+from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import compare_with_present
+from rmqtool.commands.rebuild.request import PARTS, Asked
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
-from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
+from rmqtool.engine import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.jit import compile_kernels
@@ -39,76 +39,17 @@ from rmqtool.store.results import REBUILD_REPORT
 from rmqtool.store.scratch import output_area, temporary_place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from rmqtool.account.lost import LostMessage
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.dispatch.index_keys import TagItems
+    from rmqtool.commands.rebuild.request import RebuildRequest
     from rmqtool.engine import Engine
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
     from rmqtool.reput.pipeline import ReputResult
     from rmqtool.store import Store
-    from rmqtool.store.scratch import AnyArea, Target
-
-PARTS = frozenset({"consumequeue", "index"})
-_DIRECTORIES = {
-    "consumequeue": ("consumequeue", "consumequeue_ext", "batchconsumequeue"),
-    "index": ("index",),
-}
-
-
-@dataclass(frozen=True)
-class RebuildRequest:
-    """What to rebuild, and how.
-
-    Attributes:
-        store: the evidence.
-        out: directory to create, or where in object storage; None with ``compare`` or ``dry_run`` alone.
-        engine: where the stages run.
-        parts: ``consumequeue`` (with ext and batch queues), ``index``, or both.
-        compare: compare with the store's present files.
-        dry_run: count only, write nothing.
-        topics: globs of topics to take; empty takes all. Like the next three it makes the result partial.
-        exclude_topics: globs of topics to leave out.
-        until_timestamp_ms: leave out messages stored later.
-        until_offset: stop at this physical offset.
-        live: go on although a broker holds the store's lock.
-        max_findings: findings of one code that are kept in full.
-        tag_items: which messages get an index entry for their tags; None: as the store shows.
-        generations: which messages of a topic that was created again get units.
-        own: a directory inside the store that is the caller's to write ``out`` into, as that of a repair.
-        tell_lost: is told every message that the result has not; None if nobody asks.
-        tell_queue: is told topic and number of every queue of the result.
-        salvage: over all intact records of a damaged log, which no broker does.
-    """
-
-    store: Store
-    out: Target | None
-    engine: EngineOptions
-    parts: frozenset[str] = PARTS
-    compare: bool = False
-    dry_run: bool = False
-    topics: tuple[str, ...] = ()
-    exclude_topics: tuple[str, ...] = ()
-    until_timestamp_ms: int | None = None
-    until_offset: int | None = None
-    live: bool = False
-    max_findings: int = 10
-    tag_items: TagItems | None = None
-    generations: Generations = Generations.AUTO
-    own: Path | None = None
-    tell_lost: Callable[[LostMessage], object] | None = None
-    tell_queue: Callable[[str, int], object] = lambda _topic, _queue_id: None
-    salvage: bool = False
-
-    @property
-    def directories(self) -> tuple[str, ...]:
-        """Return the directories that the parts are made of."""
-        return tuple(name for part in sorted(self.parts) for name in _DIRECTORIES[part])
+    from rmqtool.store.scratch import AnyArea
 
 
 def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None = None) -> RebuildReport:
@@ -168,6 +109,8 @@ def _dispatch_policy(request: RebuildRequest, tags: TagRule | None) -> DispatchP
 
 def _check(request: RebuildRequest, progress: Progress) -> None:
     store = request.store
+    if not request.parts or not request.parts <= PARTS:
+        raise UsageError(f"parts={sorted(request.parts)}: give {' or '.join(sorted(PARTS))}, or both")
     if request.out is None and not (request.compare or request.dry_run):
         raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
     if request.out is not None and request.engine.scratch is not None:

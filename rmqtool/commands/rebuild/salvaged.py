@@ -15,9 +15,10 @@ from rmqtool.commands.rebuild.report import Account, RangeCount, RecordCount, Sa
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.findings.wording import counted
 from rmqtool.recovery import NotPredictedError, predict_recovery
+from rmqtool.salvage.causes import Holes
 from rmqtool.salvage.derived import DerivedMaker
 from rmqtool.salvage.gathering import Copies
-from rmqtool.salvage.model import Holes, PartKind
+from rmqtool.salvage.model import PartKind
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
 

@@ -1,4 +1,4 @@
-"""Request, plan and report of a repair."""
+"""Options, plan and report of a repair."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from rmqtool import options
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings
@@ -143,17 +144,18 @@ class RepairRequest:
     """A request to repair a store.
 
     Attributes:
-        store: a store root of this machine.
-        rebuild: rebuilds queues and index.
-        only: the parts to repair; empty means all.
-        choices: the user's choice for files in ``config/``, by name.
-        engine: where ``verify`` runs.
-        facts: further facts for the journal: who called it how.
+        store: A store root of this machine.
+        rebuild: Makes queues and index anew.
+        choices: The user's choice for files in ``config/``, by name.
+        engine: Where ``verify`` runs.
+        facts: For the journal: version, and command line.
     """
 
     store: Store
     rebuild: Rebuild
-    only: frozenset[RepairPart] = frozenset()
+    only: frozenset[RepairPart] = options.words(
+        RepairPart, f"Repair only this part: {', '.join(RepairPart)}; repeatable.", metavar="PART"
+    )
     choices: Mapping[str, str] = field(default_factory=dict)
     engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
     facts: Mapping[str, str] = field(default_factory=dict)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
-from rmqtool.salvage.model import Holes, PartKind
+from rmqtool.salvage.causes import Holes
+from rmqtool.salvage.model import PartKind
 from rmqtool.store.results import fetched
 
 if TYPE_CHECKING:

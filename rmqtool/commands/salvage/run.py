@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.salvage.report import SalvageReport
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine import EngineOptions, opened_engine, runs_elsewhere
+from rmqtool.engine import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import Structure
 from rmqtool.formats.manifest import manifest_lines
 from rmqtool.projection import json_object
+from rmqtool.salvage.causes import Holes
 from rmqtool.salvage.compaction import copy_compaction
 from rmqtool.salvage.companions import copy_config, copy_timer, write_checkpoint
 from rmqtool.salvage.derived import DerivedMaker
-from rmqtool.salvage.gathering import Copies, timed
-from rmqtool.salvage.model import Holes, PartKind, SourceFile
+from rmqtool.salvage.gathering import timed
+from rmqtool.salvage.model import PartKind, SourceFile
 from rmqtool.salvage.papers import lost_lines, plan_text, rescue_map
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
@@ -31,46 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
 
+    from rmqtool.commands.salvage.request import SalvageRequest
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.salvage.model import SalvagePlan
-    from rmqtool.store import Store
     from rmqtool.store.scratch import AnyArea, Target
     from rmqtool.store.staging import StagingHandle
-
-
-@dataclass(frozen=True)
-class SalvageRequest:
-    """What to salvage, and how.
-
-    Attributes:
-        stores: copies of one log; the first leads.
-        engine: where the stages run.
-        holes: what takes the place of lost messages.
-        keep_damaged: give records back whose bodies or properties are damaged, as they are.
-        include_stale: give back what looks stale.
-        topics: globs of topics to take; empty takes all.
-        exclude_topics: globs of topics to leave out.
-        until_timestamp_ms: nothing stored later.
-        until_offset: nothing from this physical offset on.
-        live: go on although a broker holds a store's lock.
-    """
-
-    stores: tuple[Store, ...]
-    engine: EngineOptions
-    holes: Holes = Holes.TOMBSTONE
-    keep_damaged: bool = False
-    include_stale: bool = False
-    topics: tuple[str, ...] = ()
-    exclude_topics: tuple[str, ...] = ()
-    until_timestamp_ms: int | None = None
-    until_offset: int | None = None
-    live: bool = False
-
-    @property
-    def copies(self) -> Copies:
-        """Return the stores as copies of one log."""
-        return Copies(self.stores)
 
 
 def salvage(

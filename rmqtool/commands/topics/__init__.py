@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.commands.topics.model import LogParts, TopicsReport, TopicTotals
-from rmqtool.commands.topics.run import TopicsRequest, topics_of
+from rmqtool.commands.topics.model import LogParts, TopicsReport, TopicsRequest, TopicTotals
+from rmqtool.commands.topics.run import topics_of
 
 __all__ = ["LogParts", "TopicTotals", "TopicsReport", "TopicsRequest", "topics_of"]

@@ -1,17 +1,21 @@
-"""What is told of topics: a row each, and what the log is made of."""
+"""Options of ``topics`` and its report: a row for each topic, and the parts of the log."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+from rmqtool import options
+from rmqtool.topics import TopicKind, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.account.model import LogLosses
     from rmqtool.findings import Findings
-    from rmqtool.topics import TopicKind
+    from rmqtool.store import Store
 
 
 class TopicOrder(StrEnum):
@@ -25,6 +29,53 @@ class TopicOrder(StrEnum):
     LARGEST = "largest"
     BACKLOG = "backlog"
     NAME = "name"
+
+
+class Lag(NamedTuple):
+    """Distance of a reader from the end of one queue, in units."""
+
+    topic: str
+    queue_id: int
+    reader: str
+    units: int
+
+
+@dataclass(frozen=True)
+class TopicsRequest:
+    """What to add up.
+
+    Attributes:
+        store: The evidence.
+        lags: Of all readers, for the backlog.
+        max_findings: Findings of one code that are kept; the rest is counted.
+        split_bytes: What one core reads at a time.
+    """
+
+    store: Store
+    topics: tuple[str, ...] = options.names(
+        "Only these topics, such as '%RETRY%*'; repeatable.", name="topic", flags=("-t", "--topic")
+    )
+    kinds: frozenset[TopicKind] = options.words(
+        TopicKind,
+        "Only topics of users, of retries, of dead letters, or of the broker itself; repeatable.",
+        name="kind",
+    )
+    by_queue: bool = options.flag("Print a row for each queue instead of each topic.", name="queues")
+    order: TopicOrder = options.word(
+        TopicOrder,
+        TopicOrder.BYTES,
+        "Order of the rows: greatest first; oldest and name: least first.",
+        name="sort",
+    )
+    top: int | None = options.number("At most so many rows; default: all.", flags=("-n", "--top"), least=1)
+    lags: Iterable[Lag] = ()
+    max_findings: int = 100
+    split_bytes: int = 64 << 20
+
+    def admits(self, topic: str) -> bool:
+        """Whether a topic is asked for."""
+        named = not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
+        return named and (not self.kinds or kind_of(topic) in self.kinds)
 
 
 @dataclass(frozen=True, slots=True)

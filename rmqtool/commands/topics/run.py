@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rmqtool.account.model import indexes_beyond, lists_beyond
 from rmqtool.commands.topics.model import LogParts, TopicOrder, TopicsReport, TopicTotals
@@ -20,59 +19,16 @@ from rmqtool.times import utc_text
 from rmqtool.topics import kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from rmqtool.account.model import LogLosses
+    from rmqtool.commands.topics.model import TopicsRequest
     from rmqtool.dispatch.totals import Total
     from rmqtool.progress import Progress
     from rmqtool.scan.classify import Defect
-    from rmqtool.store import Store
-    from rmqtool.topics import TopicKind
 
-_SPLIT_BYTES = 64 << 20
 _MS = 1000
 _Key = tuple[str, int | None]
-
-
-class Lag(NamedTuple):
-    """What a reader has before it in one queue, in units."""
-
-    topic: str
-    queue_id: int
-    reader: str
-    units: int
-
-
-@dataclass(frozen=True)
-class TopicsRequest:
-    """What is asked for.
-
-    Attributes:
-        store: the evidence.
-        by_queue: a row for each queue instead of each topic.
-        topics: globs over the topic; empty for all.
-        kinds: whose topics; empty for all.
-        order: of the rows.
-        top: at most so many rows; None for all.
-        lags: how far readers are behind, for the backlog.
-        max_findings: findings of one code that are kept; the rest is counted.
-        split_bytes: what one core reads at a time.
-    """
-
-    store: Store
-    by_queue: bool = False
-    topics: tuple[str, ...] = ()
-    kinds: frozenset[TopicKind] = frozenset()
-    order: TopicOrder = TopicOrder.BYTES
-    top: int | None = None
-    lags: Iterable[Lag] = ()
-    max_findings: int = 100
-    split_bytes: int = _SPLIT_BYTES
-
-    def admits(self, topic: str) -> bool:
-        """Whether a topic is asked for."""
-        named = not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
-        return named and (not self.kinds or kind_of(topic) in self.kinds)
 
 
 def topics_of(request: TopicsRequest, progress: Progress) -> TopicsReport:

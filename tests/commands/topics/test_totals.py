@@ -15,8 +15,7 @@ from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.topics import TopicsReport, TopicsRequest, topics_of
 from rmqtool.commands.topics import scan as topics_scan
-from rmqtool.commands.topics.model import TopicOrder
-from rmqtool.commands.topics.run import Lag
+from rmqtool.commands.topics.model import Lag, TopicOrder
 from rmqtool.dispatch.totals import QueueTotals
 from rmqtool.releases import LENIENT
 from rmqtool.scan.rows import rules_of

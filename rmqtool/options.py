@@ -1,0 +1,289 @@
+"""Options of commands, each declared once, as a field of the command's request.
+
+`flag`, `number`, `text`, `moment`, `names`, `word` and `words` make such a field. From its declaration come
+the option of the command line (`rmqtool.cli.options.request_options`), the keyword of a method of
+`rmqtool.Store`, and the check of its value (`request_of`).
+"""
+
+# ruff: noqa: ANN401 - a field has the type that its class says
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from datetime import datetime
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from rmqtool.errors import UsageError
+from rmqtool.times import epoch_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import tzinfo
+
+    from _typeshed import DataclassInstance
+
+_Word = TypeVar("_Word", bound=StrEnum)
+_Request = TypeVar("_Request", bound="DataclassInstance")
+
+_OPTION = "option"
+GROUP = {"group": True}
+"""Metadata of a field whose default factory is a class with options of its own."""
+
+TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms; see rmqtool help query."
+"""Forms of times; the command reports how it read one."""
+
+DECOMPRESS_HELP = "Unpack bodies that SYSFLAG says are compressed."
+
+
+class Kind(Enum):
+    """Type of an option's values."""
+
+    FLAG = auto()
+    NUMBER = auto()
+    TEXT = auto()
+    MOMENT = auto()
+    NAMES = auto()
+    WORD = auto()
+    WORDS = auto()
+
+
+@dataclass(frozen=True)
+class Option:
+    """Declaration of an option.
+
+    Attributes:
+        kind: Type of its values.
+        help: Text of the command's help.
+        default: Value that the command line shows as the default.
+        name: Keyword of the method, and with dashes the option of the command line.
+        flags: Spellings on the command line that do not follow from the name.
+        metavar: Name of the value in help.
+        least: Least number; None: any.
+        most: Greatest number.
+        words: Values of a word.
+        convert: Makes the field's value of a checked one.
+    """
+
+    kind: Kind
+    help: str
+    default: Any = None
+    name: str = ""
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    least: int | None = 0
+    most: int | None = None
+    words: Iterable[str] = ()
+    convert: Callable[[Any], Any] | None = None
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the command line takes it more than once."""
+        return self.kind in {Kind.NAMES, Kind.WORDS}
+
+    def value(self, given: object, zone: tzinfo | None) -> Any:
+        """Return the field's value.
+
+        Raises:
+            UsageError: The value is none of this option's.
+        """
+        value = self._checked(given, zone)
+        return value if self.convert is None else self.convert(value)
+
+    def _checked(self, given: Any, zone: tzinfo | None) -> object:
+        if self.kind is Kind.NUMBER:
+            check_least(self.least, **{self.name: given})  # the greatest is the command's own rule
+        elif self.kind is Kind.TEXT and not isinstance(given, str):
+            raise UsageError(f"{self.name}={given!r}: give one text")
+        elif self.kind is Kind.MOMENT:
+            return time_ms(self.name, given, zone)
+        elif self.kind is Kind.NAMES:
+            return names_of(given)
+        elif self.kind is Kind.WORD:
+            return self._word(given)
+        elif self.kind is Kind.WORDS:
+            return frozenset(map(self._word, names_of(given)))
+        return given
+
+    def _word(self, given: object) -> str:
+        """Return the word itself, which may be a member of an enumeration."""
+        for word in self.words:
+            if word == given:
+                return word
+        raise UsageError(f"{self.name}={given!r}: give one of {', '.join(self.words)}")
+
+
+def flag(summary: str, **more: Any) -> Any:
+    """Return a field that is False by default."""
+    return _field(Option(Kind.FLAG, summary, default=False, **more))
+
+
+def number(summary: str, default: int | None = None, *, metavar: str | None = "N", **more: Any) -> Any:
+    """Return a field of an integer, from 0 unless ``least`` is another."""
+    return _field(Option(Kind.NUMBER, summary, default, metavar=metavar, **more))
+
+
+def text(summary: str, metavar: str, default: str | None = None, **more: Any) -> Any:
+    """Return a field of one text."""
+    return _field(Option(Kind.TEXT, summary, default, metavar=metavar, **more))
+
+
+def moment(name: str, summary: str, **more: Any) -> Any:
+    """Return a field of a time in epoch milliseconds."""
+    return _field(Option(Kind.MOMENT, summary, name=name, metavar="TIME", **more))
+
+
+def names(summary: str, **more: Any) -> Any:
+    """Return a field of globs; none by default."""
+    return _field(Option(Kind.NAMES, summary, (), metavar="GLOB", **more))
+
+
+def word(values: Iterable[str], default: str | None, summary: str, **more: Any) -> Any:
+    """Return a field of one word; of an enumeration, its member."""
+    return _field(Option(Kind.WORD, summary, default, words=values, **more))
+
+
+def words(values: Iterable[str], summary: str, **more: Any) -> Any:
+    """Return a field of a set of words; none by default."""
+    return _field(Option(Kind.WORDS, summary, frozenset(), words=values, **more))
+
+
+def _field(option: Option) -> Any:
+    default = option.default if option.convert is None else option.convert(option.default)
+    return field(default=default, metadata={_OPTION: option})
+
+
+def begin() -> int | None:
+    """Return the field of ``--begin``."""
+    summary = f"Only messages stored at this time or later. {TIMES_HELP}"
+    made: int | None = moment("begin", summary, flags=("-b", "--begin"))
+    return made
+
+
+def end() -> int | None:
+    """Return the field of ``--end``."""
+    summary = "Only messages stored at this time or earlier."
+    made: int | None = moment("end", summary, flags=("-e", "--end"))
+    return made
+
+
+def from_offset() -> int | None:
+    """Return the field of ``--from-offset``; inside a record, the next one is the first."""
+    made: int | None = number("From this physical offset on.", metavar="P")
+    return made
+
+
+def to_offset() -> int | None:
+    """Return the field of ``--to-offset``."""
+    made: int | None = number("Before this physical offset.", metavar="P")
+    return made
+
+
+def max_findings(default: int, done: str, least: int = 1) -> int:
+    """Return the field of ``--max-findings``; ``done`` is what is done with as many, as the help says it."""
+    made: int = number(f"Findings of one code that are {done}; the rest is counted.", default, least=least)
+    return made
+
+
+def live() -> bool:
+    """Return the field of ``--live``."""
+    made: bool = flag("Read a store whose lock a broker holds.")
+    return made
+
+
+def declared_options(request: type[DataclassInstance]) -> Iterator[Option]:
+    """Yield the options of a request, in their order."""
+    for one in fields(request):
+        if one.metadata == GROUP:
+            yield from declared_options(_class_of(one))
+        elif _OPTION in one.metadata:
+            yield _named(one.name, one.metadata[_OPTION])
+
+
+def _class_of(group: Field[Any]) -> type[DataclassInstance]:
+    return cast("type[DataclassInstance]", group.default_factory)
+
+
+def _named(name: str, option: Option) -> Option:
+    return option if option.name else replace(option, name=name)
+
+
+def request_of(
+    request: type[_Request], given: Mapping[str, object], zone: tzinfo | None = None, **more: object
+) -> _Request:
+    """Return a request with the options that a caller gave; None is no value.
+
+    Args:
+        request: Its class.
+        given: Values of options by their names.
+        zone: Of times without one; None is this machine's.
+        more: Fields that are no options.
+
+    Raises:
+        UsageError: There is no such option, or a value is none of its.
+    """
+    unknown = given.keys() - {one.name for one in declared_options(request)}
+    if unknown:
+        raise UsageError(f"{', '.join(sorted(unknown))}: no such option")
+    return _filled(request, given, zone, more)
+
+
+def _filled(
+    request: type[_Request], given: Mapping[str, object], zone: tzinfo | None, values: dict[str, object]
+) -> _Request:
+    for one in fields(request):
+        if one.metadata == GROUP:
+            values[one.name] = _filled(_class_of(one), given, zone, {})
+        elif _OPTION in one.metadata:
+            option = _named(one.name, one.metadata[_OPTION])
+            if given.get(option.name) is not None:
+                values[one.name] = option.value(given[option.name], zone)
+    return request(**values)
+
+
+def time_ms(name: str, given: object, zone: tzinfo | None) -> int | None:
+    """Return a time in epoch milliseconds, or None if none was given.
+
+    Raises:
+        UsageError: It is no time.
+    """
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, int | str | datetime):
+        raise UsageError(f"{name}={given!r} is not a time; pass epoch ms, a datetime or a text")
+    return epoch_ms(given, zone)
+
+
+def check_least(least: int | None, **numbers: int | None) -> None:
+    """Check that numbers are at least so large.
+
+    Raises:
+        UsageError: One is smaller; the message names it.
+    """
+    for name, number in numbers.items():
+        if number is not None and least is not None and number < least:
+            raise UsageError(f"{name}={number}: must be at least {least}")
+
+
+def names_of(given: object) -> tuple[str, ...]:
+    """Return one name, or several, as several.
+
+    Raises:
+        UsageError: One is no text.
+    """
+    several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    if wrong := [one for one in several if not isinstance(one, str)]:
+        raise UsageError(f"{wrong[0]!r} is not a name; pass one text, or several")
+    return several
+
+
+def word_of(name: str, value: str, words: type[_Word]) -> _Word:
+    """Return a word of an enumeration.
+
+    Raises:
+        UsageError: It has no such word.
+    """
+    try:
+        return words(value)
+    except ValueError:
+        raise UsageError(f"{name}={value!r}: give one of {', '.join(words)}") from None
