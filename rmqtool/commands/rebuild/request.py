@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import options
 from rmqtool.dispatch.index_keys import TagItems
+from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,6 +96,33 @@ class RebuildRequest:
     def directories(self) -> tuple[str, ...]:
         """Return the directories that the parts are made of."""
         return tuple(name for part in sorted(self.parts) for name in _DIRECTORIES[part])
+
+    def check(self) -> None:
+        """Check that the options agree.
+
+        Raises:
+            UsageError: They do not, or there is nothing to do.
+        """
+        if not self.parts or not self.parts <= PARTS:
+            raise UsageError(f"parts={sorted(self.parts)}: give {' or '.join(sorted(PARTS))}, or both")
+        if self.out is None and not (self.compare or self.dry_run):
+            raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
+        if self.out is not None and self.engine.scratch is not None:
+            raise UsageError(
+                "--scratch is for runs without --out: tasks write the result into --out themselves, and"
+                " hand over blocks there, too; where they do not see this machine's folders, give a URL for it,"
+                " and fetch the result"
+            )
+        is_part = self.parts != PARTS or self.compare or self.dry_run
+        is_partial = Asked.by(self).is_partial
+        if self.tell_lost is not None and (is_partial or "consumequeue" not in self.parts):
+            raise UsageError(
+                "--lost is of a whole rebuild: give no topics, no --until-..., and make the queues"
+            )
+        if self.salvage and (self.out is None or self.tell_lost or is_partial or is_part):
+            raise UsageError(
+                "--salvage is of all queues and the index: give --out, and no choice of messages"
+            )
 
 
 @dataclass(frozen=True, slots=True)

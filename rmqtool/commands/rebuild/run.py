@@ -19,11 +19,10 @@ from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings
 from rmqtool.commands.rebuild.lost import RebuildLosses
 from rmqtool.commands.rebuild.made import Made, report_of
 from rmqtool.commands.rebuild.present import compare_with_present
-from rmqtool.commands.rebuild.request import PARTS, Asked
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import opened_engine, runs_elsewhere
-from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.jit import compile_kernels
 from rmqtool.projection import json_object
@@ -109,21 +108,7 @@ def _dispatch_policy(request: RebuildRequest, tags: TagRule | None) -> DispatchP
 
 def _check(request: RebuildRequest, progress: Progress) -> None:
     store = request.store
-    if not request.parts or not request.parts <= PARTS:
-        raise UsageError(f"parts={sorted(request.parts)}: give {' or '.join(sorted(PARTS))}, or both")
-    if request.out is None and not (request.compare or request.dry_run):
-        raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
-    if request.out is not None and request.engine.scratch is not None:
-        raise UsageError(
-            "--scratch is for runs without --out: tasks write the result into --out themselves, and hand over"
-            " blocks there, too; where they do not see this machine's folders, give a URL for it, and fetch"
-            " the result"
-        )
-    is_partial = Asked.by(request).is_partial
-    if request.tell_lost is not None and (is_partial or "consumequeue" not in request.parts):
-        raise UsageError("--lost is of a whole rebuild: give no topics, no --until-..., and make the queues")
-    if request.salvage and (request.out is None or request.tell_lost or is_partial or _is_part(request)):
-        raise UsageError("--salvage is of all queues and the index: give --out, and no choice of messages")
+    request.check()
     _check_log(store)
     if request.until_offset is None and not request.salvage:
         _check_confirmed(store)
@@ -168,10 +153,6 @@ def _check_confirmed(store: Store) -> None:
             f" (confirm offset {confirmed}, the log begins at {start}): the result would be empty; rebuild on"
             " the replica that is master, or give --until-offset N to include records up to N all the same"
         )
-
-
-def _is_part(request: RebuildRequest) -> bool:
-    return request.parts != PARTS or request.compare or request.dry_run
 
 
 def _doubtful(request: RebuildRequest) -> dict[str, str]:
