@@ -110,8 +110,8 @@ class RebuildRequest:
         if self.out is not None and self.engine.scratch is not None:
             raise UsageError(
                 "--scratch is for runs without --out: tasks write the result into --out themselves, and"
-                " hand over blocks there, too; where they do not see this machine's folders, give a URL for it,"
-                " and fetch the result"
+                " hand over blocks there, too; where they do not see this machine's folders, give a URL for"
+                " it, and fetch the result"
             )
         is_part = self.parts != PARTS or self.compare or self.dry_run
         is_partial = Asked.by(self).is_partial
