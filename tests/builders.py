@@ -14,6 +14,7 @@ from rmqtool.engine import EngineOptions
 from rmqtool.io import location_of
 from rmqtool.io.reading import UnreadableRange
 from rmqtool.javacompat import read_delay_levels
+from rmqtool.progress import NullProgress
 from rmqtool.releases import NEWEST, RELEASES
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
@@ -173,16 +174,6 @@ class InlineEngine:
         return None
 
 
-class NoWatcher:
-    """Watches nothing."""
-
-    def stage(self, name: str, total_bytes: int | None) -> None:
-        return None
-
-    def advance(self, done_bytes: int) -> None:
-        return None
-
-
 @contextmanager
 def staging() -> Iterator[StagingHandle]:
     """Give a staging area that nobody publishes."""
@@ -244,7 +235,7 @@ def build(
         plan = plan_of(
             log, file_size, policy, handle, sizes=sizes, split_bytes=split_bytes, until_offset=until_offset
         )
-        result = run_reput(plan, InlineEngine(twice=twice), NoWatcher())
+        result = run_reput(plan, InlineEngine(twice=twice), NullProgress())
         files = read_tree(handle.result)
     names = sorted(name for name in files if name.startswith("index/"))
     index = [files.pop(name) for name in names]

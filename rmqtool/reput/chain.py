@@ -18,24 +18,24 @@ broker writes; the files are read as if it had gone on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.splits import stitch
+from rmqtool.scan.log_pass import stitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.reput.scan import SplitReport
-    from rmqtool.scan.splits import Split
+    from rmqtool.reput.scan import ScanJob, SplitReport
+    from rmqtool.scan.log_pass import LogPass
     from rmqtool.store.segments import FileQueue, Segment
 
-    Rescan = Callable[[Split, int, int], SplitReport]
+    Rescan = Callable[[SplitReport, int], SplitReport]
 
 MAX_SKIPS = 10_000
 """Skips that are told apart; of a log that is torn more often the others are only counted."""
@@ -124,28 +124,28 @@ class Region:
         return max(offset + file_size - offset % file_size, segment.stop)
 
 
-def follow(
-    log: FileQueue, file_size: int, until: int, reports: Sequence[SplitReport], rescan: Rescan
-) -> Chain:
+def follow(log: FileQueue, file_size: int, until: int, scan: LogPass[ScanJob, SplitReport]) -> Chain:
     """Follow the chain from the log's first byte.
 
     Args:
         log: the commit log.
         file_size: ``mappedFileSizeCommitLog``.
         until: physical offset at which to stop.
-        reports: of all splits, in log order.
-        rescan: scans a split again from a given physical offset on, with the array that was kept by then.
+        scan: has read the splits.
     """
     chain = Chain()
-    splits: dict[int, list[SplitReport]] = {}
-    for report in reports:
-        splits.setdefault(report.split.segment.start, []).append(report)
+    splits = {segment.start: reports for segment, reports in scan.by_file()}
+
+    def rescan(report: SplitReport, log_offset: int) -> SplitReport:
+        """Scan a split again, with the array that was kept by then."""
+        return scan.reread(report.split, log_offset, replace(scan.job, kept=chain.kept))
+
     log_offset = chain.end = log.start
     while log_offset < until and (segment := log.segment_at(log_offset)) is not None:
         # Where files overlap, one is read to its end.
         region, last = Region(), None
         known = _with_kept(chain, splits[segment.start], rescan)
-        for last in stitch(known, log_offset, lambda one, due: rescan(one.split, due, chain.kept)):
+        for last in stitch(known, log_offset, rescan):
             _take(chain, last, region)
         if last is None:
             break
@@ -166,7 +166,7 @@ def _with_kept(chain: Chain, reports: Iterable[SplitReport], rescan: Rescan) -> 
     for report in reports:
         log_offset = report.first_log_offset
         if log_offset is not None and report.outcome is Outcome.BAD_LENGTH and report.kept < chain.kept:
-            yield rescan(report.split, log_offset, chain.kept)
+            yield rescan(report, log_offset)
         else:
             yield report
 

@@ -12,7 +12,7 @@ from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps
 from rmqtool.scan.classify import Defect, classified, missing_blank
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.splits import Split
+from rmqtool.scan.log_pass import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

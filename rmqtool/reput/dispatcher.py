@@ -1,8 +1,9 @@
-"""Feed batches of messages to the dispatch kernel: what they put, and the queues they were put into."""
+"""Dispatch of a split: batches go to the kernel, and what they put becomes a block file."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -10,21 +11,32 @@ from rmqtool.dispatch.kernels import dispatch
 from rmqtool.dispatch.policy import Switch, Trait
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW, UNIT_ROW, Count, DispatchOutcome
+from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8
+from rmqtool.reput.blocks import write_block
+from rmqtool.scan.log_pass import ReadJob, SplitRead
 from rmqtool.store.names import safe_component
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Self
+
     import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.reput.blocks import Block
     from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store.staging import StagingHandle
 
     Rows = npt.NDArray[Any]
+
+R = TypeVar("R", bound="DispatchedSplit")
 
 # Enough for a split of records of 128 bytes: rows never written take no memory, rows never grown no copying.
 _FIRST_ROWS = 1 << 21
 _FIRST_KEYLESS = 1 << 14
 _LONGEST_VALUE = 0x8000  # the most that one message can put: a property value's bytes
+_MOST_KNOWN_QUEUES = 1 << 16  # of a larger table the copy would cost more than it saves where few are met
 
 
 class Taken(NamedTuple):
@@ -171,3 +183,101 @@ def _doubled(rows: Rows, used: int) -> Rows:
     grown = np.empty(2 * len(rows) + _LONGEST_VALUE, rows.dtype)
     grown[:used] = rows[:used]
     return grown
+
+
+class KnownQueues:
+    """The largest table of queues that this process has met, for most splits of a log have the same ones.
+
+    To meet one costs some ten microseconds of Python; a log of thousands of files has thousands in each.
+    Threads may share this: each gets and gives whole tables.
+    """
+
+    def __init__(self) -> None:
+        self._last: tuple[DispatchPolicy, QueueTable] | None = None
+
+    def of(self, policy: DispatchPolicy) -> QueueTable | None:
+        """Return the queues known under a policy, in a table that the caller may change; None for none."""
+        last = self._last
+        return last[1].copy() if last is not None and last[0] == policy else None
+
+    def keep(self, policy: DispatchPolicy, queues: QueueTable) -> None:
+        """Remember queues, of which the caller changes nothing any more."""
+        last = self._last
+        most = len(last[1]) if last is not None and last[0] == policy else 0
+        if most < len(queues) <= _MOST_KNOWN_QUEUES:
+            self._last = policy, queues
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchJob(ReadJob[R]):
+    """Dispatch of all splits of a log; picklable.
+
+    Attributes:
+        policy: the broker's switches.
+        staging: where block files are written.
+        max_findings: findings of one code that a split keeps.
+    """
+
+    policy: DispatchPolicy
+    staging: StagingHandle
+    max_findings: int = 10
+
+    def revised(self, results: Sequence[object]) -> Self | None:
+        """Return the job with batch queues for topics whose records show that they have them."""
+        policy = with_batch_topics_of(self.policy, results)
+        return None if policy is None else replace(self, policy=policy)
+
+
+def with_batch_topics_of(policy: DispatchPolicy, results: Sequence[Any]) -> DispatchPolicy | None:
+    """Return the policy with batch queues for the topics that splits show to have them; None if none do."""
+    unknown = frozenset[str]().union(*(getattr(one, "batch_topics", ()) for one in results))
+    return policy.with_batch_topics(unknown) if unknown else None
+
+
+@dataclass(kw_only=True)
+class DispatchedSplit(SplitRead):
+    """A split whose records were dispatched; units and entries are in the block file.
+
+    Attributes:
+        block: units and index entries.
+        records: how many the walk met.
+        sound_crcs: records that carry a property ``__CRC32#`` that holds.
+        findings: what the records say.
+        batch_topics: topics that prove to have batch queues though the policy did not know it.
+    """
+
+    block: Block
+    records: int = 0
+    sound_crcs: int = 0
+    findings: FindingLog = field(default_factory=FindingLog)
+    batch_topics: frozenset[str] = frozenset()
+
+
+class DispatchSink:
+    """Base of sinks that dispatch; each class has a table of known queues of its own, `known`."""
+
+    known: ClassVar[KnownQueues]
+
+    def __init__(self, job: DispatchJob[Any], *, passes_stalls: bool) -> None:
+        self.job = job
+        self.findings = FindingLog(job.max_findings)
+        queues = self.known.of(job.policy)
+        self.dispatcher = Dispatcher(job.policy, passes_stalls=passes_stalls, queues=queues)
+
+    def written(self, odd_queues: object, transactions: Rows | None = None) -> dict[str, Any]:
+        """Write the block; return it with what else a `DispatchedSplit` has of the dispatch.
+
+        Args:
+            odd_queues: what each split with such queues has to report; so these are met anew.
+            transactions: see `write_block`.
+
+        Raises:
+            EnvironmentFailureError: the block file cannot be written.
+        """
+        taken, queues, policy = self.dispatcher.taken(), self.dispatcher.queues, self.job.policy
+        columns = taken.units, taken.entries, taken.keyless
+        block = write_block(self.job.staging, *columns, queues, wide=policy.wide, transactions=transactions)
+        batch_topics = self.dispatcher.unknown_batch_topics()
+        if not (odd_queues or batch_topics):
+            self.known.keep(policy, queues)
+        return {"block": block, "findings": self.findings, "batch_topics": batch_topics}

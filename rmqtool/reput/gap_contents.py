@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.releases import RecordRules
-    from rmqtool.scan.splits import Split
+    from rmqtool.scan.log_pass import Split
     from rmqtool.scan.walk import MessageBatch
 
 

@@ -6,10 +6,9 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine.local import together
 from rmqtool.reput.blocks import write_columns
 from rmqtool.reput.chain import Chain, follow
 from rmqtool.reput.emit_queues import emit_queues
@@ -27,8 +26,8 @@ from rmqtool.reput.indexes import (
 from rmqtool.reput.kept import left_out_units
 from rmqtool.reput.placing import plan_queues
 from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues
-from rmqtool.reput.scan import ScanTask, SplitReport, scan_splits
-from rmqtool.scan.splits import SPLIT_BYTES, plan_splits
+from rmqtool.reput.scan import ScanJob
+from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, plan_splits, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,10 +35,10 @@ if TYPE_CHECKING:
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueueGeometry, QueuePlan
     from rmqtool.reput.scan import RecordJudge
-    from rmqtool.scan.splits import Split
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle
@@ -47,16 +46,6 @@ if TYPE_CHECKING:
 _EMIT_TASKS = 16
 _TASK_BYTES = 16 << 20
 """What a task reads at least, where there is so much: a Spark task costs as much as a few MiB of log."""
-
-
-class Watcher(Protocol):
-    """Who is told how far a run has come."""
-
-    def stage(self, name: str, total_bytes: int | None) -> None:
-        """Begin a stage."""
-
-    def advance(self, done_bytes: int) -> None:
-        """Tell how many bytes of the stage are done."""
 
 
 @dataclass(frozen=True)
@@ -148,13 +137,13 @@ def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
     seconds[stage] = round(time.perf_counter() - start, 3)
 
 
-def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool = True) -> ReputResult:
+def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool = True) -> ReputResult:
     """Regenerate the derived files of a commit log into the staging area.
 
     Args:
         plan: what to make.
         engine: runs the tasks.
-        watcher: is told of the progress.
+        progress: shows how far it is.
         emit: False stops after the chain: counts only, and nothing of the output is written.
 
     Raises:
@@ -165,12 +154,13 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
         check_geometry(plan.index_geometry)
     seconds: dict[str, float] = {}
     with _timed(seconds, "scan"):
-        reports = _scan(plan, engine, watcher)
-        if unknown := frozenset().union(*(report.batch_topics for report in reports)):
-            plan = replace(plan, policy=plan.policy.with_batch_topics(unknown))
-            reports = _scan(plan, engine, watcher)
+        job = ScanJob(plan.policy, plan.staging, plan.max_findings, judge=plan.judge)
+        splits = plan_splits(plan.log, plan.until_offset, plan.split_bytes)
+        scan = LogPass(engine, job, splits, read_split, _TASK_BYTES)
+        scan.run(progress, "scan")
+        plan = replace(plan, policy=scan.job.policy)
     with _timed(seconds, "place"):
-        chain = _follow(plan, engine, reports)
+        chain = follow(plan.log, plan.file_size, plan.until_offset, scan)
         result = ReputResult(chain, batch_topics=plan.policy.batch_topics, seconds=seconds)
         for report in chain.reports:
             result.records += report.records
@@ -185,32 +175,8 @@ def run_reput(plan: ReputPlan, engine: Engine, watcher: Watcher, *, emit: bool =
             result.units -= sum(result.skipped_units.values())
     if emit:
         with _timed(seconds, "emit"):
-            _emit(engine, watcher, bundles, indexes, result)
+            _emit(engine, progress, bundles, indexes, result)
     return result
-
-
-def _scan(plan: ReputPlan, engine: Engine, watcher: Watcher) -> list[SplitReport]:
-    splits = plan_splits(plan.log, plan.until_offset, plan.split_bytes)
-    groups = list(together(splits, lambda split: split.stop - split.start, _TASK_BYTES))
-    done_bytes = [0]
-    for group in groups:
-        done_bytes.append(done_bytes[-1] + sum(split.stop - split.start for split in group))
-    watcher.stage("scan", done_bytes[-1])
-    tasks = [[_scan_task(plan, split) for split in group] for group in groups]
-    done = engine.map(scan_splits, tasks, lambda count: watcher.advance(done_bytes[count]))
-    return [report for group in done for report in group]
-
-
-def _scan_task(plan: ReputPlan, split: Split) -> ScanTask:
-    return ScanTask(split, plan.policy, plan.staging, judge=plan.judge, max_findings=plan.max_findings)
-
-
-def _follow(plan: ReputPlan, engine: Engine, reports: list[SplitReport]) -> Chain:
-    def rescan(split: Split, log_offset: int, kept: int) -> SplitReport:
-        task = replace(_scan_task(plan, split), first_log_offset=log_offset, kept=kept)
-        return engine.map(scan_splits, [[task]])[0][0]
-
-    return follow(plan.log, plan.file_size, plan.until_offset, reports, rescan)
 
 
 def _blocks(plan: ReputPlan, result: ReputResult) -> list[Block]:
@@ -254,13 +220,13 @@ def _place_indexes(plan: ReputPlan, blocks: list[Block], result: ReputResult) ->
 
 def _emit(
     engine: Engine,
-    watcher: Watcher,
+    progress: Progress,
     bundles: list[QueueBundle],
     indexes: list[IndexPlan],
     result: ReputResult,
 ) -> None:
     """Write all output files; index files first, for they are the largest tasks."""
-    watcher.stage("emit", None)
+    progress.stage("emit", None)
     tasks: list[QueueBundle | IndexBundle] = [*bundle_indexes(indexes), *bundles]
     written = engine.map(emit_task, tasks)
     result.files["index"] = len(indexes)

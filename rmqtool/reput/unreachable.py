@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.reput.gap_contents import InspectTask, inspect_gaps
-from rmqtool.scan.splits import Split
+from rmqtool.scan.log_pass import Split
 
 if TYPE_CHECKING:
     from rmqtool.engine import Engine

@@ -29,11 +29,11 @@ from rmqtool.scan.classify import Defect, classified, missing_blank
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.log_pass import stitch
 from rmqtool.scan.plain_kernels import GLOBS_APART, RowFilter
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
-from rmqtool.scan.splits import stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator

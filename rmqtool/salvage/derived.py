@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
-    from rmqtool.reput.pipeline import ReputResult, Watcher
+    from rmqtool.progress import Progress
+    from rmqtool.reput.pipeline import ReputResult
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.salvage.planned import PlannedLog
     from rmqtool.store import Store, StoreFile
@@ -69,14 +70,14 @@ class DerivedMaker:
         policy: the broker's switches.
         staging: where to write.
         engine: runs the tasks.
-        watcher: is told of the progress.
+        progress: shows how far it is.
     """
 
     store: Store
     policy: DispatchPolicy
     staging: StagingHandle
     engine: Engine
-    watcher: Watcher
+    progress: Progress
 
     def make(self, log: PlannedLog) -> Derived:
         """Make them.
@@ -98,7 +99,7 @@ class DerivedMaker:
         return Derived(index.messages - made, queues.units, queues.queues, index.entries, index_ms, written)
 
     def _run(self, log: PlannedLog, *parts: str) -> ReputResult:
-        return run_reput(self._plan(log, frozenset(parts)), self.engine, self.watcher)
+        return run_reput(self._plan(log, frozenset(parts)), self.engine, self.progress)
 
     def _plan(self, log: PlannedLog, parts: frozenset[str]) -> ReputPlan:
         settings, policy = self.store.settings, self.policy

@@ -184,8 +184,7 @@ class Copies:
     def _surveys(self, engine: Engine, progress: Progress) -> Iterator[Survey]:
         compared = len(self.stores) > 1
         for log in self.logs:
-            progress.stage("survey", log.size_bytes)
-            yield survey_log(log, self.policy, engine, compared=compared, progress=progress.advance)
+            yield survey_log(log, self.policy, engine, compared=compared, progress=progress)
 
     def sources(self) -> Iterator[SourceFile]:
         """Yield the files of all copies as they are now."""

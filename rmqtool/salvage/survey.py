@@ -10,7 +10,6 @@ Memory goes with the number of records: some 70 bytes for each.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,29 +22,30 @@ from rmqtool.formats.message import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
 from rmqtool.salvage.marks import forgive_foreign_sums, mark_torn
 from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
 from rmqtool.scan.check_kernels import Sum, check_records
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.fingerprint_kernels import fingerprints
-from rmqtool.scan.gap_walk import GapWalk, SplitEnd
+from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.hidden import HiddenRecords
+from rmqtool.scan.log_pass import LogPass, ReadJob, SplitRead, plan_splits, read_split, stitch
 from rmqtool.scan.rows import rules_of
-from rmqtool.scan.splits import plan_splits, stitch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
+    from typing import Self
 
     import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
-    from rmqtool.io.reading import UnreadableRange
-    from rmqtool.scan.splits import Split
+    from rmqtool.progress import Progress
+    from rmqtool.scan.log_pass import Split
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.segments import FileQueue, Segment
 
     Rows = npt.NDArray[Any]
 
@@ -54,31 +54,15 @@ _HITS = 64 * MAX_HITS
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
 
 
-@dataclass(frozen=True, slots=True)
-class SurveyTask:
-    """One split to read; picklable."""
-
-    split: Split
-    policy: DispatchPolicy
-    fingerprints: bool
-    first_log_offset: int | None = None
-    below: bool = False
-
-
-@dataclass
-class SplitSurvey(SplitEnd):
+@dataclass(kw_only=True)
+class SplitSurvey(SplitRead):
     """What was found in a split: rows in log order, see ``Survey``."""
 
-    split: Split
-    first_log_offset: int | None
     records: Rows
     elsewhere: Rows
     units: Rows
     queues: list[tuple[str, int]]
-    outcome: Outcome
-    log_offset: int
     sound_crcs: int
-    unreadable: list[UnreadableRange]
     batch_topics: frozenset[str]
     covers: bool
 
@@ -118,47 +102,58 @@ class Survey:
         return damaged
 
 
-class _Reader:
-    """Reads one split."""
+class _SurveyWalk(GapWalk):
+    """A walk that goes on at a record which lies hidden below a frame.
 
-    def __init__(self, task: SurveyTask) -> None:
-        self._task = task
-        self.walk = GapWalk(task.split.segment, task.policy.release.records)
-        self.dispatcher = Dispatcher(task.policy, passes_stalls=True)
-        self.records: list[Rows] = []
-        self.elsewhere: list[Rows] = []
-        self.outcome, self.log_offset = Outcome.STOP, task.split.start
-        rules = rules_of(task.policy.release.records)
-        self._hidden = HiddenRecords(task.split.segment, rules, task.split.stop)
-        self._ends_in_doubt = False
-        self.covers = False
+    Attributes:
+        hidden_at: physical offset of such a record in the last batch; the sink sets it.
+        ends_in_doubt: whether what came last is a record that may hide others; the sink sets it.
+    """
+
+    hidden_at: int | None = None
+    ends_in_doubt = False
+
+    def parts(self, start: int, stop: int, reach: int | None = None) -> Iterator[MessageBatch | Gap]:
+        """Walk from ``start`` to ``stop``, see `GapWalk.parts`."""
+        due: int | None = start
+        while due is not None:
+            self._forget()
+            for part in super().parts(due, stop, reach):
+                yield part
+                if self.hidden_at is not None:
+                    break
+            due = self.hidden_at
+        if self.outcome is Outcome.STOP and self.ends_in_doubt:
+            self.outcome, self.log_offset = Outcome.MISMATCH, stop
+
+    def _forget(self) -> None:
+        self.hidden_at, self.ends_in_doubt = None, False
+
+
+class _Reader:
+    """Sink of a survey."""
+
+    def __init__(self, job: _SurveyJob, split: Split, walk: _SurveyWalk) -> None:
+        self._job = job
+        self._segment = split.segment
+        self._walk = walk
+        self._dispatcher = Dispatcher(job.policy, passes_stalls=True)
+        self._records: list[Rows] = []
+        self._elsewhere: list[Rows] = []
+        self._hidden = HiddenRecords(split.segment, rules_of(job.policy.release.records), split.stop)
+        self._covers = False
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(len(Sum), np.int64)
 
-    @property
-    def sound_crcs(self) -> int:
-        return int(self._sums[0])
+    def gap(self, gap: Gap) -> None:
+        """Pass a gap: no record before it is in doubt any more."""
+        del gap
+        self._walk.ends_in_doubt = False
 
-    def run(self, first_log_offset: int) -> None:
-        """Read from a record on; where a record lies hidden below a frame, go on from there."""
-        due: int | None = first_log_offset
-        while due is not None:
-            due = self._read_from(due)
-        if self.outcome is Outcome.STOP and self._ends_in_doubt:
-            self.outcome, self.log_offset = Outcome.MISMATCH, self._task.split.stop
-
-    def _read_from(self, due: int) -> int | None:
-        self._ends_in_doubt = False
-        for part in self.walk.parts(due, self._task.split.stop):
-            if isinstance(part, Gap):
-                self._ends_in_doubt = False
-            elif len(part.rows) and (hidden := self._take(part)) is not None:
-                return hidden
-        self.outcome, self.log_offset = self.walk.outcome, self.walk.log_offset
-        return None
-
-    def _take(self, batch: MessageBatch) -> int | None:
-        """Take the true records of a batch, up to the first that hides one; return where that one lies."""
+    def batch(self, batch: MessageBatch) -> None:
+        """Take the true records of a batch, up to the first that hides one."""
+        if not len(batch.rows):
+            return
         before = self._sums.copy()
         named = batch.rows["physical_offset"].copy()  # the check puts the place into it
         foreign = named != batch.rows["log_offset"]
@@ -166,7 +161,7 @@ class _Reader:
         marks = np.zeros(len(batch.rows), np.uint8)
         self._check(batch, marks)
         doubtful = own & (marks != 0)  # frames of another place are looked at by the walk
-        self._ends_in_doubt = bool(doubtful[-1])
+        self._walk.ends_in_doubt = bool(doubtful[-1])
         doubtful[-1] = True
         doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
         hidden = None
@@ -178,14 +173,14 @@ class _Reader:
                 break
         if not own.all():
             sound = foreign & (marks & _BODY == 0)
-            self.elsewhere.append(np.stack([named[sound], batch.rows["total_size"][sound]], axis=1))
+            self._elsewhere.append(np.stack([named[sound], batch.rows["total_size"][sound]], axis=1))
             batch = replace(batch, rows=batch.rows[own], values=batch.values[own])
             marks = np.zeros(len(batch.rows), np.uint8)
             self._sums[:] = before
             self._check(batch, marks)
         if len(batch.rows):
             self._add(batch, marks)
-        return hidden
+        self._walk.hidden_at = hidden
 
     def _hidden_by(self, row: Rows, body_stop: int, proven: bool) -> int | None:
         """Return where to read on in what a frame takes that lies where it says; None after it.
@@ -194,9 +189,9 @@ class _Reader:
         """
         start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
         hidden = self._hidden.below(start, stop, body_stop, lambda: proven)
-        if hidden is None or hidden >= body_stop or self._task.below:
+        if hidden is None or hidden >= body_stop or self._job.below:
             return hidden
-        self.covers = True
+        self._covers = True
         return None
 
     def _add(self, batch: MessageBatch, marks: Rows) -> None:
@@ -206,18 +201,18 @@ class _Reader:
         kind = batch.rows["sys_flag"] & TRANSACTION_MASK
         plain = (kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK)
         records["marks"] = np.where(plain, Mark.PLAIN, 0) | marks
-        if self._task.fingerprints:
+        if self._job.fingerprints:
             fingerprints(batch.buffer, batch.rows, batch.base, batch.cut, records["fingerprint"])
-        row = self.dispatcher.dispatch(batch)
+        row = self._dispatcher.dispatch(batch)
         while row is not None:
             records["marks"][row] |= _STALLS
-            row = self.dispatcher.dispatch(batch, row + 1)
-        self.records.append(records)
+            row = self._dispatcher.dispatch(batch, row + 1)
+        self._records.append(records)
 
     def _check(self, batch: MessageBatch, marks: Rows) -> None:
         if batch.cut and len(batch.rows):  # longer than a window: read piece by piece
             findings = FindingLog(1)
-            checker = RecordChecker(self._task.split.segment, findings)
+            checker = RecordChecker(self._segment, findings)
             checker.check(batch)
             self._sums[0] += checker.sound_crcs
             marks[0] |= _BODY if CL_CRC.code in findings.counts else _NONE
@@ -232,34 +227,39 @@ class _Reader:
             marks[hits["row"][hits["check"] == Check.BODY_CRC]] |= _BODY
             marks[hits["row"][hits["check"] == Check.RECORD_CRC]] |= _RECORD
 
+    def result(self, read: SplitRead) -> SplitSurvey:
+        """Return what was found."""
+        dispatcher = self._dispatcher
+        return SplitSurvey(
+            **vars(read),
+            records=np.concatenate([np.empty(0, RECORD_ROW), *self._records]),
+            elsewhere=np.concatenate([np.empty((0, 2), np.int64), *self._elsewhere]),
+            units=_units_of(dispatcher.taken().units),
+            queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
+            sound_crcs=int(self._sums[0]),
+            batch_topics=dispatcher.unknown_batch_topics(),
+            covers=self._covers,
+        )
 
-def survey_split(task: SurveyTask) -> SplitSurvey:
-    """Read a split, and on over its holes.
 
-    Raises:
-        EnvironmentFailureError: the segment cannot be opened or read.
-    """
-    reader, split, first = _Reader(task), task.split, task.first_log_offset
-    if first is None:
-        first = reader.walk.guess(split.start, split.stop)
-    if first is not None:
-        reader.run(first)
-    records = np.concatenate([np.empty(0, RECORD_ROW), *reader.records])
-    dispatcher = reader.dispatcher
-    return SplitSurvey(
-        split=split,
-        first_log_offset=first,
-        records=records,
-        elsewhere=np.concatenate([np.empty((0, 2), np.int64), *reader.elsewhere]),
-        units=_units_of(dispatcher.taken().units),
-        queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
-        outcome=reader.outcome,
-        log_offset=reader.log_offset,
-        sound_crcs=reader.sound_crcs,
-        unreadable=reader.walk.unreadable,
-        batch_topics=dispatcher.unknown_batch_topics(),
-        covers=reader.covers,
-    )
+@dataclass(frozen=True, slots=True)
+class _SurveyJob(ReadJob[SplitSurvey]):
+    policy: DispatchPolicy
+    fingerprints: bool
+    below: bool
+
+    def walk(self, segment: Segment) -> _SurveyWalk:
+        """Return a new walk over a file."""
+        return _SurveyWalk(segment, self.policy.release.records)
+
+    def sink(self, split: Split, walk: _SurveyWalk) -> _Reader:
+        """Return a new sink for a split."""
+        return _Reader(self, split, walk)
+
+    def revised(self, results: Sequence[object]) -> Self | None:
+        """Return the job with batch queues for topics whose records show that they have them."""
+        policy = with_batch_topics_of(self.policy, results)
+        return None if policy is None else replace(self, policy=policy)
 
 
 def _units_of(taken: Rows) -> Rows:
@@ -280,7 +280,7 @@ def survey_log(
     *,
     compared: bool = False,
     below: bool = False,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Survey:
     """Read a whole log.
 
@@ -290,33 +290,22 @@ def survey_log(
         engine: runs the tasks.
         compared: whether records are to be compared with those of another copy.
         below: whether true records below a damaged frame are read in its place.
-        progress: told the bytes done.
+        progress: shows how far it is.
     """
-    policy = replace(policy, index_enabled=False)
+    job = _SurveyJob(replace(policy, index_enabled=False), compared, below)
     splits = plan_splits(log, log.stop, SPLIT_BYTES)
-    tasks = [SurveyTask(split, policy, compared, below=below) for split in splits]
-    done = np.cumsum([0, *(split.stop - split.start for split in splits)])
-    tell = None if progress is None else lambda count: progress(int(done[count]))
-    found = engine.map(survey_split, tasks, tell)
-    if unknown := frozenset().union(*(one.batch_topics for one in found)):
-        policy = policy.with_batch_topics(unknown)
-        again = survey_log(log, policy, engine, compared=compared, below=below)
-        return replace(again, batch_topics=unknown)
-
-    def reread(result: SplitSurvey, due: int) -> SplitSurvey:
-        task = SurveyTask(result.split, policy, compared, due, below)
-        return engine.map(survey_split, [task])[0]
-
-    survey = Survey(log)
+    reading: LogPass[_SurveyJob, SplitSurvey] = LogPass(engine, job, splits, read_split)
+    reading.run(progress, "survey")
+    survey = Survey(log, batch_topics=reading.job.policy.batch_topics - policy.batch_topics)
     counted: list[SplitSurvey] = []
-    for segment, of_segment in groupby(found, key=lambda one: one.split.segment):
-        taken = list(stitch(of_segment, segment.start, reread))
+    for segment, results in reading.by_file():
+        taken = list(stitch(results, segment.start, lambda one, due: reading.reread(one.split, due)))
         counted += taken
         if taken and taken[-1].ended:
             survey.blanks[segment.start] = taken[-1].log_offset
     survey = _joined(survey, counted)
     if any(one.covers for one in counted):
-        survey.below = survey_log(log, policy, engine, compared=compared, below=True)
+        survey.below = survey_log(log, reading.job.policy, engine, compared=compared, below=True)
     return survey
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import HEAD_SIZES, RECORD_STARTS, decode_head, host_variant
+from rmqtool.formats.message import HEAD_OFFSETS, HEAD_SIZES, RECORD_STARTS, decode_head, host_variant
 from rmqtool.io.reading import UnreadableRange
 from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.kernels import find_record, walk_records
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 1 << 20
 WINDOW_MAX_BYTES = 8 << 20
 _ROWS = 4096
+_SIZE_BYTES = HEAD_OFFSETS[0]["magic"]
+_FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log asks at each of its records
+_CHUNK_BYTES = 1 << 20
 _TAIL_BYTES = (
     2 + 0x7FFF + 2 + 0x7FFF
 )  # the most that can follow a body: topic and properties with their lengths
@@ -210,6 +213,23 @@ class SegmentWalk:
                     return Outcome.RECORD
                 self.log_offset = window.base + 1
 
+    def guess(self, start: int, stop: int) -> int | None:
+        """Return where the first record of a range begins: the file's, or else the first true one."""
+        return start if start == self.segment.start else self.find_after_zeros(start, stop)
+
+    def find_after_zeros(self, start: int, stop: int) -> int | None:
+        """Return where the first true record or BLANK begins in a range that may begin with zeros.
+
+        Raises:
+            EnvironmentFailureError: the segment cannot be opened or read.
+        """
+        zeros = _SIZE_BYTES - 1  # TOTALSIZE, a record's first bytes, may begin with them
+        last = min(stop + zeros, self.segment.stop)
+        data_start = first_nonzero(self.segment, start, last)
+        if data_start >= last or self.find(max(start, data_start - zeros), stop) is Outcome.STOP:
+            return None
+        return self.log_offset
+
     def _batch(self, count: int, gaps: int) -> MessageBatch:
         window, told = self.window, self._gaps[:gaps]
         rows, values = self._rows[:count], self._values[:count]
@@ -260,3 +280,19 @@ class SegmentWalk:
                 return False
             return True
         return self.outcome == Outcome.FULL or (self.outcome == Outcome.STOP and self.log_offset < stop)
+
+
+def first_nonzero(segment: Segment, start: int, stop: int) -> int:
+    """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
+    size = _FIRST_CHUNK_BYTES
+    log_offset = segment.start + segment.next_data(start - segment.start)
+    while log_offset < stop:
+        chunk = np.empty(min(size, stop - log_offset), np.uint8)
+        count = segment.read_into(log_offset - segment.start, chunk.data, [])
+        if chunk[:count].any():
+            return log_offset + int(np.argmax(chunk[:count] != 0))
+        if count == 0:
+            break
+        log_offset = segment.start + segment.next_data(log_offset + count - segment.start)
+        size = min(2 * size, _CHUNK_BYTES)
+    return stop

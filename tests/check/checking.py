@@ -9,8 +9,8 @@ from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.reput.indexes import index_stream
 from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.scan import ScanTask, scan_split
-from rmqtool.scan.splits import plan_splits
+from rmqtool.reput.scan import ScanJob
+from rmqtool.scan.log_pass import SplitTask, plan_splits, read_split
 from rmqtool.store import PathKind, Store, open_store
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def demands_of(store: Store, staging: StagingHandle) -> Demands:
     policy = DispatchPolicy.to_check(store.settings)
     blocks, end = [], store.commitlog.start
     for split in plan_splits(store.commitlog, NEVER, 1 << 28):
-        report = scan_split(ScanTask(split, policy, staging))
+        report = read_split(SplitTask(ScanJob(policy, staging), split))
         blocks.append(report.block)
         offsets = report.block.read("units")
         for row in range(len(offsets)):

@@ -10,9 +10,10 @@ from rmqtool.check.log.checks import check_log
 from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.formats import message
 from rmqtool.io import location_of
-from rmqtool.scan.splits import SPLIT_BYTES
+from rmqtool.progress import NullProgress
+from rmqtool.scan.log_pass import SPLIT_BYTES
 from rmqtool.store.segments import FileQueue, Segment
-from tests.builders import POLICY_5, InlineEngine, NoWatcher, properties, staging
+from tests.builders import POLICY_5, InlineEngine, properties, staging
 from tests.scan.log_builder import STORE_TIMESTAMP_MS, blank, record
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def check(
     """Check a log."""
     with staging() as handle:
         asked = LogCheck(log, policy, handle, max_findings, live, unclean, split_bytes, half_offsets)
-        return verdict_of(check_log(asked, InlineEngine(), NoWatcher()))
+        return verdict_of(check_log(asked, InlineEngine(), NullProgress()))
 
 
 def check_at_any_split(log: FileQueue, **options: Any) -> Verdict:  # noqa: ANN401 - as of check

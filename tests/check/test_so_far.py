@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from rmqtool.check.log.check_split import CheckTask
 from rmqtool.check.log.checks import check_log
 from rmqtool.check.log.model import LogCheck
 from rmqtool.check.model import CheckInterruptedError, VerifyInterruptedError, VerifyReport
 from rmqtool.check.tasks import IndexCheckTask, QueueCheckTask
 from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import ExitStatus
+from rmqtool.progress import NullProgress
 from rmqtool.projection import json_object
-from tests.builders import POLICY_5, InlineEngine, NoWatcher, staging
+from tests.builders import POLICY_5, InlineEngine, staging
 from tests.check.log_store import Log
 from tests.check.test_run import STORES, run
 
@@ -37,7 +37,7 @@ Place = tuple[str, str | None, int | None, int | None]
 class StoppedEngine(InlineEngine):
     """An engine that meets Ctrl-C in a map over tasks of one kind, with some of them done."""
 
-    def __init__(self, done: int, kind: type = CheckTask) -> None:
+    def __init__(self, done: int, kind: type = list) -> None:
         super().__init__()
         self._kind = kind
         self._done = done
@@ -61,7 +61,7 @@ def interrupted(log: FileQueue, done: int, *, unclean: bool = False) -> CheckInt
     with staging() as handle:
         check = LogCheck(log, POLICY_5, handle, unclean=unclean, split_bytes=SPLIT_BYTES)
         with pytest.raises(CheckInterruptedError) as caught:
-            check_log(check, StoppedEngine(done), NoWatcher())
+            check_log(check, StoppedEngine(done), NullProgress())
     return caught.value
 
 
@@ -87,7 +87,7 @@ def test_what_is_said_so_far_is_said_by_the_whole_run(seed: int, tmp_path: Path)
     unclean = seed % 4 < 2
     with staging() as handle:
         check = LogCheck(log, POLICY_5, handle, unclean=unclean, split_bytes=SPLIT_BYTES)
-        whole = check_log(check, InlineEngine(), NoWatcher())
+        whole = check_log(check, InlineEngine(), NullProgress())
     splits = sum(-(-segment.size_bytes // SPLIT_BYTES) for segment in log.segments)
     seen = -1
     for done in range(splits + 1):
@@ -126,8 +126,8 @@ def plain(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("kind", "done", "stage"),
     [
-        (CheckTask, 0, "log"),
-        (CheckTask, 99, "log"),
+        (list, 0, "log"),
+        (list, 99, "log"),
         (QueueCheckTask, 99, "derived"),
         (IndexCheckTask, 0, "derived"),
     ],

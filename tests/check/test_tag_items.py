@@ -17,8 +17,8 @@ from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.io import location_of
 from rmqtool.reput.indexes import index_stream
-from rmqtool.reput.scan import ScanTask, scan_split
-from rmqtool.scan.splits import Split
+from rmqtool.reput.scan import ScanJob
+from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.segments import StoreFile
 from tests.broker_model.reput import BrokerModel, Sizes
@@ -40,7 +40,7 @@ def codes(
     policy = DispatchPolicy(POLICY_5.release, tag_items=ALL_TAG_ITEMS if demands_tags else None)
     segment = memory_segment(bytes(log.data))
     with staging() as handle, tempfile.TemporaryDirectory() as folder:
-        report = scan_split(ScanTask(Split(segment, 0, segment.stop), policy, handle))
+        report = read_split(SplitTask(ScanJob(policy, handle), Split(segment, 0, segment.stop)))
         files = []
         for number, data in enumerate(model.index_files()):
             path = Path(folder) / f"2026010100000{number:04d}"

@@ -19,8 +19,8 @@ from rmqtool.dispatch.rows import UNIT_ROW
 from rmqtool.formats import message
 from rmqtool.javacompat import index_key_hash, string_hash
 from rmqtool.reput import dispatcher
-from rmqtool.reput.scan import ScanTask, SplitReport, scan_split
-from rmqtool.scan.splits import Split
+from rmqtool.reput.scan import ScanJob, SplitReport
+from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.store.names import safe_component
 from tests.broker_model.index import IndexService
 from tests.broker_model.messages import Request
@@ -70,7 +70,7 @@ def scanned(log: LogBuilder, policy: DispatchPolicy) -> tuple[SplitReport, Units
     """Scan a log of one file; return the report, the units and the entries' hashes and places."""
     with staging() as handle:
         segment = memory_segment(bytes(log.data), log.start)
-        report = scan_split(ScanTask(Split(segment, segment.start, segment.stop), policy, handle))
+        report = read_split(SplitTask(ScanJob(policy, handle), Split(segment, segment.start, segment.stop)))
         entries = report.block.read("entries")
         keys = list(zip(entries["key_hash"].tolist(), entries["physical_offset"].tolist(), strict=True))
         return report, units_of(report.block), keys

@@ -41,7 +41,8 @@ from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput
 from rmqtool.scan.json_kernels import BodyForm
-from tests.builders import InlineEngine, NoWatcher, staging
+from rmqtool.progress import NullProgress
+from tests.builders import InlineEngine, staging
 from tests.reput.test_pipeline import plan_of_store, store_of
 from tests.scan.walks import windows
 
@@ -49,7 +50,7 @@ for root in sys.argv[1:]:
     for first, largest, split_bytes, rows in ((1 << 20, 8 << 20, 1 << 28, 1 << 14), (512, 1024, 2500, 1)):
         with staging() as handle, windows(first, largest), mock.patch.object(dispatcher, "_FIRST_ROWS", rows):
             plan = plan_of_store(store_of(Path(root)), handle, split_bytes=split_bytes)
-            assert run_reput(plan, InlineEngine(), NoWatcher()).messages
+            assert run_reput(plan, InlineEngine(), NullProgress()).messages
             assert any(handle.result.rglob("0*"))
             for body in BodyForm:
                 with mock.patch.object(lines, "_OUT_BYTES", rows):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.progress import NullProgress
 from rmqtool.reput.blocks import UNIT_DTYPE
 from rmqtool.reput.chain import Skip
 from rmqtool.scan.gaps import Outcome
@@ -19,7 +20,6 @@ from tests.builders import (
     POLICY_5,
     InlineEngine,
     LogBuilder,
-    NoWatcher,
     build,
     memory_log,
     memory_segment,
@@ -266,7 +266,7 @@ def test_a_dry_run_writes_nothing(policy: DispatchPolicy) -> None:
     log, places = three_files()
     with staging() as handle:
         plan = plan_of(memory_log(log.files()), FILE_SIZE, policy, handle)
-        result = run_reput(plan, InlineEngine(), NoWatcher(), emit=False)
+        result = run_reput(plan, InlineEngine(), NullProgress(), emit=False)
         assert result.messages == len(places)
         assert list(handle.result.iterdir()) == []
 

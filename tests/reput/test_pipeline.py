@@ -12,10 +12,11 @@ import pytest
 
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
+from rmqtool.progress import NullProgress
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, emit_task, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.reput.scan import ScanTask, scan_split
-from rmqtool.scan.splits import plan_splits
+from rmqtool.reput.scan import ScanJob
+from rmqtool.scan.log_pass import SplitTask, plan_splits, read_split
 from rmqtool.store import Store, open_store
 from rmqtool.store.staging import StagingArea
 from tests.broker.compare import compare_derived
@@ -24,7 +25,6 @@ from tests.builders import (
     POLICY_5,
     InlineEngine,
     LogBuilder,
-    NoWatcher,
     R,
     T,
     build,
@@ -78,7 +78,7 @@ def rebuild(root: Path, out: Path, engine: Engine | None = None, **options: int)
     store = store_of(root)
     with StagingArea(out, store.evidence_roots) as area:
         result = run_reput(
-            plan_of_store(store, area.handle, **options), engine or InlineEngine(), NoWatcher()
+            plan_of_store(store, area.handle, **options), engine or InlineEngine(), NullProgress()
         )
         area.publish()
     return result
@@ -151,7 +151,7 @@ def test_files_are_sparse_and_have_the_modes_of_a_brokers(tmp_path: Path) -> Non
     try:
         with staging() as handle:
             plan = plan_of(memory_log(log.files()), FILE_SIZE, POLICY_5, handle, sizes=sizes)
-            run_reput(plan, InlineEngine(), NoWatcher())
+            run_reput(plan, InlineEngine(), NullProgress())
             files = [path for path in handle.result.rglob("*") if path.is_file()]
             sizes_on_disk = {path.parent.name: (path.stat().st_size, path.stat().st_blocks) for path in files}
             modes = {stat.S_IMODE(path.stat().st_mode) for path in files}
@@ -182,8 +182,8 @@ def test_scan_and_emit_tasks_are_harmless_to_repeat(tmp_path: Path) -> None:
     store = store_of(fixture("ext-5.3.3"))
     with StagingArea(tmp_path / "out") as area:
         plan = plan_of_store(store, area.handle)
-        task = ScanTask(plan_splits(plan.log, 1 << 62)[0], plan.policy, plan.staging)
-        one, two = scan_split(task), scan_split(task)
+        task = SplitTask(ScanJob(plan.policy, plan.staging), plan_splits(plan.log, 1 << 62)[0])
+        one, two = read_split(task), read_split(task)
         assert {column.path for column in one.block.columns.values()}.isdisjoint(
             column.path for column in two.block.columns.values()
         )
@@ -192,7 +192,7 @@ def test_scan_and_emit_tasks_are_harmless_to_repeat(tmp_path: Path) -> None:
             assert one.block.read(column).tolist() == two.block.read(column).tolist()
 
         recording = RecordingEngine()
-        run_reput(plan, recording, NoWatcher())
+        run_reput(plan, recording, NullProgress())
         first = read_tree(area.handle.result)
         for again in recording.emitted:
             emit_task(again)
@@ -204,12 +204,12 @@ def test_one_part_only() -> None:
     store = store_of(fixture("plain-5.3.3"))
     with staging() as handle:
         plan = plan_of_store(store, handle)
-        run_reput(replace(plan, parts=frozenset({"index"})), InlineEngine(), NoWatcher())
+        run_reput(replace(plan, parts=frozenset({"index"})), InlineEngine(), NullProgress())
         assert {path.name for path in handle.result.iterdir()} == {"index"}
     with staging() as handle:
         plan = plan_of_store(store, handle)
         off = replace(plan.policy, index_enabled=False)
-        run_reput(replace(plan, policy=off), InlineEngine(), NoWatcher())
+        run_reput(replace(plan, policy=off), InlineEngine(), NullProgress())
         assert {path.name for path in handle.result.iterdir()} == {"consumequeue"}
 
 

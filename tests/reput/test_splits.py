@@ -10,14 +10,15 @@ import pytest
 from rmqtool.formats import message
 from rmqtool.reput.chain import follow
 from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.scan import ScanTask, scan_split
+from rmqtool.reput.scan import ScanJob
 from rmqtool.reput.units import units_of
-from rmqtool.scan.splits import Split, plan_splits
+from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_split
 from tests.broker_model.reput import Sizes
 from tests.builders import (
     POLICY_4_9,
     POLICY_5,
     POLICY_5_5,
+    InlineEngine,
     LogBuilder,
     build,
     memory_log,
@@ -137,11 +138,11 @@ def placed(
     reports: list[SplitReport], log: FileQueue, policy: DispatchPolicy, handle: StagingHandle
 ) -> Streams:
     """Follow the chain through scanned splits; return the streams of units and entries, and the way."""
-
-    def rescan(split: Split, place: int, kept: int) -> SplitReport:
-        return scan_split(ScanTask(split, policy, handle, first_log_offset=place, kept=kept))
-
-    chain = follow(log, SIZE, 1 << 62, reports, rescan)
+    splits = [report.split for report in reports]
+    scan: LogPass[ScanJob, SplitReport]
+    scan = LogPass(InlineEngine(), ScanJob(policy, handle), splits, read_split)
+    scan.results = reports
+    chain = follow(log, SIZE, 1 << 62, scan)
     blocks = [report.block for report in chain.reports]
     queues: dict[tuple[str, int], list[Any]] = {}
     for plan in plan_queues(blocks, policy, handle):
@@ -168,7 +169,7 @@ def test_a_cut_anywhere(log: LogBuilder, policy: DispatchPolicy) -> None:
     with staging() as handle:
 
         def scanned(segment: Segment, start: int, stop: int) -> SplitReport:
-            return scan_split(ScanTask(Split(segment, start, stop), policy, handle))
+            return read_split(SplitTask(ScanJob(policy, handle), Split(segment, start, stop)))
 
         uncut = [scanned(one, one.start, one.stop) for one in whole]
         expected = placed(uncut, whole, policy, handle)

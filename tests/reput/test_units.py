@@ -11,11 +11,11 @@ import pytest
 
 from rmqtool.dispatch.rows import KEY_ROW
 from rmqtool.reput import placing, units
-from rmqtool.reput.known_queues import KnownQueues
+from rmqtool.reput.dispatcher import KnownQueues
 from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.scan import ScanTask, scan_split
+from rmqtool.reput.scan import ScanJob
 from rmqtool.reput.units import by_queue, units_of
-from rmqtool.scan.splits import plan_splits
+from rmqtool.scan.log_pass import SplitTask, plan_splits, read_split
 from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_5, LogBuilder, build, memory_log, staging
 from tests.strategies import BATCH_TOPIC
@@ -57,7 +57,7 @@ def scanned(policy: DispatchPolicy) -> Iterator[tuple[list[Block], StagingHandle
     with staging() as handle:
         splits = plan_splits(memory_log(many_queues().files()), 1 << 62)
         assert len(splits) >= 5
-        yield [scan_split(ScanTask(split, policy, handle)).block for split in splits], handle
+        yield [read_split(SplitTask(ScanJob(policy, handle), split)).block for split in splits], handle
 
 
 def rows_of(plan: QueuePlan, pieces: list[units.Units], policy: DispatchPolicy) -> list[tuple[Any, ...]]:
@@ -152,7 +152,10 @@ def test_no_queue_at_all() -> None:
     with staging() as handle:
         assert plan_queues([], POLICY_5, handle) == []
         empty = memory_log({0: bytes(SIZE)})
-        blocks = [scan_split(ScanTask(split, POLICY_5, handle)).block for split in plan_splits(empty, SIZE)]
+        blocks = [
+            read_split(SplitTask(ScanJob(POLICY_5, handle), split)).block
+            for split in plan_splits(empty, SIZE)
+        ]
         assert plan_queues(blocks, POLICY_5, handle) == []
 
 
@@ -177,9 +180,9 @@ def test_known_queues_are_copies() -> None:
     with staging() as handle:
         log = memory_log(many_queues().files())
         (first, second, *_) = plan_splits(log, 1 << 62)
-        scan_split(ScanTask(first, POLICY_5, handle))
-        again = scan_split(ScanTask(second, POLICY_5, handle)).block
-        other = scan_split(ScanTask(second, replace(POLICY_5, lmq=False), handle)).block
+        read_split(SplitTask(ScanJob(POLICY_5, handle), first))
+        again = read_split(SplitTask(ScanJob(POLICY_5, handle), second)).block
+        other = read_split(SplitTask(ScanJob(replace(POLICY_5, lmq=False), handle), second)).block
         assert np.array_equal(again.read("runs"), other.read("runs"))
         assert np.array_equal(again.read("keys"), other.read("keys"))
         assert np.array_equal(again.read("units"), other.read("units"))
@@ -192,10 +195,10 @@ def test_every_split_tells_of_names_that_are_no_directory(name: bytes) -> None:
         for number in range(12):
             log.add(topic=name, queueOffset=number)
         splits = plan_splits(memory_log(log.files()), 1 << 62)
-        reports = [scan_split(ScanTask(split, POLICY_5, handle)) for split in splits]
+        reports = [read_split(SplitTask(ScanJob(POLICY_5, handle), split)) for split in splits]
         assert len(reports) > 1
         assert all(report.unsafe == [(name.decode(), 0)] for report in reports)
-        clean = scan_split(
-            ScanTask(plan_splits(memory_log(many_queues().files()), SIZE)[0], POLICY_5, handle)
+        clean = read_split(
+            SplitTask(ScanJob(POLICY_5, handle), plan_splits(memory_log(many_queues().files()), SIZE)[0])
         )
         assert clean.unsafe == []

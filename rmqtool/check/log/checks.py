@@ -6,7 +6,6 @@ The log is cut into splits that an engine checks (``check_split``); their report
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.damage import LogEnd, damage_findings
@@ -30,7 +29,6 @@ from rmqtool.check.log.queue_offsets import (
 )
 from rmqtool.check.log.reader import LogReader
 from rmqtool.check.log.segment_scan import as_torn, torn_record
-from rmqtool.check.log.so_far import log_so_far
 from rmqtool.check.log.stale_tail import StaleTail, stale_candidates
 from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
 from rmqtool.check.model import Examined
@@ -46,14 +44,14 @@ if TYPE_CHECKING:
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
     from rmqtool.reput.blocks import Block
-    from rmqtool.reput.pipeline import Watcher
     from rmqtool.reput.queues import QueuePlan
 
 _OFFSET_TASKS = 16
 
 
-def check_log(check: LogCheck, engine: Engine, watcher: Watcher) -> LogResult:
+def check_log(check: LogCheck, engine: Engine, progress: Progress) -> LogResult:
     """Check the whole log.
 
     Raises:
@@ -62,14 +60,10 @@ def check_log(check: LogCheck, engine: Engine, watcher: Watcher) -> LogResult:
     """
     reader = LogReader(check, engine)
     try:
-        reader.read(watcher)
-        if unknown := reader.unknown_batch_topics:
-            check = replace(check, policy=check.policy.with_batch_topics(unknown))
-            reader = LogReader(check, engine)
-            reader.read(watcher)
+        check = reader.read(progress)
         return _LogChecker(check, engine, reader).run()
     except KeyboardInterrupt:
-        raise log_so_far(reader, check) from None
+        raise reader.so_far() from None
 
 
 class _LogChecker:
@@ -83,14 +77,14 @@ class _LogChecker:
 
     def run(self) -> LogResult:
         check = self._check
-        scans = list(self._reader.follow(self._findings))
+        scans = list(self._reader.scans(self._findings))
         last = max((number for number, scan in enumerate(scans) if scan.runs), default=-1)
         if check.unclean and not check.live and last >= 0:
             scans[last] = self._without_torn_record(scans[last])
         stale, scans, plans, breaks = self._without_stale_tail(scans, last)
         self._report_records(scans)
         if not check.live:
-            end = LogEnd(last, stale, check.unclean, check.page_writer, self._reader.stale_from)
+            end = LogEnd(last, stale, check.unclean, check.page_writer, self._reader.edge.stale_from)
             self._findings.extend(damage_findings(scans, end))
         self._count_the_rest(scans)
         if check.is_whole:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.scan.splits import SPLIT_BYTES
+from rmqtool.scan.log_pass import SPLIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,8 @@
-"""The scans of a log: its splits read by an engine, put together, read again where that is needed."""
+"""The pass of a check over a log: its splits put together file by file, and read again where that is needed.
+
+Of an interrupted pass only that is said which the whole log would not take back: what looks like damage may
+lie after the end of the log, and the last records may be torn ones, or old ones that a truncation left.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,18 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.census import period_of
-from rmqtool.check.log.check_split import CheckReport, CheckTask, check_split
-from rmqtool.check.log.segment_scan import SegmentScan, stitch_segment
-from rmqtool.check.log.stale_tail import without_tail
+from rmqtool.check.log.check_split import CheckJob, CheckReport
+from rmqtool.check.log.damage import LogEnd, damage_findings
+from rmqtool.check.log.findings import record_findings
+from rmqtool.check.log.segment_scan import SegmentScan, stitch_segment, torn_record
+from rmqtool.check.log.stale_tail import stale_candidates, without_tail
+from rmqtool.check.model import CheckInterruptedError, Examined
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine import MapInterruptedError
-from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.splits import Split, plan_splits
+from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,19 +31,15 @@ if TYPE_CHECKING:
     from rmqtool.check.log.model import LogCheck
     from rmqtool.check.log.segment_scan import Recheck
     from rmqtool.engine import Engine
-    from rmqtool.findings import FindingLog
-    from rmqtool.reput.pipeline import Watcher
-    from rmqtool.store.segments import Segment, StoreFile
+    from rmqtool.progress import Progress
+    from rmqtool.store.segments import StoreFile
 
 SplitOutcome = CheckReport | Finding
 """Of a split: what is in it, or why that cannot be read."""
 
 
-def _evidence(task: CheckTask) -> Sequence[StoreFile]:
+def _evidence(task: SplitTask[CheckReport]) -> Sequence[StoreFile]:
     return (task.split.segment,)
-
-
-_guarded_check = partial(run_guarded, check_split, _evidence, Structure.COMMITLOG)
 
 
 class _SegmentFailedError(Exception):
@@ -48,6 +50,10 @@ class _SegmentFailedError(Exception):
         self.finding = finding
 
 
+class _RereadError(Exception):
+    """A split would have to be read again, for which there is no time now."""
+
+
 class LogReader:
     """Reads the splits of one log.
 
@@ -56,83 +62,60 @@ class LogReader:
         engine: runs the tasks.
 
     Attributes:
+        edge: of the log.
         period: of the census, if a picture is asked.
-        splits: of the log, in its order.
-        outcomes: of the first splits, in their order: of all of them, unless reading was interrupted.
     """
 
     def __init__(self, check: LogCheck, engine: Engine) -> None:
         self._check = check
-        self._engine = engine
         # A file of which there are two counts once: reads are answered from the first.
-        self._segments = [one for one in check.log if check.log.segment_at(one.start) is one]
-        self._edge = FoundEdge(self._segments, check.unclean, page_writer=check.page_writer)
-        self.period = period_of(self._segments, self._edge) if check.pictured else None
-        until = find_log_end(self._edge).end if check.live else NEVER
-        self.splits = plan_splits(self._segments, until, check.split_bytes)
-        self.outcomes: list[SplitOutcome] = []
-
-    def read(self, watcher: Watcher) -> None:
-        """Read all splits.
-
-        Raises:
-            MapInterruptedError: Ctrl-C; ``outcomes`` has what was read in front of the first gap.
-        """
-        done_bytes = [0]
-        for split in self.splits:
-            done_bytes.append(done_bytes[-1] + split.stop - split.start)
-        watcher.stage("commit log", done_bytes[-1])
-        tasks = [self._task(split) for split in self.splits]
-        try:
-            self.outcomes = self._engine.map(
-                _guarded_check, tasks, lambda done: watcher.advance(done_bytes[done])
-            )
-        except MapInterruptedError as stop:
-            while len(self.outcomes) in stop.results:
-                self.outcomes.append(stop.results[len(self.outcomes)])
-            raise
-
-    @property
-    def unknown_batch_topics(self) -> frozenset[str]:
-        """Return topics that records prove to have batch queues though the policy does not know it."""
-        found = (one.batch_topics for one in self.outcomes if isinstance(one, CheckReport))
-        return frozenset().union(*found)
-
-    @property
-    def stale_from(self) -> int | None:
-        """Return where copies of older records begin after the log's end; None if none do."""
-        return self._edge.stale_from
+        segments = [one for one in check.log if check.log.segment_at(one.start) is one]
+        self.edge = FoundEdge(segments, check.unclean, page_writer=check.page_writer)
+        self.period = period_of(segments, self.edge) if check.pictured else None
+        job = CheckJob(
+            check.policy,
+            check.staging,
+            check.max_findings,
+            transactions=check.half_offsets is not None,
+            stale_from=self.edge.stale_from,
+            period=self.period,
+        )
+        until = find_log_end(self.edge).end if check.live else NEVER
+        splits = plan_splits(segments, until, check.split_bytes)
+        guarded = partial(run_guarded, read_split, _evidence, Structure.COMMITLOG)
+        self._pass: LogPass[CheckJob, SplitOutcome] = LogPass(engine, job, splits, guarded)
 
     @property
     def bytes_read(self) -> int:
         """Return the bytes of the splits that were read."""
-        return sum(split.stop - split.start for split in self.splits[: len(self.outcomes)])
+        return self._pass.bytes_read
 
-    def follow(self, findings: FindingLog, reread: Recheck | None = None) -> Iterator[SegmentScan]:
+    def read(self, progress: Progress) -> LogCheck:
+        """Read all splits; return the check with the policy that the records show to be right.
+
+        Raises:
+            MapInterruptedError: Ctrl-C; `so_far` has what is known.
+        """
+        self._pass.run(progress, "commit log")
+        return replace(self._check, policy=self._pass.job.policy)
+
+    def scans(self, findings: FindingLog, recheck: Recheck | None = None) -> Iterator[SegmentScan]:
         """Put the splits together, file by file; a file that cannot be read has no records.
 
         Args:
-            findings: are told of such files.
-            reread: reads a split again from a given physical offset on; the engine does it when None.
+            findings: get those about such files.
+            recheck: reads a split again from a given physical offset on; the engine does it when None.
         """
-        outcomes: dict[int, list[SplitOutcome]] = {one.start: [] for one in self._segments}
-        for split, outcome in zip(self.splits, self.outcomes, strict=False):
-            outcomes[split.segment.start].append(outcome)
-        for segment in self._segments:
-            if outcomes[segment.start]:
-                yield self._follow(segment, outcomes[segment.start], findings, reread or self._reread)
-
-    def _follow(
-        self, segment: Segment, outcomes: Sequence[SplitOutcome], findings: FindingLog, reread: Recheck
-    ) -> SegmentScan:
-        try:
-            return stitch_segment(segment, [_required(one) for one in outcomes], reread)
-        except _SegmentFailedError as failure:
-            gone = self._check.live and failure.finding.code is IO_CHANGED  # retention is at work
-            findings.add(
-                replace(failure.finding, severity_override=Severity.WARNING) if gone else failure.finding
-            )
-            return SegmentScan(segment, log_offset=segment.start)
+        for segment, outcomes in self._pass.by_file():
+            try:
+                reports = [_required(one) for one in outcomes]
+                yield stitch_segment(segment, reports, recheck or self._recheck)
+            except _SegmentFailedError as failure:
+                found = failure.finding
+                if self._check.live and found.code is IO_CHANGED:  # retention is at work
+                    found = replace(found, severity_override=Severity.WARNING)
+                findings.add(found)
+                yield SegmentScan(segment, log_offset=segment.start)
 
     def cut(self, scan: SegmentScan, log_offset: int) -> SegmentScan:
         """Return a file's scan with reports of records from ``log_offset`` on read anew, without those."""
@@ -142,20 +125,51 @@ class LogReader:
                 stop = min(report.split.stop, log_offset)
                 whole = stop == report.split.stop
                 split = replace(report.split, stop=stop)
-                reports.append(report if whole else self._reread(split, report.first_log_offset))
+                reports.append(report if whole else self._recheck(split, report.first_log_offset))
         return replace(without_tail(scan, log_offset), reports=reports)
 
-    def _task(self, split: Split, first_log_offset: int | None = None) -> CheckTask:
-        check = self._check
-        transactions = check.half_offsets is not None
-        kept = check.max_findings
-        return CheckTask(
-            *(split, check.policy, check.staging, kept, first_log_offset, transactions),
-            *(self.stale_from, self.period),
-        )
+    def _recheck(self, split: Split, log_offset: int) -> CheckReport:
+        return _required(self._pass.reread(split, log_offset))
 
-    def _reread(self, split: Split, log_offset: int | None) -> CheckReport:
-        return _required(self._engine.map(_guarded_check, [self._task(split, log_offset)])[0])
+    def so_far(self) -> CheckInterruptedError:
+        """Return what is known of a log that was not read to its end, as the error that carries it."""
+        most = self._check.max_findings
+        findings = FindingLog(most)
+        scans = list(self._sure_scans(findings))
+        last = max((number for number, scan in enumerate(scans) if scan.runs), default=-1)
+        for number, scan in enumerate(scans[: last + 1]):
+            reports = scan.reports if number < last else list(_sure_reports(scan))
+            findings.merge(record_findings(reports, most))
+        if not self._check.live:
+            findings.extend(damage_findings(scans[: max(last, 0)], LogEnd(last, stale=None, unclean=False)))
+        records = sum(report.records for scan in scans for report in scan.reports)
+        examined = Examined(commitlog_files=len(scans), records=records, bytes=self.bytes_read)
+        return CheckInterruptedError(findings, examined)
+
+    def _sure_scans(self, findings: FindingLog) -> Iterator[SegmentScan]:
+        """Yield the scans of the files whose splits fit, up to the first file where they do not."""
+        scans = self.scans(findings, _no_recheck)
+        while True:
+            try:
+                yield next(scans)
+            except (StopIteration, _RereadError):
+                return
+
+
+def _no_recheck(split: Split, _log_offset: int) -> CheckReport:
+    raise _RereadError(f"{split.segment.label} from {split.start} on")
+
+
+def _sure_reports(scan: SegmentScan) -> Iterator[CheckReport]:
+    """Yield the reports of a file after which nothing is known, as far as no end of the log can be."""
+    sure = min((stale.start for stale in stale_candidates(scan)), default=NEVER)
+    torn = torn_record(scan)
+    if torn is not None and torn.physical_offset is not None:
+        sure = min(sure, torn.physical_offset)
+    for report in scan.reports:
+        if report.split.stop > sure:
+            return
+        yield report
 
 
 def _required(outcome: SplitOutcome) -> CheckReport:

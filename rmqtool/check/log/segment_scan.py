@@ -11,14 +11,14 @@ from rmqtool.findings.commitlog import CL_CRC
 from rmqtool.scan.classify import TORN, TORN_REMEDY
 from rmqtool.scan.gap_walk import joined_gap
 from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.splits import stitch
+from rmqtool.scan.log_pass import stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.findings import Finding
-    from rmqtool.scan.splits import Split
+    from rmqtool.scan.log_pass import Split
     from rmqtool.store.segments import Segment
 
     Recheck = Callable[[Split, int], CheckReport]

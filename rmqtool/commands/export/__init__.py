@@ -2,7 +2,7 @@
 
 ``model`` has request and report; ``plan`` cuts logs into tasks, ``task`` is the work on one; ``run`` combines
 the results. Each task walks its own pieces of the log, and the chain of records decides which of them count:
-see ``rmqtool.scan.splits``.
+see ``rmqtool.scan.log_pass``.
 """
 
 from __future__ import annotations

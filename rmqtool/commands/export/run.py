@@ -23,7 +23,7 @@ from rmqtool.projection import json_object
 from rmqtool.rows import Damage
 from rmqtool.rows.log_splits import after_segment
 from rmqtool.scan.log_end import LogExtent
-from rmqtool.scan.splits import stitch
+from rmqtool.scan.log_pass import stitch
 from rmqtool.store.folders import folder_names
 from rmqtool.store.scratch import output_area
 

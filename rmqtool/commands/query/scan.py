@@ -7,19 +7,17 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.scan.classify import Defect, classified, missing_blank, unreadable_part
+from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.record_at import record_at
 from rmqtool.scan.record_walk import ChainWalk
 from rmqtool.scan.records import Record
-from rmqtool.scan.splits import plan_splits, stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.engine import Engine, LocalEngine
     from rmqtool.progress import Progress
-    from rmqtool.scan.candidates import Candidates
     from rmqtool.scan.prefilter import Prefilter
     from rmqtool.store import FileQueue
 
@@ -106,14 +104,19 @@ class LogScan:
     def _sifted(
         self, number: int, engine: Engine, prefilter: Prefilter, answers: Callable[[Record], bool]
     ) -> Iterator[Record]:
-        found = _SegmentCandidates(number, self._edge, engine, self._split_bytes)
-        log_offsets = found.log_offsets(prefilter)
+        from rmqtool.scan.candidates import CandidateJob
+        from rmqtool.scan.file_pass import FilePass
+
+        job = CandidateJob(self._edge.stale_from, prefilter)
+        found = FilePass(number, self._edge, engine, job, self._split_bytes)
         for defect in found.defects():
-            self._note_defect(defect)
+            if defect.ends_chain:
+                self._note_defect(defect)
         if found.more_gaps:
-            label = self._log.segments[number].label
+            label = found.segment.label
             self._progress.warn(f"{label}: {found.more_gaps} more damaged places are not listed")
-        yield from self._answers_at(log_offsets, answers)
+        for part in found.parts:
+            yield from self._answers_at(part.found, answers)
 
     def _answers_at(self, log_offsets: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
         for log_offset in log_offsets:
@@ -126,46 +129,3 @@ def _local_engine() -> LocalEngine:
     from rmqtool.engine import LocalEngine
 
     return LocalEngine()
-
-
-class _SegmentCandidates:
-    """One file, its splits side by side; each must begin where the one before it ended."""
-
-    def __init__(self, number: int, edge: FoundEdge, engine: Engine, split_bytes: int) -> None:
-        self._number = number
-        self._edge = edge
-        self._segment = edge.segments[number]
-        self._engine = engine
-        self._split_bytes = split_bytes
-        self._taken: list[Candidates] = []
-        self.more_gaps = 0
-
-    def log_offsets(self, prefilter: Prefilter) -> list[int]:
-        """Return the physical offsets of what the prefilter keeps, ascending."""
-        from rmqtool.scan.candidates import CandidateTask, find_split_candidates
-
-        segment, stale_from = self._segment, self._edge.stale_from
-
-        def again(one: Candidates, log_offset: int) -> Candidates:
-            return find_split_candidates(CandidateTask(one.split, prefilter, log_offset, stale_from))
-
-        splits = plan_splits([segment], segment.stop, self._split_bytes)
-        tasks = [CandidateTask(split, prefilter, None, stale_from) for split in splits]
-        candidates = self._engine.map(find_split_candidates, tasks)
-        self._taken = list(stitch(candidates, segment.start, again))
-        self.more_gaps = sum(one.more_gaps for one in self._taken)
-        return [log_offset for one in self._taken for log_offset in one.log_offsets]
-
-    def defects(self) -> Iterator[Defect]:
-        """Yield what is wrong, in the words of the plain walk."""
-        from rmqtool.scan.gap_walk import joined_gaps
-
-        for candidates in self._taken:
-            for bad in candidates.unreadable:
-                yield unreadable_part(self._segment, bad)
-        for gap in joined_gaps(self._segment, self._taken):
-            for defect in classified(gap, self._segment, self._number, self._edge):
-                if defect.ends_chain:
-                    yield defect
-        if self._taken and self._taken[-1].next_log_offset == self._segment.stop:
-            yield missing_blank(self._segment)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.account.model import indexes_beyond, lists_beyond
 from rmqtool.commands.topics.model import LogParts, TopicOrder, TopicsReport, TopicTotals
-from rmqtool.commands.topics.scan import SegmentTotals
+from rmqtool.commands.topics.scan import FileTotals
 from rmqtool.engine import LocalEngine
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.topics.model import TopicsRequest
     from rmqtool.dispatch.totals import Total
     from rmqtool.progress import Progress
-    from rmqtool.scan.classify import Defect
 
 _MS = 1000
 _Key = tuple[str, int | None]
@@ -90,7 +89,7 @@ class _LogTotals:
             for number, segment in enumerate(edge.segments):
                 if (missing := edge.missing_before(number)) is not None:
                     self.findings.add(missing.finding(segment))
-                self._add(SegmentTotals(number, edge, engine, self.request.split_bytes))
+                self._add(FileTotals(number, edge, engine, self.request.split_bytes))
                 segment.close()
                 done += segment.size_bytes
                 progress.advance(done)
@@ -119,14 +118,15 @@ class _LogTotals:
         self.findings.extend(account.findings(losses))
         return losses
 
-    def _add(self, segment: SegmentTotals) -> None:
+    def _add(self, segment: FileTotals) -> None:
         for part in segment.parts:
-            self.has_strangers |= part.has_strangers
-            self.blank_bytes += part.blank_bytes
-            for key, total in part.totals:
+            self.has_strangers |= part.found.has_strangers
+            for key, total in part.found.queues:
                 self.totals[key] = total.plus(self.totals.get(key))
         for defect in segment.defects():
-            self._tell(defect, segment)
+            if defect.severity is not Severity.INFO:
+                self.findings.add(defect.finding(segment.segment))
+        self.blank_bytes += segment.blank_bytes
         self.zero_bytes += segment.zero_bytes
         self.stale_bytes += segment.stale_bytes
         self.damaged_bytes += segment.damaged_bytes
@@ -138,10 +138,6 @@ class _LogTotals:
                 severity_override=Severity.ERROR,
             )
             self.findings.add(finding, count=segment.more_gaps)
-
-    def _tell(self, defect: Defect, segment: SegmentTotals) -> None:
-        if defect.severity is not Severity.INFO:
-            self.findings.add(defect.finding(segment.segment))
 
 
 def _rows(

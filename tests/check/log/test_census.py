@@ -14,8 +14,9 @@ from rmqtool.check.log.census import DELAY_BOUNDS_MS, SERIES, Silence
 from rmqtool.check.log.checks import check_log
 from rmqtool.check.log.model import LogCheck
 from rmqtool.check.log.picture import Lies
-from rmqtool.scan.splits import SPLIT_BYTES
-from tests.builders import POLICY_5, InlineEngine, NoWatcher, staging
+from rmqtool.progress import NullProgress
+from rmqtool.scan.log_pass import SPLIT_BYTES
+from tests.builders import POLICY_5, InlineEngine, staging
 from tests.check.log_store import FILE_SIZE, Log
 from tests.scan.log_builder import STORE_TIMESTAMP_MS
 
@@ -32,7 +33,7 @@ def picture(log: FileQueue, split_bytes: int = SPLIT_BYTES) -> LogPicture:
     """Return the picture of a log."""
     with staging() as handle:
         asked = LogCheck(log, POLICY_5, handle, split_bytes=split_bytes, pictured=True)
-        found = check_log(asked, InlineEngine(), NoWatcher()).picture
+        found = check_log(asked, InlineEngine(), NullProgress()).picture
     assert found is not None
     return found
 
@@ -48,7 +49,7 @@ def picture_at_any_split(log: FileQueue) -> LogPicture:
 def test_without_being_asked_nothing_is_counted(tmp_path: Path) -> None:
     with staging() as handle:
         log = Log().fill(3).write(tmp_path)
-        assert check_log(LogCheck(log, POLICY_5, handle), InlineEngine(), NoWatcher()).picture is None
+        assert check_log(LogCheck(log, POLICY_5, handle), InlineEngine(), NullProgress()).picture is None
 
 
 def test_messages_by_topic_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.log.check_split import CheckTask, check_split
+from rmqtool.check.log.check_split import CheckJob
 from rmqtool.scan import gap_walk
-from rmqtool.scan.splits import Split
+from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.walk import SegmentWalk
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment, staging
 from tests.scan.log_builder import record
@@ -35,7 +35,7 @@ def said_of(data: bytes, start: int, policy: DispatchPolicy) -> Said:
     """Return what a check says of a file."""
     segment = memory_segment(data, start)
     with staging() as area:
-        report = check_split(CheckTask(Split(segment, start, segment.stop), policy, area, max_findings=9))
+        report = read_split(SplitTask(CheckJob(policy, area, 9), Split(segment, start, segment.stop)))
     ends = (
         report.records,
         report.outcome,

@@ -14,10 +14,10 @@ from rmqtool import rows
 from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.topics import TopicsReport, TopicsRequest, topics_of
-from rmqtool.commands.topics import scan as topics_scan
 from rmqtool.commands.topics.model import Lag, TopicOrder
 from rmqtool.dispatch.totals import QueueTotals
 from rmqtool.releases import LENIENT
+from rmqtool.scan import file_pass
 from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store import open_store
@@ -123,7 +123,7 @@ def test_more_gaps_than_are_told_apart_are_counted(tmp_path: Path, monkeypatch: 
     folder = tmp_path / "store" / "commitlog"
     folder.mkdir(parents=True)
     (folder / f"{0:020d}").write_bytes(log.ljust(16384, b"\0"))
-    monkeypatch.setattr(topics_scan, "MAX_GAPS", 3)
+    monkeypatch.setattr(file_pass, "MAX_GAPS", 3)
     report = totals(tmp_path / "store")
     assert (report.log.messages, report.log.damaged_bytes) == (40, 7 * 20)
     assert report.findings.counts["CL-HALF-RECORD"] >= 15
