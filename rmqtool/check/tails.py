@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Severity
-from rmqtool.store.unfetched import is_zero, tails_told, unfetched
+from rmqtool.store.unfetched import is_zero, tails_text, unfetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,4 +48,4 @@ class Tails:
         """Yield the ranges that were not fetched, as the end of a sentence."""
         left = [tail for tail in unfetched(self._store.base) if tail.path not in self._proven]
         if left:
-            yield tails_told(left, self._store.base)
+            yield tails_text(left, self._store.base)

@@ -27,7 +27,7 @@ from rmqtool.store.index_zone import zone_of_name
 from rmqtool.store.links import links_out
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import read_result
-from rmqtool.store.unfetched import tails_told, unfetched
+from rmqtool.store.unfetched import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Session:
         tails = [] if self.reports_tails else unfetched(base)
         if tails:
             self.console.close()
-            self.console.note(f"{base}: {tails_told(tails, base)}; RMQTOOL_FETCH_TAILS=1 fetches all")
+            self.console.note(f"{base}: {tails_text(tails, base)}; RMQTOOL_FETCH_TAILS=1 fetches all")
 
     def _note_links(self, store: Store, *, in_topics: bool) -> None:
         """Say which links lead out of the store: what lies there is read as a part of it."""

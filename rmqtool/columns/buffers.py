@@ -58,12 +58,12 @@ class Memory:
     def lease(self) -> list[np.ndarray[Any, Any]]:
         """Return the arrays for others: the memory is reused when the last of them is dropped."""
         leased = self._bytes.view(_Leased)
-        weakref.finalize(leased, _give_back, self._bytes)
+        weakref.finalize(leased, _keep_for_reuse, self._bytes)
         return self._views(leased)
 
     def release(self) -> None:
         """Let the memory be reused at once; the arrays must not be used after that."""
-        _give_back(self._bytes)
+        _keep_for_reuse(self._bytes)
 
     def _views(self, memory: Buffer) -> list[np.ndarray[Any, Any]]:
         views = []
@@ -85,7 +85,7 @@ def _taken(size: int) -> Buffer:
     return np.empty(size, np.uint8)
 
 
-def _give_back(memory: Buffer) -> None:
+def _keep_for_reuse(memory: Buffer) -> None:
     if len(_waiting) < _KEPT:
         _waiting.append(memory)
 

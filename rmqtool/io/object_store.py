@@ -196,11 +196,13 @@ class ObjectStore:
         from pyarrow.fs import FileSelector, FileType
 
         files, key = self._connected()[0], self._key(path)
-        is_told = files.type_name != _HDFS
-        if not is_told and self._info(path).type == FileType.NotFound:
+        reports_missing = files.type_name != _HDFS
+        if not reports_missing and self._info(path).type == FileType.NotFound:
             return []
         try:
-            return list(files.get_file_info(FileSelector(key, allow_not_found=is_told, recursive=recursive)))
+            return list(
+                files.get_file_info(FileSelector(key, allow_not_found=reports_missing, recursive=recursive))
+            )
         except FileNotFoundError as failure:
             raise OSError(f"a directory disappeared: {one_line(failure)}") from failure
 

@@ -50,12 +50,12 @@ class ObjectTree:
         self._lists: dict[str, dict[str, Status]] = {}
         self._single: dict[str, Status | None] = {}
         self._rows: dict[str, tuple[list[str], int]] = {}
-        self._asking = threading.RLock()
+        self._requesting = threading.RLock()
 
     def status(self, path: str) -> Status | None:
         """Return the status of a name; None if it does not exist."""
         directory, _, name = path.rpartition("/")
-        with self._asking:
+        with self._requesting:
             if path in self._lists:
                 return _DIRECTORY
             if directory not in self._lists and self._single.get(directory) == _DIRECTORY:
@@ -63,12 +63,12 @@ class ObjectTree:
             if directory in self._lists:
                 return self._lists[directory].get(name)
             if path not in self._single:
-                self._single[path] = self._asked(path)
+                self._single[path] = self._requested(path)
             return self._single[path]
 
     def entries(self, path: str) -> dict[str, Status]:
         """Return the entries of a directory, by name; none if it is not one."""
-        with self._asking:
+        with self._requesting:
             if path not in self._lists:
                 status = self.status(path)
                 if status is None or status.kind is not Kind.DIRECTORY:
@@ -81,7 +81,7 @@ class ObjectTree:
         row, number = self._rows.get(path, ([], 0))
         return row[number - 1] if number else None, row[number + 1 : number + 1 + count]
 
-    def _asked(self, path: str) -> Status | None:
+    def _requested(self, path: str) -> Status | None:
         try:
             return self._store.status(path)
         except DeniedError as failure:

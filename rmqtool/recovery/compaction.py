@@ -83,7 +83,7 @@ def _sizes(settings: Settings, root: Location, queues: list[_Queue]) -> tuple[in
     more = whole >= _FEWEST_QUEUES and not 0 < rest < queue_size >> 1
     log_size = max(whole + more, _FEWEST_QUEUES) * queue_size
     names = ("compactionCqMappedFileSize", "compactionMappedFileSize")
-    if settings.is_told or any(settings[name].origin is Origin.GIVEN for name in names):
+    if settings.has_conf or any(settings[name].origin is Origin.GIVEN for name in names):
         return log_size, queue_size
     logs, others = (
         _commonest([root / one.log for one in queues]),

@@ -74,16 +74,18 @@ def forms_of_made(
 ) -> Forms[Made[R]]:
     """Return forms of results, whose documents name that of an earlier run in the member ``place``."""
 
-    def told(made: Made[R]) -> str:
+    def verdict_text(made: Made[R]) -> str:
         return verdict(made.document) + (" (by an earlier run)" if made.report is None else "")
 
     def write(made: Made[R], stream: TextIO) -> None:
         if made.report is None:
-            stream.write(f"{told(made)}: {escape_text(made.document[place])}\n")
+            stream.write(f"{verdict_text(made)}: {escape_text(made.document[place])}\n")
         else:
             text(made.report, stream)
 
-    return Forms(command, told, lambda made, _: made.document, write, lambda made: totals(made.document))
+    return Forms(
+        command, verdict_text, lambda made, _: made.document, write, lambda made: totals(made.document)
+    )
 
 
 @dataclass(frozen=True)

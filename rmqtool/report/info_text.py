@@ -122,8 +122,8 @@ def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, s
 def _origin(setting: Setting) -> str:
     if setting.doubt:
         return f"{setting.origin.value}, in doubt: {setting.doubt}"
-    is_told = setting.note and setting.name in _EXPLAINED
-    return f"{setting.origin.value}: {setting.note}" if is_told else setting.origin.value
+    has_note = setting.note and setting.name in _EXPLAINED
+    return f"{setting.origin.value}: {setting.note}" if has_note else setting.origin.value
 
 
 def _numbers(queue: QueueSummary) -> tuple[int | None, ...]:

@@ -55,8 +55,8 @@ def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     ranked = sorted(lost.topics, key=lambda one: -one.messages)
     for topic in ranked[:_LISTED]:
         mark = "" if topic.kind is TopicKind.ORDINARY else f" ({topic.kind.value} topic)"
-        told = f"{counted(topic.messages, 'message', spec=',')} of {size_text(topic.bytes)}"
-        yield "of topic", f"{escape_text(topic.topic)}{mark}: {told}"
+        text = f"{counted(topic.messages, 'message', spec=',')} of {size_text(topic.bytes)}"
+        yield "of topic", f"{escape_text(topic.topic)}{mark}: {text}"
     if len(ranked) > _LISTED:
         yield "of topic", f"and {len(ranked) - _LISTED:,} more, see --format json"
     if lost.unnamed:

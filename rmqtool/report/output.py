@@ -93,7 +93,7 @@ def _standard_output() -> Iterator[TextIO]:
 def _detach(stream: io.TextIOWrapper) -> None:
     try:
         stream.detach()
-    except (BrokenPipeError, EnvironmentFailureError):  # the caller was told, or ends quietly
+    except (BrokenPipeError, EnvironmentFailureError):  # the caller knows, or ends quietly
         silence_standard_output()
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.replay.model import ReplayReport
 
-_TOLD = 10
+_LISTED = 10
 
 
 def write_replay_text(report: ReplayReport, stream: TextIO) -> None:
@@ -35,9 +35,9 @@ def _lines(report: ReplayReport) -> Iterator[str]:
         yield f"  in the ledger already: {report.already:,} ({report.ledger})"
     for reason, count in report.left_out.items():
         yield f"  left out: {count:,} of {reason}"
-    for one in report.refused[:_TOLD]:
+    for one in report.refused[:_LISTED]:
         yield f"  not taken: line {one.line}, {one.topic}: {one.reason}"
-    more = len(report.refused[_TOLD:]) + report.more_refused
+    more = len(report.refused[_LISTED:]) + report.more_refused
     if more:
         yield f"  not taken: {more:,} more"
     if report.dry_run and waiting:

@@ -82,11 +82,11 @@ class RowText:
         """Return the lines of a row, each with its line end, after a heading for a new file."""
         text = self._writers[row.type](row) + "\n"
         is_field = row.type == "bytes"
-        behind_fields, self._in_fields = self._in_fields and not is_field, is_field
+        after_fields, self._in_fields = self._in_fields and not is_field, is_field
         if not is_field:
             self._hex.begin(row)
         heading = self._heading(row)
-        gap = "\n" if behind_fields or (heading and self._file is not None) else ""
+        gap = "\n" if after_fields or (heading and self._file is not None) else ""
         self._file = heading or self._file
         title = f"{escape_text(heading)}\n" if heading else ""
         return f"{gap}{title}{_LAYOUT_HEAD if heading and row.type == 'field' else ''}{text}"
@@ -120,8 +120,8 @@ class RowText:
         """Return lines on a group's progress with a message, below those of the message."""
         first, *others = (one.message for one in found.evidence)
         said = [f"{found.state.words} by {found.group}: {first}", *others]
-        told = (line for one in said for line in wrapped(escape_text(one), self._room(_INDENT)))
-        return "".join(f"{'':>{_INDENT}}{line}\n" for line in told)
+        lines = (line for one in said for line in wrapped(escape_text(one), self._room(_INDENT)))
+        return "".join(f"{'':>{_INDENT}}{line}\n" for line in lines)
 
     def _inner_message(self, row: rows.InnerMessage) -> str:
         place = f"{escape_text(row.topic)}/{row.queue_id} #{row.queue_offset}"

@@ -75,10 +75,10 @@ def _run(verdict: Verdict) -> dict[str, Any]:
 
 def _failed_run(store: str, why: str) -> dict[str, Any]:
     """Return the run of a store that could not be examined, without results (section 3.20.14)."""
-    told = {"level": "error", "message": {"text": why}}
+    notification = {"level": "error", "message": {"text": why}}
     return {
         "tool": {"driver": _driver([], {})},
-        "invocations": [{"executionSuccessful": False, "toolExecutionNotifications": [told]}],
+        "invocations": [{"executionSuccessful": False, "toolExecutionNotifications": [notification]}],
         "originalUriBaseIds": {_ROOT: {"uri": _uri(store).rstrip("/") + "/"}},
     }
 

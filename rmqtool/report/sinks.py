@@ -98,7 +98,7 @@ class _Objects:
         if self._keyed:
             found[_QUERY_KEY] = query_key
         if self._judged:
-            found |= _told(consumption)
+            found |= _consumption_members(consumption)
         return found
 
     def columns(self, kind: type[rows.Row]) -> list[str]:
@@ -106,7 +106,7 @@ class _Objects:
         return [*columns_of(kind), *more, *(_CONSUMPTION if self._judged else ())]
 
 
-def _told(consumption: Consumption | None) -> dict[str, JsonValue]:
+def _consumption_members(consumption: Consumption | None) -> dict[str, JsonValue]:
     """Return a group's progress with a message; nulls for another row."""
     if consumption is None:
         return dict.fromkeys(_CONSUMPTION)

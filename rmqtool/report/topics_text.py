@@ -71,8 +71,8 @@ def _facts(log: LogParts) -> Iterator[tuple[str, str]]:
         (log.stale_bytes, "stale after the end"),
         (log.zero_bytes, "zeros at the end"),
     )
-    told = ", ".join(f"{size_text(size)} {word}" for size, word in parts if size)
-    yield "log files", f"{size_text(log.size_bytes)}: {told}" if told else size_text(log.size_bytes)
+    text = ", ".join(f"{size_text(size)} {word}" for size, word in parts if size)
+    yield "log files", f"{size_text(log.size_bytes)}: {text}" if text else size_text(log.size_bytes)
 
 
 def _cells(row: TopicTotals, zone: tzinfo | None, *, by_queue: bool) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.recovery.model import Prediction
     from rmqtool.recovery.outcome import StartOutcome
 
-_MADE_ANEW = {Structure.CONSUMEQUEUE, Structure.INDEX}
+_REBUILT = {Structure.CONSUMEQUEUE, Structure.INDEX}
 _DAMAGE = {
     ExitStatus.NEGATIVE: "Damage outside the commit log",
     ExitStatus.LOG_DAMAGED: "The commit log is damaged",
@@ -176,7 +176,7 @@ def _next_words(verdict: Verdict) -> list[str] | None:
         is_foreseen = verdict.predictions or NS_SKIPPED.code in report.findings.counts
         ask = ["rmqtool", "verify", store, *verdict.given, "--predict-recovery"]
         return _copy(store, verdict.given) if is_unread or is_foreseen else ask
-    derived = report.findings.exit_status(without=set(Structure) - _MADE_ANEW)
+    derived = report.findings.exit_status(without=set(Structure) - _REBUILT)
     if (derived or IX_GONE.code in report.findings.counts) and not is_unread:
         kept = ["--lost", _beside(store, "lost.ndjson")] if log_losses(verdict) else []
         return ["rmqtool", "rebuild", store, *verdict.given, "--out", _beside(store, "rebuilt"), *kept]

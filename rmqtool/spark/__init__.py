@@ -45,7 +45,7 @@ def register(spark: SparkSession) -> None:
     require_library("pyarrow")
     from rmqtool.spark.source import PUSHDOWN, PushingSource, StoreSource
 
-    _tell_of_another_python(spark)
+    _warn_of_another_python(spark)
     pushes = str(spark.conf.get(PUSHDOWN, "false")).lower() == "true"
     spark.dataSource.register(PushingSource if pushes else StoreSource)
 
@@ -54,7 +54,7 @@ _PROOF = "import rmqtool, pyarrow"
 _PATIENCE_S = 60
 
 
-def _tell_of_another_python(spark: SparkSession) -> None:
+def _warn_of_another_python(spark: SparkSession) -> None:
     """Warn of a Python that cannot plan, as ``python3`` of PATH where the environment is not activated."""
     context = (
         getattr(spark, "sparkContext", None) if type(spark).__module__ == "pyspark.sql.session" else None

@@ -18,7 +18,7 @@ from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.spark.options import Table
-from rmqtool.spark.tasks import IndexTask, LogTask, QueueTask, SegmentTask, ToldTask
+from rmqtool.spark.tasks import FoundTask, IndexTask, LogTask, QueueTask, SegmentTask
 from rmqtool.store import PathKind, open_store
 from rmqtool.store.lock import lock_holder
 
@@ -127,7 +127,7 @@ def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iter
     ranges = ranges_of(store, options.messages, options.from_offset, options.to_offset, NullProgress())
     groups, others = pieces_of(plan, options.split_bytes, ranges)
     if others:
-        yield ToldTask(tuple(others))
+        yield FoundTask(tuple(others))
     for pieces in groups:
         yield LogTask(*trimmed(plan, pieces), options.split_bytes)
 

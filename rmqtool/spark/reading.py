@@ -105,20 +105,20 @@ class Reading:
             for _ in found:
                 pass
             return
-        told = _objects(found, kind, store)
-        while some := list(islice(told, _ROWS)):
+        objects = _objects(found, kind, store)
+        while some := list(islice(objects, _ROWS)):
             yield row_batch(some, self.names, self.target)
 
     def _fast_failing(self, found: Iterable[Any]) -> Iterator[Any]:
         """Yield rows; raise `EnvironmentFailureError` at the first damage or damaged message."""
-        told: dict[str, rows.Damage] = {}
+        damage_by_code: dict[str, rows.Damage] = {}
         for row in found:
             if isinstance(row, rows.Damage):
-                told[row.code.code] = row
+                damage_by_code[row.code.code] = row
                 if row.severity is Severity.ERROR:
                     raise _damaged(row)
             elif isinstance(row, rows.Columns) and row.damage:
-                raise _damaged(told[next(iter(row.damage.values()))[0]])
+                raise _damaged(damage_by_code[next(iter(row.damage.values()))[0]])
             yield row
 
 
@@ -126,12 +126,12 @@ def _objects(found: Iterable[Any], kind: type[Any], store: str) -> Iterator[dict
     for row in found:
         if not isinstance(row, kind):
             continue
-        told = {**json_object(row), STORE: store}
+        value = {**json_object(row), STORE: store}
         if isinstance(row, rows.Damage):
             finding = row.finding()
-            told |= {"severity": finding.severity.value, "structure": row.structure.value}
-            told["message"] = finding.sentence
-        yield told
+            value |= {"severity": finding.severity.value, "structure": row.structure.value}
+            value["message"] = finding.sentence
+        yield value
 
 
 def _damaged(damage: rows.Damage) -> EnvironmentFailureError:

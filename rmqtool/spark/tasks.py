@@ -102,7 +102,7 @@ def _unclear(segment: Segment, log_offset: int) -> EnvironmentFailureError:
 
 
 @dataclass(frozen=True)
-class ToldTask:
+class FoundTask:
     """Rows of damage that the plan has found already."""
 
     found: tuple[Row, ...]

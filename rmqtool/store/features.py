@@ -183,7 +183,7 @@ def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_data
     """Return why the file queues do not hold all that consumers see; empty where they do."""
     reads, writes_both = settings["storeType"], settings["rocksdbCQDoubleWriteEnable"].value
     light = settings["combineCQUseRocksdbForLmq"]
-    is_open = reads.origin is not Origin.GIVEN and not settings.is_told
+    is_open = reads.origin is not Origin.GIVEN and not settings.has_conf
     prefers = writes_both and settings["combineCQPreferCQType"].value == _ROCKSDB_TYPE
     made_by = next((one for one in _SETTINGS_DATABASES if _holds(root / one, _DATABASE)), None)
     reasons = (
@@ -202,7 +202,7 @@ def _may_hold_light(root: Location, settings: Settings) -> bool:
     """Whether light queues may be in the database alone (5.5.0+), as no file has any."""
     setting = settings["combineCQUseRocksdbForLmq"]
     is_known = DEFINITIONS[setting.name].is_known_to(settings.release)
-    if not is_known or setting.origin is Origin.GIVEN or settings.is_told:
+    if not is_known or setting.origin is Origin.GIVEN or settings.has_conf:
         return False
     return not any((root / _FILE_QUEUES).matching(f"{LMQ_PREFIX}*"))
 

@@ -15,11 +15,11 @@ def folder_names(paths: Sequence[str]) -> list[str]:
     ``/data/a/store`` and ``/data/b/store`` become ``a-store`` and ``b-store``; equal paths get numbers.
     """
     unique = [*dict.fromkeys(paths)]
-    names = dict(zip(unique, _told_apart([path.strip("/").split("/") for path in unique]), strict=True))
+    names = dict(zip(unique, _unique_ends([path.strip("/").split("/") for path in unique]), strict=True))
     return _numbered([names[path] for path in paths])
 
 
-def _told_apart(parts: Sequence[Sequence[str]]) -> list[str]:
+def _unique_ends(parts: Sequence[Sequence[str]]) -> list[str]:
     """Return ends of paths, longer where they would be the same, until whole paths are used."""
     lengths = [1] * len(parts)
     while True:

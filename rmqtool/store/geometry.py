@@ -127,7 +127,7 @@ class _Probe:
         usual = geometry_of_size(self.size_bytes)
         if usual is not None:
             yield usual.slots
-        yield from self._where_end_phy_stands()
+        yield from self._by_last_offset()
 
     def fits(self, geometry: Geometry) -> bool:
         """Whether items and slots of a geometry agree with the header and with each other."""
@@ -188,7 +188,7 @@ class _Probe:
                 return
             stop = start
 
-    def _where_end_phy_stands(self) -> Iterator[int]:
+    def _by_last_offset(self) -> Iterator[int]:
         """Yield slot counts that put the newest item where the header's last offset is found."""
         if self.end_phy == 0:
             return

@@ -40,7 +40,7 @@ def index_findings(store: Store) -> Iterator[Finding]:
     used = {file.label: file for file in files if _item_count(file) > 0}
     given, origin = store.settings.index_geometry, store.settings["maxHashSlotNum"].origin
     if origin is not Origin.DEFAULT:
-        yield from _division_findings(given, files, list(used.values()), asked=origin is Origin.GIVEN)
+        yield from _division_findings(given, files, list(used.values()), is_given=origin is Origin.GIVEN)
     elif used:
         yield _unproven(next(iter(used.values())), given.size_bytes)
     for file in files:
@@ -86,14 +86,14 @@ def _first_byte(file: StoreFile, start: int) -> int | None:
 
 
 def _division_findings(
-    given: Geometry, files: Sequence[StoreFile], used: Sequence[StoreFile], *, asked: bool
+    given: Geometry, files: Sequence[StoreFile], used: Sequence[StoreFile], *, is_given: bool
 ) -> Iterator[Finding]:
     """Yield where the division of files is not the given one.
 
-    A size that follows from that is not reported again. With ``asked``, the user gave it. Else files proved
-    it, and files of the same size are not examined, as a proof may take the whole of a damaged file.
+    A size that follows from that is not reported again. With ``is_given``, the user gave it. Else files
+    proved it, and files of the same size are not examined, as a proof may take the whole of a damaged file.
     """
-    doubtful = [file for file in used if asked or file.size_bytes != given.size_bytes]
+    doubtful = [file for file in used if is_given or file.size_bytes != given.size_bytes]
     own = [(file, found) for file in doubtful if (found := own_geometry(file, given)) is not None]
     geometries = {geometry for _, geometry in own}
     if len(own) > 1 and len(own) == len(used) and len(geometries) == 1:

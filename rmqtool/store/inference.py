@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from rmqtool.store.files import QueueFiles, StoreFiles
     from rmqtool.store.segments import Segment, StoreFile
 
-    _Asked = tuple[Segment, bool | None]
+    _Owned = tuple[Segment, bool | None]
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
-_ASKED_FILES = 4
+_EXAMINED_FILES = 4
 
 T = TypeVar("T")
 
@@ -63,25 +63,25 @@ class SettingsInference:
 
     def commitlog_file_size(self) -> Inferred[int]:
         """Infer ``mappedFileSizeCommitLog``."""
-        return _size_of([[(one, _told(is_of_log, one)) for one in self._log]], 1)
+        return _size_of([[(one, _if_readable(is_of_log, one)) for one in self._log]], 1)
 
     def queue_file_size(self, kind: PathKind) -> Inferred[int]:
         """Infer the file size of consume queues, their ext files, or batch queues."""
         unit = {PathKind.CONSUMEQUEUE: UNIT_SIZE, PathKind.BATCHCONSUMEQUEUE: BATCH_UNIT_SIZE}.get(kind, 1)
-        return _size_of([self._asked(files, kind) for files in self._sample(kind)], unit)
+        return _size_of([self._with_owner(files, kind) for files in self._sample(kind)], unit)
 
-    def _asked(self, files: FileQueue, kind: PathKind) -> list[_Asked]:
+    def _with_owner(self, files: FileQueue, kind: PathKind) -> list[_Owned]:
         """Return the files of a queue; for the first few, whether they belong to the log."""
         log = self._log
-        asked: list[_Asked] = []
+        found: list[_Owned] = []
         for number, one in enumerate(files):
             is_own = None
-            if kind is PathKind.CONSUMEQUEUE and number < _ASKED_FILES:
+            if kind is PathKind.CONSUMEQUEUE and number < _EXAMINED_FILES:
                 with suppress(EnvironmentFailureError):
                     is_own = is_of_queue(one, log)
                 one.close()
-            asked.append((one, is_own))
-        return asked
+            found.append((one, is_own))
+        return found
 
     def geometry(self, slots: int | None, items: int | None) -> tuple[Geometry, bool, str] | None:
         """Return the geometry of the index files, whether they prove it, and the evidence against it.
@@ -90,7 +90,7 @@ class SettingsInference:
         index, or nothing explains the size of its files.
         """
         files = self._index_files[-_SAMPLED_INDEX_FILES:]
-        own = [file for file in files if _told(is_of_index, file, self._log) is not False]
+        own = [file for file in files if _if_readable(is_of_index, file, self._log) is not False]
         size = infer_file_size([[(0, file.size_bytes) for file in own or files]])
         if size is None:
             return None
@@ -99,7 +99,9 @@ class SettingsInference:
             assumed = given or geometry_of_size(size)
             return None if assumed is None else (assumed, given is not None, "")
         fitting = [file for file in own or files if file.size_bytes == size]
-        proven = next((found for file in fitting if (found := _told(infer_geometry, file)) is not None), None)
+        proven = next(
+            (found for file in fitting if (found := _if_readable(infer_geometry, file)) is not None), None
+        )
         assumed = proven or geometry_of_size(size)
         if assumed is None:
             return None
@@ -210,7 +212,7 @@ class SettingsInference:
         return Checkpoint()
 
 
-def _told(look: Callable[..., T | None], *files: object) -> T | None:
+def _if_readable(look: Callable[..., T | None], *files: object) -> T | None:
     """Return the result of reading a file; None if it may not be read."""
     with suppress(DeniedError):
         return look(*files)
@@ -222,7 +224,7 @@ def _size_of_file(root: Location, name: str) -> int:
     return status.size_bytes if status is not None and status.kind is Kind.FILE else 0
 
 
-def _size_of(queues: Sequence[Sequence[_Asked]], unit_size: int) -> Inferred[int]:
+def _size_of(queues: Sequence[Sequence[_Owned]], unit_size: int) -> Inferred[int]:
     """Infer the size of files, a multiple of ``unit_size``, from those that belong to the log."""
     own = [[one for one, is_own in files if is_own is not False] for files in queues]
     strangers = [one.label for files in queues for one, is_own in files if is_own is False]
@@ -247,11 +249,11 @@ def _doubt_of_index(
     if strangers and len(strangers) >= len(own):
         return f"{strangers[0]} does not fit the log"
     if not is_proven:
-        used = [file.label for file in files if _told(holds_bytes, file)]
+        used = [file.label for file in files if _if_readable(holds_bytes, file)]
         return f"the contents of {used[0]} prove no number of slots" if used else ""
     other = [
         file.label
         for file in own
-        if file.size_bytes != assumed.size_bytes or _told(own_geometry, file, assumed) is not None
+        if file.size_bytes != assumed.size_bytes or _if_readable(own_geometry, file, assumed) is not None
     ]
     return f"{other[0]} contradicts it" if 2 * len(other) >= len(own) else ""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from rmqtool.store.scratch import Target
 
 REBUILD_REPORT = "rebuild.json"
-SALVAGE_PAPERS = "salvage"
-SALVAGE_REPORT = f"{SALVAGE_PAPERS}/salvage.json"
+SALVAGE_SIDECARS = "salvage"
+SALVAGE_REPORT = f"{SALVAGE_SIDECARS}/salvage.json"
 CARVE_REPORT = "carve/carve.json"
 """Reports in results; where one exists, the result is complete."""
 

@@ -149,9 +149,9 @@ class Store(StoreFiles):
         None without controller mode. Messages after it may be cut, and no consumer has seen them
         (``CommitLog#getConfirmOffset``, 5.0.0+). Raises `DeniedError` if the checkpoint may not be read.
         """
-        told, file = self.settings.is_controlled, self.around.checkpoint
+        controlled, file = self.settings.is_controlled, self.around.checkpoint
         has_epochs = self.root is not None and (self.root / EPOCHS).is_there()
-        if told is False or not (told or has_epochs):
+        if controlled is False or not (controlled or has_epochs):
             return None
         head = b"" if file is None else file.read_at(0, CHECKPOINTS.size, [])
         return CHECKPOINTS.padded(head).confirm_phy_offset

@@ -100,7 +100,7 @@ class Settings:
         return self._given.is_controlled
 
     @property
-    def is_told(self) -> bool:
+    def has_conf(self) -> bool:
         """Whether the broker's own file is given: all that it does not name has the broker's default."""
         return self._given.conf is not None
 

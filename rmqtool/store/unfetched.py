@@ -21,7 +21,7 @@ def unfetched(base: Location) -> list[ZeroTail]:
     return [tail for tail in base.source.tails() if base.elsewhere(tail.path).is_relative_to(base)]
 
 
-def tails_told(tails: Sequence[ZeroTail], base: Location) -> str:
+def tails_text(tails: Sequence[ZeroTail], base: Location) -> str:
     """Return the end of a sentence on what was not fetched."""
     size = f"{sum(tail.size_bytes for tail in tails):,} bytes"
     names = [tail.path.removeprefix(f"{base}/") for tail in tails[:_NAMED]]

@@ -24,7 +24,7 @@ from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.writing import Written, write_found, writing_log
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.results import SALVAGE_PAPERS
+from rmqtool.store.results import SALVAGE_SIDECARS
 from rmqtool.store.scratch import output_area
 from rmqtool.store.segments import StoreFile
 
@@ -207,5 +207,5 @@ def _write_papers(
         ("SHA256SUMS", manifest_lines((file.label, file.sha256) for file in files)),
         ("salvage.json", [text]),
     ):
-        with handle.create_file(f"{SALVAGE_PAPERS}/{name}") as file:
+        with handle.create_file(f"{SALVAGE_SIDECARS}/{name}") as file:
             file.write_at(0, "".join(lines).encode("utf-8", "surrogateescape"))

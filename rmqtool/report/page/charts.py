@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT = 960, 170
 _LABELS = 6
 _LEFT = 4
-_TOLD, _SHORT = 3, 30
+_NAMED, _SHORT = 3, 30
 
 
 class Layer(NamedTuple):
@@ -129,9 +129,9 @@ class _Frame:
                 continue
             start = self._clock(self._period.start_ms + bucket * width_ms)
             inside = [(counts[bucket], layer.name) for counts, layer in zip(values, layers, strict=True)]
-            most = sorted(inside, reverse=True)[:_TOLD]
-            told = "".join(f"\n{shortened(name, _SHORT)} {text(count)}" for count, name in most if count)
-            title = f"{start}: {text(total)}{told}"
+            most = sorted(inside, reverse=True)[:_NAMED]
+            largest = "".join(f"\n{shortened(name, _SHORT)} {text(count)}" for count, name in most if count)
+            title = f"{start}: {text(total)}{largest}"
             yield Column(self._x(bucket), self._x(bucket + 1) - self._x(bucket), title)
 
     def _marks(self) -> Iterator[Mark]:

@@ -47,12 +47,12 @@ Range = tuple[int, int]
 
 
 class Piece(NamedTuple):
-    """A range of the log of one kind; ``told`` is the stretch of a file that it is, if it is one."""
+    """A range of the log of one kind; ``stretch`` is the stretch of a file that it is, if it is one."""
 
     kind: str
     start: int
     stop: int
-    told: Stretch | None = None
+    stretch: Stretch | None = None
 
 
 class Laid(NamedTuple):
@@ -215,10 +215,10 @@ def _bars(line: Sequence[Laid], scale: int, clock: Clock) -> Iterator[Bar]:
 
 
 def _title(piece: Piece, clock: Clock) -> str:
-    told = piece.told
+    stretch = piece.stretch
     text = f"{KINDS[piece.kind]}: physical offsets {piece.start} to {piece.stop}"
-    if told is not None and told.records:
-        text += f", {told.records:,} stored {clock(told.first_ms)} to {clock(told.last_ms)}"
+    if stretch is not None and stretch.records:
+        text += f", {stretch.records:,} stored {clock(stretch.first_ms)} to {clock(stretch.last_ms)}"
     return text
 
 

@@ -62,8 +62,8 @@ def names_table(report: StoreReport) -> Table:
         place, offset = ("" if number is None else f"{number}" for number in places)
         names = (one.uniq_key or "", " ".join(one.keys or ()), one.store_timestamp or "")
         rows.append((shown(queue), place, *map(shown, names), offset, one.reason.value))
-    told = sum(one.next_start + one.missing for one in report.losses)
-    more = f"{len(rows):,} of {told:,}; the option --lost of verify has all." if told > len(rows) else ""
+    lost = sum(one.next_start + one.missing for one in report.losses)
+    more = f"{len(rows):,} of {lost:,}; the option --lost of verify has all." if lost > len(rows) else ""
     return Table(tuple(rows), more)
 
 

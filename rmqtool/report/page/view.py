@@ -189,8 +189,8 @@ def _lost_total(report: StoreReport) -> str:
     if missing:
         parts.append(lost_words(missing))
     if parts:
-        told = "; ".join(parts)
-        return f"{told[0].upper()}{told[1:]}."
+        text = "; ".join(parts)
+        return f"{text[0].upper()}{text[1:]}."
     if report.verification.picture is None:
         return "There is no commit log to check."
     if not report.predictions:
