@@ -99,7 +99,7 @@ _FEW_ROWS, _FEW_BYTES = BATCH_ROWS >> 1, BATCH_BYTES >> 2
 
 _SLOTS = 1 << 15
 _WORD_BYTES = 1 << 20
-_PIECES = 16  # keys or properties of a message, with room for those of the longest beside
+_PIECES = 16  # keys or properties of a message, beside the room for the longest
 _LONGEST_PROPERTIES = 1 << 15
 _PORT_BYTES = 4
 

@@ -36,7 +36,7 @@ class BrokerTakes(StrEnum):
 
     FILE = "file"
     BACKUP = "bak"
-    NOTHING = "nothing"  # it starts, and has forgotten all of it
+    NOTHING = "nothing"  # it starts, and has forgotten everything
     REFUSES = "refuses"  # it does not start
 
 
@@ -166,7 +166,7 @@ class QueueEnds:
         key = topic, queue_id
         if key not in self._found:
             self._found[key] = None
-            with suppress(EnvironmentFailureError):  # the check of that queue says so
+            with suppress(EnvironmentFailureError):  # the check of that queue reports it
                 self._found[key] = self._look(*key)
         return self._found[key]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _SUFFIXES = ("", ".bak", ".tmp")
 _TOPICS, _OFFSETS, _GROUPS = "topics.json", "consumerOffset.json", "subscriptionGroup.json"
 _FORGETFUL = (BrokerTakes.FILE, BrokerTakes.BACKUP, BrokerTakes.REFUSES, BrokerTakes.NOTHING)
-_ENTRY_DEPTH = 2  # of members that are entries; what lies deeper are offsets by queue
+_ENTRY_DEPTH = 2  # of members that are entries; deeper ones are offsets by queue
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 
 
@@ -326,7 +326,7 @@ def diagnose_timer(store: Store) -> TimerDiagnosis | None:
     try:
         head = path.read_head(TIMER_CHECKPOINTS.size, [])
     except EnvironmentFailureError:
-        return None  # nothing is known of a file that may not be read
+        return None  # an unreadable file has no diagnosis
     bounds = QueueEnds(store).bounds(TIMER_TOPIC, 0)
     waiting = 0 if bounds is None else bounds.max_offset - bounds.min_offset
     if not waiting or (len(head) == TIMER_CHECKPOINTS.size and any(head)):

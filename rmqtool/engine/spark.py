@@ -84,7 +84,7 @@ class SparkEngine(MappingEngine):
             self._driver = DriverJvm(command, folder, options.log_file or folder / "spark.log")
             undone.callback(self._driver.close, 0)
             undone.pop_all()
-        # At once, beside all that is imported: where the address lies, nobody else needs to find a secret.
+        # At once, while modules are imported: the file with the secret is removed as soon as it is read.
         address = self._threads.submit(self._driver.address)
         self._started: Future[Session | PublicSession] = self._threads.submit(
             self._open_session, address, java

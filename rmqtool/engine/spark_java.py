@@ -103,7 +103,7 @@ def feature_version(java: Java) -> int | None:
     """Return 17 for 17.0.15 and 8 for 1.8.0_402; None when the Java does not run."""
     try:
         text = (java.home / "release").read_text(encoding="utf-8", errors="replace")
-    except OSError:  # not every packager ships the file: ask the program
+    except OSError:  # not every packager ships the file: run the program
         text = _answer(java, "-version")
     found = re.search(r'version "(?:1\.)?(\d+)|JAVA_VERSION="(?:1\.)?(\d+)', text, re.IGNORECASE)
     return int(found[1] or found[2]) if found else None
@@ -123,7 +123,7 @@ def _answer(java: Java, option: str) -> str:
             timeout=_PROBE_TIMEOUT_S,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):  # "does not run" is the answer
+    except (OSError, subprocess.TimeoutExpired):  # the Java does not run
         return ""
     return ran.stdout.decode(errors="replace") if ran.returncode == 0 else ""
 
@@ -214,6 +214,6 @@ def _release(java: Java) -> bytes:
 def _stamp(path: Path) -> bytes:
     try:
         status = path.stat()
-    except OSError:  # of the user's own class path, which may name what is not there
+    except OSError:  # of the user's own class path, which may name missing files
         return b"none"
     return f"{status.st_size} {status.st_mtime_ns};".encode()

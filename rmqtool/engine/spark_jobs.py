@@ -66,10 +66,10 @@ class MappingEngine(Engine):
             jobs = self._jobs()
             job = self._threads.submit(jobs.run, function, items)
             self._follow(job, jobs, progress)
-        except KeyboardInterrupt:  # Spark hands over the results of a job in one piece, or none
+        except KeyboardInterrupt:  # Spark returns the results of a job in one piece, or none
             self._abandon()
             raise MapInterruptedError({}) from None
-        except BaseException:  # progress raised: nobody waits for the job any more
+        except BaseException:  # progress raised: the job's results are not needed
             self._abandon()
             raise
         results = self._results(job)

@@ -35,7 +35,7 @@ def end_processes(leader: int) -> None:
     deadline = time.monotonic() + _TIMEOUT_S
     while (members := list(_living_members(leader))) and time.monotonic() < deadline:
         for pid in members:
-            with contextlib.suppress(ProcessLookupError):  # it was faster
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(pid, signal.SIGKILL)
         time.sleep(_END_POLL_S)
 
@@ -102,7 +102,7 @@ class DriverJvm:
                 )
             time.sleep(_POLL_S)
         port, length = struct.unpack_from(">ii", content := self._address_path.read_bytes())
-        self._address_path.unlink()  # nothing may keep the secret, whatever becomes of us
+        self._address_path.unlink()  # no file may keep the secret, however this process ends
         return GatewayAddress(port, content[8 : 8 + length].decode())
 
     @property

@@ -138,7 +138,7 @@ def _connected_session(url: str, options: EngineOptions) -> Any:  # noqa: ANN401
     try:
         session = SparkSession.builder.remote(url).create()
         session.client.set_retry_policies([DefaultPolicy(**_RETRIES)])
-        str(session.version)  # the first question that the server has to answer
+        str(session.version)  # the first request to the server
         for name in options.spark_conf.keys() - {"spark.master"}:
             session.conf.set(name, options.spark_conf[name])
     except PySparkException as error:

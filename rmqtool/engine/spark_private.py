@@ -115,19 +115,19 @@ class Session:
             with _unchanged_environment():
                 self._context = SparkContext(gateway=self._gateway)
         except (Py4JError, OSError) as error:
-            reason = _first_line(error)  # now: once we have let go of the driver, it cannot be asked
+            reason = _first_line(error)  # now: after `_forget` the driver cannot answer
             self._forget()
             raise EnvironmentFailureError(f"Spark did not start ({reason}): {ADVICE}") from None
         self._context.pythonExec = python
         self.jobs = RddJobs(self._context)
-        # A driver that dies amid an update must not put a traceback on the terminal.
+        # A driver that dies during an update must not put a traceback on the terminal.
         self._context._accumulatorServer.handle_error = _no_report
 
     def close(self) -> None:
         """Drop a driver that has ended, for which ``SparkContext.stop`` would take more than a second."""
         self._context._jsc = None
         server, self._context._accumulatorServer = self._context._accumulatorServer, None
-        # Its shutdown waits for the end of a polling interval of half a second: not our time.
+        # Its shutdown waits for the end of a polling interval of half a second.
         threading.Thread(target=_shut_down, args=[server], name="rmqtool-spark-close", daemon=True).start()
         self._forget()
 
@@ -138,7 +138,7 @@ class Session:
         self._gateway.close()
         with contextlib.suppress(
             Py4JError, OSError
-        ):  # ends py4j's finalizer thread; the driver itself is gone
+        ):  # ends py4j's finalizer thread; the driver itself has ended
             self._gateway.shutdown()
         SparkContext._active_spark_context = None
         SparkContext._gateway = None
@@ -148,7 +148,7 @@ class Session:
 
 
 def _shut_down(server: AccumulatorUnixServer | AccumulatorTCPServer) -> None:
-    with contextlib.suppress(FileNotFoundError):  # its socket goes away with our folder, perhaps just now
+    with contextlib.suppress(FileNotFoundError):  # its socket is removed with our folder, perhaps just now
         server.shutdown()
 
 

@@ -54,7 +54,7 @@ _JVM_FLAGS = (
     "--enable-native-access=ALL-UNNAMED",
     "--sun-misc-unsafe-memory-access=allow",
     "-XX:+UseSerialGC",  # a short life and small heaps: the plainest collector starts fastest
-    "-XX:NewSize=256m",  # a small store leaves 200 MiB of garbage, which is not worth looking at
+    "-XX:NewSize=256m",  # a small store leaves 200 MiB of garbage, which is not worth collecting
     "-XX:MetaspaceSize=128m",  # nor are its classes
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:ArchiveRelocationMode=0",  # the cache of a start is mapped as it is

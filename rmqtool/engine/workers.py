@@ -87,7 +87,7 @@ class _Worker:
 
     def end(self, patience_s: float) -> str:
         """Wait for the process, or kill it, and return how it ended."""
-        self.connection.close()  # it has nothing more to wait for
+        self.connection.close()  # so that it stops waiting for items
         try:
             status = self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
@@ -141,7 +141,7 @@ class _Workers(Generic[T, R]):
             self._idle.pop().end(_PATIENCE_S)
 
     def _start(self) -> None:
-        with suppress(OSError):  # no memory for another one, or too many processes: those that run do it
+        with suppress(OSError):  # no memory for another one, or too many processes: the running ones do it
             worker = _Worker(self._function)
             self._at_work[worker.connection] = worker
 

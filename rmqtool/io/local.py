@@ -108,7 +108,7 @@ class Descriptor:
         """Return the current size."""
         status = os.fstat(self.number)
         if stat.S_ISBLK(status.st_mode):
-            return os.lseek(self.number, 0, os.SEEK_END)  # no read here depends on where it stands
+            return os.lseek(self.number, 0, os.SEEK_END)  # no read here depends on the file position
         return status.st_size
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:

@@ -101,7 +101,9 @@ class Location:
         first, _, rest = pattern.partition("/")
         names = [first]
         if _WILD.search(first):
-            with suppress(EnvironmentFailureError):  # as documented; who needs the directory lists it itself
+            with suppress(
+                EnvironmentFailureError
+            ):  # as documented; code that needs the directory lists it itself
                 names = [entry.name for entry in self.entries() if fnmatchcase(entry.name, first)]
         for place in (self / name for name in names):
             if rest:

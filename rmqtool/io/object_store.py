@@ -187,7 +187,7 @@ class ObjectStore:
         files, key = self._connected()[0], self._key(path)
         info = files.get_file_info(key)
         if info.type == FileType.NotFound and files.type_name == _HDFS:
-            with suppress(FileNotFoundError):  # which only HDFS itself makes of what is not there
+            with suppress(FileNotFoundError):  # which only HDFS itself raises for a missing name
                 files.get_file_info(FileSelector(key))
                 raise OSError("HDFS did not answer")
         return info

@@ -191,13 +191,13 @@ class ObjectFiles:
         except BaseException as failure:
             with self._opening:
                 self._opened.pop(path, None)
-            if isinstance(failure, DeniedError) and path in self._planned:  # it was read where that was done
+            if isinstance(failure, DeniedError) and path in self._planned:  # the planner could read it
                 raise SourceUnreachableError(path, failure.reason, str(failure)) from failure
             raise
 
     def version(self, path: str) -> Version | None:
         """Return an object's version; None if it cannot be opened, `SourceFailureError` if it has changed."""
-        with suppress(EnvironmentFailureError):  # who reads it says so
+        with suppress(EnvironmentFailureError):  # its reader reports that
             return self.open(path).version
         return None
 

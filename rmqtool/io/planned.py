@@ -97,7 +97,7 @@ def _proof(descriptor: Descriptor) -> FileProof:
 
 def _first_page(descriptor: Descriptor) -> bytes | None:
     page = bytearray(FIRST_PAGE)
-    with suppress(OSError):  # who reads that part says so
+    with suppress(OSError):  # the reader of that part reports it
         length = descriptor.read_into(0, memoryview(page))
         return hashlib.sha256(page[:length]).digest()
     return None

@@ -114,7 +114,7 @@ class ReadOnlyFile:
         `EnvironmentFailureError` as for `read_at`.
         """
         view = memoryview(buffer).cast("B")
-        handle = self._open()  # held by name while it is read
+        handle = self._open()  # a reference keeps it open while it is read
         done = 0
         while done < len(view):
             try:

@@ -37,6 +37,6 @@ class BodyFiles:
             return
         index = f"-{message.index}" if isinstance(message, rows.InnerMessage) else ""
         path = self._directory / f"{message.physical_offset:020d}{index}.body"
-        if path.exists():  # of another store, too, a record at this place may have been written
+        if path.exists():  # perhaps of another store's record at this offset
             raise RefusedError(f"{path}: exists; give --body-dir a new directory")
         write_whole(path, message.body, sync=False)

@@ -61,7 +61,7 @@ class Console:
         self._started = self._shown = 0.0
 
     def log_to(self, log: TextIO) -> None:
-        """Also write every sentence there, whatever is shown, including those so far."""
+        """Also write every sentence there, shown or not, including those so far."""
         self._log = log
         log.writelines(self._unlogged)
         self._unlogged.clear()

@@ -48,7 +48,7 @@ _HARMFUL_JSON = re.compile(_HARMFUL.pattern.replace("\x00-\x1f", ""))
 
 def _escape(match: re.Match[str]) -> str:
     code = ord(match[0])
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that was no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
 

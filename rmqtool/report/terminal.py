@@ -25,7 +25,7 @@ def width_of(stream: TextIO) -> int | None:
     """Return the columns of a terminal, or COLUMNS; None elsewhere, where no line is broken."""
     if not stream.isatty():
         return None
-    import shutil  # and with it libraries for archives, which no script needs
+    import shutil  # imports libraries for archives, which no script needs
 
     return shutil.get_terminal_size().columns
 

@@ -148,7 +148,7 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
 
 
 def _not_served(predictions: Sequence[Prediction]) -> str:
-    """Return how many messages are there, and no consumer gets them."""
+    """Return the words on messages that the log has and no pull delivers; may be empty."""
     most = max(one.not_served for one in predictions if one.starts) if predictions[0].starts else 0
     messages = counted(most, "message", spec=",")
     return f", but no pull delivers up to {messages} that the log has" if most else ""

@@ -101,7 +101,7 @@ class Reading:
 
     def _rows(self, found: Iterable[rows.Row | SegmentFact], store: str) -> Iterator[pa.RecordBatch]:
         kind = _ROW_KINDS.get(self.options.table)
-        if kind is None:  # of messages, and of what is none
+        if kind is None:  # of messages, which have columns instead
             for _ in found:
                 pass
             return

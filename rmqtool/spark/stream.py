@@ -122,7 +122,7 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
                         f"{name}: its log begins at {store.commitlog.start}, and was read up to {begin}"
                     )
                 options = self._options.between(begin, stop)
-                ends_at_record = options.to_offset == stop  # and not where the user says, amid one
+                ends_at_record = options.to_offset == stop  # and not at the user's offset, inside a record
                 found += parts_of(
                     store, options, self._reading.choice, growing=True, ends_at_record=ends_at_record
                 )

@@ -1,4 +1,4 @@
-"""Topics that a broker has deleted: their queues are gone, their messages are still in the log.
+"""Topics that a broker has deleted: their queues no longer exist, their messages are still in the log.
 
 Java: ``DefaultMessageStore#cleanUnusedTopic`` (4.9.8, 5.3.3) and ``AdminBrokerProcessor#deleteTopic`` delete
 the queues of topics that ``topics.json`` does not name, but for the broker's own topics and light queues.
@@ -39,4 +39,4 @@ def _known_topics(config: Location) -> frozenset[str]:
     try:
         return topic_names(load_broker_json(path))
     except ConfigFileError:
-        return frozenset()  # CF-FORGETS or CF-REFUSED of level 0 says so
+        return frozenset()  # CF-FORGETS or CF-REFUSED of level 0 reports it

@@ -44,7 +44,7 @@ def zone_of_name(text: str) -> tzinfo:
         offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
         if offset < timedelta(hours=19):
             return timezone(sign * offset)
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # large, and wanted by few
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # large, and rarely needed
 
     try:
         return ZoneInfo(text.strip())

@@ -220,7 +220,7 @@ def read_journal(disk: Disk, name: str) -> Journal:
 
 
 def is_done(disk: Disk, journal: Journal) -> bool:
-    """Return whether all moves have been done, whatever the store's names are now."""
+    """Return whether all moves have been done, even if the store's names have changed since."""
     inside = f"{journal.name}/"
     last = {path: end for one in journal.moves for path, end in ((one.source, False), (one.target, True))}
     return all(

@@ -130,7 +130,7 @@ def _commitlog_findings(store: Store) -> Iterator[Finding]:
 def _no_log_findings(store: Store) -> Iterator[Finding]:
     """Yield the finding that there is no log: damage, unless nothing was ever derived from one."""
     if any(feature.code is ST_DLEDGER for feature in store.features):
-        return  # the log is there, and the finding about it has been yielded
+        return  # the log exists, and its finding has been yielded
     looked = ", ".join(str(path) for path in store.commitlog.directories)
     message = f"no commit log file in {looked}"
     derived = store.index_files or any(_has_queues(store, kind) for kind in QUEUE_KINDS)
@@ -142,13 +142,13 @@ def _no_log_findings(store: Store) -> Iterator[Finding]:
 
 
 def _has_queues(store: Store, kind: PathKind) -> bool:
-    with suppress(EnvironmentFailureError):  # IO-DENIED says so
+    with suppress(EnvironmentFailureError):  # IO-DENIED reports it
         return any(map(_has_files, store.queues(kind)))
     return False
 
 
 def _has_files(queue: QueueFiles) -> bool:
-    with suppress(DeniedError):  # IO-DENIED says so
+    with suppress(DeniedError):  # IO-DENIED reports it
         return bool(len(queue.files))
     return False
 
@@ -165,7 +165,7 @@ def _file_queue_findings(
     wrong = [file for file in queue if file.size_bytes != size]
     if wrong and len(wrong) == len(queue) and store.settings[setting].origin is Origin.GIVEN:
         yield _contradiction(setting, size, wrong[0])
-        size = wrong[0].size_bytes  # so that no gaps come of it
+        size = wrong[0].size_bytes  # so that it causes no gaps
     else:
         for file in wrong:
             yield _wrong_size(stray, size, file)

@@ -37,7 +37,7 @@ def _logical_lines(text: str) -> list[str]:
         if pending is None and (not line or line[0] in "#!"):
             continue
         joined = (pending or "") + line
-        # A continued line that is blank ends the logical line; one that starts with '#' is no comment.
+        # A continued line that is blank ends the logical line; one that starts with '#' is not a comment.
         pending = joined[:-1] if line and _ends_in_continuation(line) else None
         if pending is None and joined:
             lines.append(joined)

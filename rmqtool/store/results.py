@@ -43,7 +43,7 @@ def read_result(out: Target, name: str) -> bytes | None:
     if isinstance(out, Path):
         try:
             return (out / name).read_bytes()
-        except OSError:  # whoever makes it there says what is wrong
+        except OSError:  # the next run that writes there reports why
             return None
     return _read_object(out, name)
 

@@ -126,7 +126,7 @@ class Store(StoreFiles):
     def parts(self) -> tuple[Feature, ...]:
         """The same, and the empty ones."""
         found = features_of(self.root, self.settings) if self.root is not None else ()
-        with suppress(DeniedError):  # IO-DENIED says so
+        with suppress(DeniedError):  # IO-DENIED reports it
             found = (*found, *split_log(self.around.commitlog))
         return found
 
@@ -170,9 +170,9 @@ class Store(StoreFiles):
         """
         places = [path for root in self.roots.values() for path in root.paths]
         places.append(self.base)
-        with suppress(DeniedError):  # its directories are among the roots, its files cannot be links we know
+        with suppress(DeniedError):  # its directories are among the roots; links among its files are unknown
             places += (segment.path.real().parent for segment in self.commitlog)
-        with suppress(DeniedError):  # what may not be listed is not read through links, either
+        with suppress(DeniedError):  # links that may not be listed are not read, either
             targets = [target for _, target in links_out(self, in_topics=True)]
             places += (target if target.is_directory() else target.parent for target in targets)
         paths = (place.local_path() for place in places)

@@ -99,7 +99,7 @@ def scratch_area(evidence_roots: Iterable[Path], place: Target | None = None) ->
     refuses.
     """
     roots = [*evidence_roots]
-    temporary_place(roots)  # whatever else is written there
+    temporary_place(roots)  # which other code uses, too
     if isinstance(place, Location):
         from rmqtool.store.object_staging import ObjectStagingArea
 

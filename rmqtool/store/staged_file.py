@@ -86,7 +86,7 @@ class StagedFile:
             while missing:
                 count = os.pwrite(self.fileno(), data, position)
                 missing, position = missing - count, position + count
-                if missing:  # a full disk or a signal; the next try tells
+                if missing:  # a full disk or a signal; the next write raises
                     data = memoryview(data).tobytes()[count:]
         except OSError as failure:
             raise failure_of(failure, self.path) from failure

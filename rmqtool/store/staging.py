@@ -73,7 +73,7 @@ class StagingHandle:
 
     def digests(self, files: Sequence[StoreFile], run: Hashing) -> list[str]:
         """Return the SHA-256 of files that `finished` returned, in their order."""
-        largest_first = sorted(files, key=lambda file: -file.size_bytes)  # the last ones are to end together
+        largest_first = sorted(files, key=lambda file: -file.size_bytes)  # so that the last ones end together
         found = dict(zip(largest_first, run(StoreFile.sha256, largest_first), strict=True))
         return [found[file] for file in files]
 
@@ -152,7 +152,7 @@ class StagingArea:
         `EnvironmentFailureError` if out of space, or for an I/O error at the flush.
         """
         try:
-            remove_tree(self.handle.blocks)  # first: what is gone needs no flush
+            remove_tree(self.handle.blocks)  # first: removed files need no flush
             if self.out.is_dir():
                 self.handle.result.chmod(stat.S_IMODE(self.out.stat().st_mode))
             sync_tree(self.handle.result)
@@ -198,7 +198,7 @@ class StagingArea:
 
     def _remove_parents(self) -> None:
         for parent in self._made_parents:
-            with contextlib.suppress(OSError):  # somebody else uses it by now
+            with contextlib.suppress(OSError):  # another process uses it by now
                 parent.rmdir()
 
     def _unlock(self) -> None:

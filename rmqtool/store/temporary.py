@@ -29,9 +29,9 @@ class TemporaryFolder:
         self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
         made = self.path / f".{_MARKER}"
         self._marker = _locked(made, os.O_CREAT)
-        # without the machine's name, nobody may take it for that of a killed process
+        # without the machine's name, it must not look like that of a killed process
         if self._marker is not None and _wrote_host(self._marker):
-            made.rename(self.path / _MARKER)  # so that nobody finds it unlocked
+            made.rename(self.path / _MARKER)  # so that it never appears unlocked
         for other in self.path.parent.glob(f"{prefix}*"):
             if other != self.path and (marker := _locked(other / _MARKER)) is not None:
                 if os.read(marker, _LONGEST) == _host():
