@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
-_OPTIONS = "Options"
+_SECTIONS = ("Options", "Engine", "Output", "Settings", "Progress and remarks")
+SHOWS_SHARED = "rmqtool.shows_shared"
+"""Entry of a context's ``meta``: help also lists the options of the page ``rmqtool help options``."""
 
 
 class SectionOption(click.Option):
@@ -20,12 +23,14 @@ class SectionOption(click.Option):
     Args:
         arguments: As of `click.Option`.
         section: The section's title.
+        shared: Whether it is the same in all commands, so that their help leaves it to one page.
         more: As of `click.Option`.
     """
 
-    def __init__(self, *arguments: Any, section: str, **more: Any) -> None:  # noqa: ANN401 - click's own
+    def __init__(self, *arguments: Any, section: str, shared: bool = False, **more: Any) -> None:  # noqa: ANN401 - click's own
         super().__init__(*arguments, **more)
         self.section = section
+        self.shared = shared
 
 
 class Command(click.Command):
@@ -58,20 +63,34 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, then those of each section."""
-        sections: dict[str, list[tuple[str, str]]] = {_OPTIONS: []}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
-            if record is not None:
-                title = parameter.section if isinstance(parameter, SectionOption) else _OPTIONS
-                sections.setdefault(title, []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
+        """Write the command's own options, then those of each section, and where the shared ones are."""
+        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
+        own = [one for one in options if not (isinstance(one, SectionOption) and one.shared)]
+        write_sections(options if SHOWS_SHARED in ctx.meta else own, ctx, formatter)
+        if len(own) < len(options) and SHOWS_SHARED not in ctx.meta:
+            formatter.write(f"\n{_SHARED}\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the examples."""
         write_examples(self.examples, formatter)
+
+
+_SHARED = "Shared options (settings, engine, exit status, progress): rmqtool help options"
+
+
+def write_sections(
+    options: Iterable[click.Option], ctx: click.Context, formatter: click.HelpFormatter
+) -> None:
+    """Write options in their sections, which have one order in all commands."""
+    sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
+    for option in options:
+        record = option.get_help_record(ctx)
+        if record is not None:
+            sections[option.section if isinstance(option, SectionOption) else _SECTIONS[0]].append(record)
+    for title, records in sections.items():
+        if records:
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def _takes_one_value(parameter: click.Parameter) -> bool:

@@ -18,7 +18,7 @@ from rmqtool.cli.completion import (
     complete_topic,
     complete_zone,
 )
-from rmqtool.cli.help import SectionOption
+from rmqtool.cli.help import SectionOption, write_sections
 from rmqtool.errors import UsageError
 from rmqtool.io import is_glob, local_name, location_of
 from rmqtool.io.object_urls import is_object_url
@@ -83,9 +83,9 @@ A_STORE = _StorePath(path_type=Path)
 """Store to read, or target of a result that may lie in object storage."""
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
-_setting = partial(click.option, cls=SectionOption, section="Settings")
+_setting = partial(click.option, cls=SectionOption, section="Settings", shared=True)
 _output = partial(click.option, cls=SectionOption, section="Output")
-_remark = partial(click.option, cls=SectionOption, section="Progress and remarks")
+_remark = partial(click.option, cls=SectionOption, section="Progress and remarks", shared=True)
 
 _SETTINGS = (
     _setting("-c", "--broker-conf", type=A_PATH, metavar="FILE", help="The broker's own properties file."),
@@ -125,6 +125,7 @@ _FOLDER = _output(
 _OUTPUT = (
     _output(
         "--fail-on",
+        shared=True,
         type=click.Choice(["error", "warning", "never"]),
         default="error",
         show_default=True,
@@ -271,16 +272,36 @@ def engine_options(default: str, *, handover: bool = True) -> Callable[[_Functio
             show_default=True,
             help="Engine that runs the stages; local: threads of this process.",
         ),
-        _engine("--master", metavar="URL", help="Spark master; default: all cores of this machine."),
-        _engine("--spark-conf", multiple=True, metavar="K=V", help="A setting of Spark; repeatable."),
+        _engine(
+            "--master", shared=True, metavar="URL", help="Spark master; default: all cores of this machine."
+        ),
+        _engine(
+            "--spark-conf", shared=True, multiple=True, metavar="K=V", help="A setting of Spark; repeatable."
+        ),
         _engine(
             "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
         ),
     ]
     if handover:
         scratch = "Directory or URL where tasks exchange blocks; on a cluster, all executors must see it."
-        added.append(_engine("--scratch", type=A_STORE, metavar="DIR", help=scratch))
+        added.append(_engine("--scratch", shared=True, type=A_STORE, metavar="DIR", help=scratch))
     return adding(added)
+
+
+def shared_help() -> str:
+    """Return the options that commands share, as their help would list them."""
+
+    @click.command("options")
+    @engine_options("local")
+    @shared_options("text")
+    def command() -> None:
+        pass
+
+    context = click.Context(command, terminal_width=78)
+    formatter = context.make_formatter()
+    shared = [one for one in command.params if isinstance(one, SectionOption) and one.shared]
+    write_sections(shared, context, formatter)
+    return formatter.getvalue().lstrip("\n")
 
 
 def engine_of(options: dict[str, Any]) -> EngineOptions:

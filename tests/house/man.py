@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqtool.cli.group import COMMANDS, ROOT
+from rmqtool.cli.help import SHOWS_SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +38,7 @@ def _page(name: str, summary: str, command: click.Command) -> str:
     title = name.replace(" ", "-")
     parent = None if command is ROOT else click.Context(ROOT, info_name="rmqtool", **ROOT.context_settings)
     context = click.Context(command, parent, command.name, terminal_width=80, **ROOT.context_settings)
+    context.meta[SHOWS_SHARED] = True
     usage, *rest = command.get_help(context).split("\n\n")
     others = ["rmqtool(1)"] if command is not ROOT else [f"rmqtool-{one}(1)" for one in COMMANDS]
     lines = [

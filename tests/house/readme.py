@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.cli.options import shared_help
 from rmqtool.report.manual_tables import catalogue_table, row_table
 from tests.house.man import man_pages
 
@@ -123,6 +124,7 @@ def generated(path: Path) -> dict[str, str]:
         "rows": row_table,
         "catalogue": catalogue_table,
         "help": lambda: help_text(path.stem),
+        "options": lambda: f"```text\n{shared_help()}```\n",
     }
     return {kind: made[kind]() for _, kind, _, _ in _GENERATED.findall(path.read_text())}
 
