@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap
 from rmqtool.scan.record_at import record_at
+from rmqtool.store.segments import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store.segments import FileQueue, Segment
+    from rmqtool.store.segments import FileQueue
 
 _TRIED = 64  # records of a file, until one is sound
+_CHUNK_BYTES, _SEARCHED_BYTES = 64 << 10, 16 << 20
+_MAGIC = re.compile(
+    b"(?=....(?:%b))" % b"|".join(re.escape(one.to_bytes(4, "big", signed=True)) for one in TOPIC_LENGTHS),
+    re.DOTALL,
+)
 _READ_SO = (
     "{label}: its records name the file that begins at {start}, and none lies where its own name says: read"
     " as that file"
 )
+_LEFT_OUT = "{label}: none of its records lies where its name says, and another file is read as this one"
 
 
 def under_own_names(log: FileQueue, file_size: int) -> FileQueue:
     """Return a log whose files lie where their records say, if none of these is where its name says.
 
-    A file stays where it is if another has the place that it claims, or claims it, too.
+    The first file that claims a place has it, unless one with records of its own is there.
 
     Args:
         log: its files.
@@ -35,41 +44,52 @@ def under_own_names(log: FileQueue, file_size: int) -> FileQueue:
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    moves = {
-        one.start: own
-        for one in log
-        if (own := _claimed(log, one, file_size)) is not None and not _has_own(one)
-    }
-    starts, refused = {one.start for one in log}, {-1}
-    while refused:
-        claims = Counter(moves.values())
-        refused = {at for at, own in moves.items() if claims[own] > 1 or own in starts - moves.keys()}
-        moves = {at: own for at, own in moves.items() if at not in refused}
-    segments = [replace(one, start=moves.get(one.start, one.start)) for one in log]
-    return replace(log, segments=tuple(sorted(segments, key=lambda one: one.start))) if moves else log
+    there, placed = {segment.start: segment for segment in log}, dict[int, Segment]()
+    for segment in log:
+        own = _claimed(log, segment, file_size)
+        if own is None or own in placed or _has_own(segment):
+            continue
+        if own not in there or not _has_own(there[own]):
+            placed[own] = segment
+    if not placed:
+        return log
+    moved = {segment.start for segment in placed.values()}
+    stay = {start: segment for start, segment in there.items() if start not in moved}
+    segments = [replace(segment, start=start) for start, segment in sorted((stay | placed).items())]
+    return replace(log, segments=tuple(segments))
 
 
 def misnamed(log: FileQueue, read: FileQueue) -> Iterator[str]:
-    """Yield a sentence about each file of a log that is read as another."""
+    """Yield a sentence about each file of a log that is read as another, or not at all."""
     starts = {segment.label: segment.start for segment in read}
     for segment in log:
-        if starts[segment.label] != segment.start:
-            yield _READ_SO.format(label=segment.label, start=starts[segment.label])
+        start = starts.get(segment.label)
+        if start is None:
+            yield _LEFT_OUT.format(label=segment.label)
+        elif start != segment.start:
+            yield _READ_SO.format(label=segment.label, start=start)
 
 
 def _claimed(log: FileQueue, segment: Segment, file_size: int) -> int | None:
-    """Return where a file begins by its first sound record, if that is the place of another file."""
-    alone, at = replace(log, segments=(segment,)), segment.start
-    for _ in range(_TRIED):
+    """Return where a file begins by one of its first sound records, if that is the place of another file."""
+    alone = replace(log, segments=(segment,))
+    for at in islice(_magics(segment), _TRIED):
         record = record_at(alone, at)
-        if record is None:
-            return None
+        if record is None or not record.body_crc_holds:
+            continue
         own = record.head.physical_offset - (at - segment.start)
-        if record.body_crc_holds:
-            is_place = own >= 0 and own != segment.start and (own - segment.start) % file_size == 0
-            return own if is_place else None
-        at += len(record.raw)
+        if own >= 0 and (own - segment.start) % file_size == 0:
+            return own if own != segment.start else None
     return None
+
+
+def _magics(segment: Segment) -> Iterator[int]:
+    """Yield the physical offsets at which records may begin, of the first bytes of a file."""
+    for position in range(0, min(segment.size_bytes, _SEARCHED_BYTES), _CHUNK_BYTES):
+        data = segment.read_at(position, _CHUNK_BYTES + RECORD_STARTS.size, [])
+        for found in _MAGIC.finditer(data):
+            if found.start() < _CHUNK_BYTES:
+                yield segment.start + position + found.start()
 
 
 def _has_own(segment: Segment) -> bool:

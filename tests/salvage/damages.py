@@ -325,6 +325,66 @@ WIDE: dict[str, Kind] = HEADS | {
 """All kinds, those of whole files and folders, too."""
 
 
+def cover_records(scene: Scene) -> None:
+    """An old frame that says its own place runs over whole records, to the end of one or into it."""
+    chain = [place for place in scene.chance.choice(scene.log.records) if place in scene.truth]
+    if len(chain) < 5:
+        return
+    first = scene.chance.randrange(len(chain) - 4)
+    last = chain[first + scene.chance.randint(2, min(4, len(chain) - first - 2))]
+    start, whole = chain[first], chain[first + 1]
+    inside = scene.now(whole, last - whole)
+    over = scene.chance.choice((0, 40, scene.log.head(last).total_size))
+    head = scene.log.head(start)
+    old = {
+        "physicalOffset": start,
+        "storeTimestamp": head.store_timestamp_ms,
+        "queueId": scene.chance.choice((0, head.queue_id)),
+        "queueOffset": scene.chance.choice((0, head.queue_offset)),
+        "properties": b"",
+    }
+    length = last + over - start
+    scene.put(start, record(start, body=bytes(length - len(record(start, body=b"", **old))), **old))
+    scene.put(whole, inside)
+
+
+def exchange_segments(scene: Scene) -> None:
+    """Two files of the log have each other's names."""
+    there = [start for start, path in scene.log.segments.items() if path.exists()]
+    one, two = scene.chance.sample(there, 2) if len(there) > 1 else (there[0], there[0])
+    paths = scene.log.segments
+    data = paths[one].read_bytes()
+    paths[one].write_bytes(paths[two].read_bytes())
+    paths[two].write_bytes(data)
+    paths[one], paths[two] = paths[two], paths[one]
+
+
+def overwrite_segment(scene: Scene) -> None:
+    """A file of the log has the bytes of another."""
+    one, two = (scene.some_segment() for _ in range(2))
+    one.write_bytes(two.read_bytes())
+
+
+def lose_last_segment(scene: Scene) -> None:
+    paths = [path for path in scene.log.segments.values() if path.exists()]
+    if len(paths) > 1:
+        paths[-1].unlink()
+
+
+def lose_queues(scene: Scene) -> None:
+    """The index stays, and proves what it leads to."""
+    shutil.rmtree(scene.root / "consumequeue", ignore_errors=True)
+
+
+MISLED: dict[str, Kind] = WIDE | {
+    function.__name__: function
+    for function in (
+        cover_records, exchange_segments, overwrite_segment, lose_last_segment, lose_queues,
+    )
+}  # fmt: skip
+"""All kinds, those of frames and files that mislead, too."""
+
+
 def damage(source: Path, root: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> tuple[Scene, list[str]]:
     """Copy a store and damage it; one to three kinds, and its queues in half of all cases.
 

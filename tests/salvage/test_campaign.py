@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.salvage.campaign import run, summary
-from tests.salvage.damages import WIDE
+from tests.salvage.damages import MISLED, WIDE
 from tests.salvage.light_stores import write_store
 from tests.salvage.test_salvage import CAMPAIGN
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.salvage.campaign import Outcome
+    from tests.salvage.damages import Kind
 
 _NAMES = [
     *CAMPAIGN,
     *("batchcq-5.3.3", "lmq-4.9.8", "plain-5.3.3", "plain-4.9.8", "lmqtwice-5.5.1", "propcrc-5.5.1"),
     "transaction-5.3.3",
 ]
-_OF_COPIES = {name: kind for name, kind in WIDE.items() if name != "rewrite_tail"}
+_NOT_OF_COPIES = {"rewrite_tail"}
 """Copies of which one was written anew are no copies of one log."""
 
 
-def judged(seed: int, folder: Path) -> Outcome:
+def judged(seed: int, folder: Path, kinds: Mapping[str, Kind] = WIDE) -> Outcome:
     """Damage, salvage and judge what a seed names."""
     folder.mkdir()
     if seed % 4 == 2:
@@ -39,9 +41,9 @@ def judged(seed: int, folder: Path) -> Outcome:
     else:
         source = fixture(_NAMES[(seed // 4 * 3 + seed % 4) % len(_NAMES)])
     is_of_copies = seed % 4 == 3
-    outcome, done = run(
-        source, folder, seed, _OF_COPIES if is_of_copies else WIDE, copies=2 if is_of_copies else 1
-    )
+    if is_of_copies:
+        kinds = {name: kind for name, kind in kinds.items() if name not in _NOT_OF_COPIES}
+    outcome, done = run(source, folder, seed, kinds, copies=2 if is_of_copies else 1)
     assert not outcome.bad, f"seed {seed} on {source.name}: {done}: {outcome}"
     shutil.rmtree(folder)
     return outcome
@@ -68,3 +70,10 @@ def test_where_nothing_decides_between_two_copies_both_are_kept(tmp_path: Path) 
 def test_campaign_of_everything(first: int, tmp_path: Path) -> None:
     counts = summary([judged(seed, tmp_path / str(seed)) for seed in range(first, first + 50)])
     assert counts["survivors"] > 100 * counts["undecided"]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(0, 1000, 50))
+def test_campaign_of_what_misleads(first: int, tmp_path: Path) -> None:
+    for seed in range(300_000 + first, 300_050 + first):
+        judged(seed, tmp_path / str(seed), MISLED)
