@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.check.log.record_crcs import most_have_none
-from rmqtool.scan.loose_rows import DLEDGER_BYTES, Found
+from rmqtool.scan.loose_rows import DLEDGER_BYTES, SECTOR_BYTES, Found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -155,7 +155,8 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
 
     All that was written side by side with them lies in the damaged one then, and names another place in the
     log.
-    Records that reach beyond it have overwritten it; so have those that fit the proven ones around it.
+    Records that reach beyond it have overwritten it; so have those whose places differ from their offsets as
+    those of proven ones elsewhere in the image do, or by whole sectors, as files lie on disks.
     """
     inside = np.zeros(len(rows), bool)
     proven, heads = np.flatnonzero(top), np.flatnonzero(damaged)
@@ -165,18 +166,20 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
     starts, shifts = rows["position"][proven[first]], (rows["log_offset"] - rows["position"])[proven[first]]
     stops = rows["position"][proven[last]] + rows["total_size"][proven[last]]
     images = rows["image"][proven[first]]
+    reach: dict[tuple[int, int], tuple[int, int]] = {}  # of the runs that lie alike: where they begin
+    for start, *alike in zip(starts.tolist(), images.tolist(), shifts.tolist(), strict=True):
+        lowest, highest = reach.get(alike := (alike[0], alike[1]), (start, start))
+        reach[alike] = min(lowest, start), max(highest, start)
     order = np.searchsorted(heads, proven[first]) - 1  # the last damaged head before each run
     for number in np.flatnonzero(order >= 0):
-        head = rows[heads[order[number]]]
-        if head["image"] != images[number] or stops[number] > head["position"] + head["total_size"]:
+        head, image, shift = rows[heads[order[number]]], int(images[number]), int(shifts[number])
+        start, stop = int(head["position"]), int(head["position"]) + int(head["total_size"])
+        if head["image"] != image or stops[number] > stop:
             continue
-        one, two = np.searchsorted(images, [int(images[number]), int(images[number]) + 1])
-        ends = [head["position"], head["position"] + head["total_size"]]
-        before, after = np.searchsorted(starts[one:two], ends) + one - [1, 0]
-        around = [run for run in (before, after) if one <= run < two]
-        if shifts[number] in (head["log_offset"] - head["position"], *shifts[around]):
-            continue
-        inside[proven[first[number] : last[number] + 1]] = True
+        lowest, highest = reach[image, shift]
+        is_alike = shift == head["log_offset"] - head["position"] or lowest < start or highest >= stop
+        if not is_alike and shift % SECTOR_BYTES:
+            inside[proven[first[number] : last[number] + 1]] = True
     return inside
 
 

@@ -157,6 +157,23 @@ def test_a_record_inside_a_record_is_the_outer_one_s() -> None:
     assert layout.causes == [Cause.BODY, Cause.INNER]
 
 
+@pytest.mark.parametrize(("shift", "further_off", "carried"), [(8192, 0, 0), (8193, 2, 0), (8193, 0, 2)])
+def test_records_over_an_old_frame_are_none_of_its_body(shift: int, further_off: int, carried: int) -> None:
+    """Foreign records alone lie around the frame: what lies further off tells, or the sector."""
+    image = record(77, storeHost=host(2))
+    frame, at = record(99, body=bytes(900), storeHost=host(2)), len(image) + 200
+
+    def run_of(position: int) -> bytes:
+        one = record(position + shift, storeHost=host(1))
+        return one + record(position + shift + len(one), storeHost=host(1))
+
+    image += frame[:200] + run_of(at) + frame[200 + len(run_of(at)) :] + record(55, storeHost=host(2))
+    image += run_of(len(image)) if further_off else b""
+    layout = carved(image)
+    assert layout.causes.count(Cause.INNER) == carried
+    assert Cause.BODY in layout.causes
+
+
 @pytest.mark.parametrize(
     ("fields", "at", "cause"),
     [
