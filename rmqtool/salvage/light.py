@@ -31,7 +31,7 @@ from rmqtool.salvage.making import (
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.ground import Ground
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     Place = tuple[str, int, int]  # topic, queue id, queue offset
     Loss = tuple[str, int, int, int]  # and from where on it lay
 
-_NUMBER, _STOP = attrgetter("number"), attrgetter("stop")
+_NUMBER, _START, _STOP = attrgetter("number"), attrgetter("start"), attrgetter("stop")
+_PASSED = 64  # hosts of no use in a list, until it is made anew
 
 
 def light_queues(survey: Survey, evidence: QueueEvidence) -> dict[Key, frozenset[Key]]:
@@ -84,10 +85,12 @@ class LightRoom:
     Attributes:
         ground: what stays of the log.
         form: how records are made.
+        least: the shortest of the light queues' names, with a queue offset of one digit.
     """
 
     ground: Ground
     form: RecordForm
+    least: Key = ("", 0)
 
     def fits(self, lost: Lost, light: Sequence[Key], bounds: Bounds) -> bool:
         """Whether a hole has room for a tombstone that names light queues."""
@@ -125,15 +128,25 @@ class _Host:
     Attributes:
         lost: the run.
         named: those that do, in order; so are their bounds.
+        full: how many of the first have no room for any further name.
     """
 
     lost: Lost
     named: list[_Named] = field(default_factory=list)
+    full: int = 0
+
+    def __post_init__(self) -> None:
+        self.key = self.lost.topic, self.lost.queue_id
+        self.start, self.stop = Bounds.of(self.lost)
 
     @property
     def count(self) -> int:
         """Return how many tombstones it gets: one if its place is named, of a message or a batch."""
         return self.lost.count if self.lost.physical_offset is None else 1
+
+    def is_done(self, start: int) -> bool:
+        """Return whether all lay before a place, or have no room."""
+        return self.stop <= start or self.full >= self.count
 
     def _bounds(self, number: int) -> Bounds:
         whole = Bounds.of(self.lost)
@@ -149,7 +162,7 @@ class _Host:
         wanted = Bounds.of(light)
         before = bisect_right(self.named, wanted.start, key=_STOP)
         first = self.named[before - 1].number + 1 if before else 0
-        for number in range(max(start, first), self.count):
+        for number in range(max(start, first, self.full), self.count):
             bounds = self._bounds(number)
             common = bounds.common(wanted)
             if bounds.start >= wanted.stop or common.start >= common.stop:
@@ -163,6 +176,8 @@ class _Host:
                 return number, bounds
             if one is None:
                 return None
+            if number == self.full and not room.fits(self.lost, [*names, room.least], bounds):
+                self.full += 1
         return None
 
     def about(self, number: int, bounds: Bounds) -> int:
@@ -225,6 +240,8 @@ class LightNames:
     def __init__(self, lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]], room: LightRoom) -> None:
         hosts = [_Host(one) for one in lost if (one.topic, one.queue_id) not in queues]
         light = [one for one in lost if (one.topic, one.queue_id) in queues]
+        least = min((topic for topic, _ in queues), key=lambda topic: len(topic.encode()), default="")
+        room = replace(room, least=(least, 0))
         alone = {*_name_all(hosts, light, queues, room)}
         self._closed: defaultdict[Place, list[tuple[Lost, list[Lost]]]] = defaultdict(list)
         self.lost: list[Lost] = []
@@ -288,30 +305,34 @@ def _name_all(
     These lost messages are known by their light queue alone. They get tombstones of its own topic, which a
     broker puts into it like those of any other.
     """
-    coming = sorted((one for one in hosts if one.lost.placed), key=_start, reverse=True)
+    coming = sorted((one for one in hosts if one.lost.placed), key=_START, reverse=True)
     open_: list[_Host] = []
     for one in sorted(light, key=Bounds.of):
         start, stop = Bounds.of(one)
-        while coming and _start(coming[-1]) < stop:
+        while coming and coming[-1].start < stop:
             open_.append(coming.pop())
-        open_ = [host for host in open_ if Bounds.of(host.lost).stop > start]
-        able = queues[one.topic, one.queue_id]
-        if not _name(one, [host for host in open_ if _key(host) in able], room) and one.placed:
+        count, passed = _name(one, open_, queues[one.topic, one.queue_id], room)
+        if passed > _PASSED:
+            open_ = [host for host in open_ if not host.is_done(start)]
+        if not count and one.placed:
             yield one
 
 
-def _start(host: _Host) -> int:
-    return Bounds.of(host.lost).start
+def _name(light: Lost, hosts: Sequence[_Host], able: Set[Key], room: LightRoom) -> tuple[int, int]:
+    """Find messages for a loss of a light queue, the same or those that lay first.
 
+    Args:
+        light: the loss.
+        hosts: by where they begin.
+        able: queues whose messages the light queue lists.
+        room: of the holes.
 
-def _key(host: _Host) -> Key:
-    return host.lost.topic, host.lost.queue_id
-
-
-def _name(light: Lost, hosts: Sequence[_Host], room: LightRoom) -> int:
-    """Find messages for a loss of a light queue, the same or those that lay first; return how many."""
+    Returns:
+        How many were found, and how many hosts were of no use any more.
+    """
     heap: list[tuple[bool, int, int, int]] = []
     exact = light.physical_offset is not None
+    start, drawn, passed = Bounds.of(light).start, 0, 0
 
     def offer(at: int, number: int) -> None:
         free = hosts[at].next_free(light, number, room)
@@ -319,12 +340,16 @@ def _name(light: Lost, hosts: Sequence[_Host], room: LightRoom) -> int:
             other = not (exact and Bounds.of(light).common(free[1]) == free[1])  # not known to be the same
             heappush(heap, (other, hosts[at].about(*free), at, free[0]))
 
-    for at in range(len(hosts)):
-        offer(at, 0)
     for count in range(light.count):
+        while drawn < len(hosts) and (exact or not heap or heap[0][1] > hosts[drawn].start):
+            if hosts[drawn].is_done(start):
+                passed += 1
+            elif hosts[drawn].key in able:
+                offer(drawn, 0)
+            drawn += 1
         if not heap:
-            return count
+            return count, passed
         *_, at, number = heappop(heap)
         hosts[at].name(number, light)
         offer(at, number + 1)
-    return light.count
+    return light.count, passed

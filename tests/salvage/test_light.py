@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import random
 import shutil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import rmqtool
 from rmqtool.report.salvage_text import write_salvage_text
+from rmqtool.salvage.light import _Host
 from tests.broker.log_damage import LogCopy
 from tests.salvage.campaign import faults, places_in
 from tests.salvage.light_stores import EVIDENCE, lose_neighbours, salvaged, write_store
@@ -18,6 +19,8 @@ from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool.salvage.model import Lost
 
 
 def _lost_neighbours(folder: Path, seed: int) -> tuple[int, int]:
@@ -87,3 +90,24 @@ def test_a_record_that_no_longer_says_its_light_queue_moves_others_with_a_word(
     shown = io.StringIO()
     write_salvage_text(report, shown)
     assert f"{report.moving[0].topic}/0: 1 queue offset without a record" in shown.getvalue()
+
+
+def test_work_goes_with_the_number_of_lost_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hole over hundreds of messages, whose light queues are gone, too: not each is tried for each queue."""
+    root = write_store(tmp_path / "made", random.Random(4), queues=2, lights=400, count=900)
+    for queue in (root / "consumequeue").glob("%LMQ%*"):
+        shutil.rmtree(queue)
+    for path in sorted((root / "commitlog").iterdir())[2:16]:
+        path.write_bytes(bytes(path.stat().st_size))
+    tried: list[Lost] = []
+    next_free = _Host.next_free
+
+    def counted(host: _Host, light: Lost, *more: Any) -> Any:  # noqa: ANN401 - what it takes and returns
+        tried.append(light)
+        return next_free(host, light, *more)
+
+    monkeypatch.setattr(_Host, "next_free", counted)
+    plan = rmqtool.open(root, broker_conf=tmp_path / "made" / "broker.conf").plan_salvage(jobs=1)
+    light = sum(one.count for one in plan.lost if one.in_light)
+    assert light > 200
+    assert len(tried) < 4 * light
