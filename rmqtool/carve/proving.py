@@ -167,9 +167,9 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
     stops = rows["position"][proven[last]] + rows["total_size"][proven[last]]
     images = rows["image"][proven[first]]
     reach: dict[tuple[int, int], tuple[int, int]] = {}  # of the runs that lie alike: where they begin
-    for start, *alike in zip(starts.tolist(), images.tolist(), shifts.tolist(), strict=True):
-        lowest, highest = reach.get(alike := (alike[0], alike[1]), (start, start))
-        reach[alike] = min(lowest, start), max(highest, start)
+    for start, image, shift in zip(starts.tolist(), images.tolist(), shifts.tolist(), strict=True):
+        lowest, highest = reach.get((image, shift), (start, start))
+        reach[image, shift] = min(lowest, start), max(highest, start)
     order = np.searchsorted(heads, proven[first]) - 1  # the last damaged head before each run
     for number in np.flatnonzero(order >= 0):
         head, image, shift = rows[heads[order[number]]], int(images[number]), int(shifts[number])

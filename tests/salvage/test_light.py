@@ -93,7 +93,7 @@ def test_a_record_that_no_longer_says_its_light_queue_moves_others_with_a_word(
 
 
 def test_work_goes_with_the_number_of_lost_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A hole over hundreds of messages, whose light queues are gone, too: not each is tried for each queue."""
+    """A hole over hundreds of messages, whose light queues are gone: not each is tried for each queue."""
     root = write_store(tmp_path / "made", random.Random(4), queues=2, lights=400, count=900)
     for queue in (root / "consumequeue").glob("%LMQ%*"):
         shutil.rmtree(queue)
