@@ -13,8 +13,7 @@ def user_cache() -> Path | None:
     """Return the folder of this user's caches; None for a user without a home, as in containers.
 
     Executors get a folder in the archive that is unpacked where they work. Other processes with their
-    environment,
-    such as those that plan a table's read beside the driver, do not create it where they stand.
+    environment, such as those that plan a table's read beside the driver, do not create it where they stand.
     """
     base = os.environ.get("RMQTOOL_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
@@ -56,12 +55,8 @@ def _is_out_of_reach(folder: Path, owners: set[int]) -> bool:
 
     Checked are names that everybody can create, and for root all names on the way; not missing ones, nor the
     folders of this program: whoever can exchange those needs no cache. The owner of ``/`` is root, whatever
-    his
-    number is in here. A place where everybody may rename everything, as in a pod's empty volume, is not for
-    root.
-
-    Raises:
-        OSError: A directory may not be read.
+    his number is in here. A place where everybody may rename everything, as in a pod's empty volume, is not
+    for root.
     """
     owners = {*owners, 0, Path("/").stat().st_uid}
     is_root = os.geteuid() == 0

@@ -11,14 +11,10 @@ if TYPE_CHECKING:
 
 
 class Compilation:
-    """Counts of the kernels of this process.
+    """Counts of the kernels of this process: in the modules loaded so far, ready on disk, being compiled.
 
-    Attributes:
-        kernels: in the modules loaded so far.
-        ready: compiled, or found on disk.
-        under_way: being compiled; one that calls others waits for them.
-        listener: called with ``ready``, ``kernels`` and whether one is under way at every change, by any
-            thread.
+    ``listener`` is called with ``ready``, ``kernels`` and whether one is under way at every change, by any
+    thread.
     """
 
     def __init__(self) -> None:

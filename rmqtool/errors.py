@@ -43,12 +43,7 @@ class EnvironmentFailureError(RmqtoolError):
 
 
 class DeniedError(EnvironmentFailureError):
-    """A file or directory whose permissions do not allow to read it.
-
-    Args:
-        path: The file or directory.
-        reason: What could not be done, whose it is, and what to run.
-    """
+    """A file or directory whose permissions do not allow to read it; ``reason`` has the next step."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
@@ -61,11 +56,8 @@ class DeniedError(EnvironmentFailureError):
 class FileNotSharedError(RmqtoolError):
     """A task does not see a file that it was sent to read, or sees another one: the fault of its machine.
 
-    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault.
-
-    Args:
-        path: The file.
-        reason: A whole sentence that names the machine, the path and the next step.
+    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault. ``reason`` is a
+    whole sentence that names the machine, the path and the next step.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -79,11 +71,8 @@ class FileNotSharedError(RmqtoolError):
 class SourceFailureError(RmqtoolError):
     """A source did not deliver a file, or delivered another state of it than before.
 
-    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault.
-
-    Args:
-        path: The file.
-        reason: What happened, and what to do; the rest of a sentence that begins with the path.
+    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault. ``reason``, what
+    happened and what to do, is the rest of a sentence that begins with the path.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -95,13 +84,7 @@ class SourceFailureError(RmqtoolError):
 
 
 class SourceUnreachableError(SourceFailureError):
-    """A source has never answered this process, or denied it what another has read.
-
-    Args:
-        path: The requested file, a URL.
-        reason: As of `SourceFailureError`.
-        cause: What happened, alone.
-    """
+    """A source has never answered this process, or denied it what another has read; ``cause`` is why."""
 
     def __init__(self, path: str, reason: str, cause: str) -> None:
         super().__init__(path, reason)
@@ -112,11 +95,9 @@ class SourceUnreachableError(SourceFailureError):
 class ExecutorCannotReachError(RmqtoolError):
     """A task cannot reach the source of its store, perhaps by the fault of its machine.
 
-    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault.
-
-    Args:
-        service: The prefix of the names of all files there, such as ``s3://bucket``.
-        reason: A whole sentence that names the machine, the service and the next step.
+    Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault. ``service`` is the
+    prefix of the names of all files there, such as ``s3://bucket``; ``reason`` a whole sentence that names
+    the machine, the service and the next step.
     """
 
     def __init__(self, service: str, reason: str) -> None:

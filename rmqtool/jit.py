@@ -110,7 +110,6 @@ def _sources_digest() -> str:
 
 
 def _sources(folder: Traversable) -> Iterator[Traversable]:
-    """Yield the modules of a package, in the order of their names."""
     for entry in sorted(folder.iterdir(), key=lambda one: one.name):
         if entry.name.endswith(".py"):
             yield entry

@@ -84,12 +84,10 @@ class _Shape:
     """The object of a class.
 
     Attributes:
-        names: JSON names.
-        values: Returns the values of an instance, in that order.
+        values: Returns the values of an instance, in the order of ``names``.
         converted: Names of values that may not be JSON's own.
         optional: Names that are left out without a value.
         spread: Names whose members are taken.
-        has_body: Whether one is a message's body.
         needs_work: Whether any is converted, optional or spread; the many rows have none of these.
     """
 
@@ -103,13 +101,9 @@ class _Shape:
 
 
 class Member(NamedTuple):
-    """A member of an object.
+    """A member of an object; ``path`` is the dotted name of an attribute or method.
 
-    Attributes:
-        name: In JSON.
-        path: The attribute of an instance, by its dotted name; its value may be a method.
-        is_optional: Whether it is left out where it is empty.
-        is_spread: Whether its own members are taken.
+    An optional one is left out where it is empty; of a spread one, the members are taken.
     """
 
     name: str

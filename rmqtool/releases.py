@@ -3,8 +3,8 @@
 Each release is the one before it with what it changed, so this page is the history of the format and of the
 broker's rules. Rules elsewhere read a field, never a version. A new release needs a row here.
 
-Compared: 4.9.8, 5.3.3, 5.3.4, 5.4.0, 5.5.0 and 5.5.1 (`fixtures/make/compare_releases.py`).
-Methods that rules cite and that changed without an effect on files, and so without a row here:
+Compared: 4.9.8, 5.3.3, 5.3.4, 5.4.0, 5.5.0 and 5.5.1 (`fixtures/make/compare_releases.py`). Methods that
+rules cite and that changed without an effect on files, and so without a row here:
 
 * 5.3.4: ``DefaultMessageStore#load``, ``#start`` and ``ConsumeQueue#putMessagePositionInfo`` let a state
   machine choose what they write to the broker's own log; ``MappedFileQueue#doLoad``,
@@ -51,8 +51,7 @@ class RecordRules:
         knows_inner_batch: INNER_NUM and INNER_BASE are parsed (5.0.0+).
         requires_numbers: a property that should be a number but is not makes the record fail (every broker).
         refuses_negative_size: a negative TOTALSIZE fails before the magic is read; older brokers take one
-            with
-            the magic of a BLANK for a BLANK (5.5.1+).
+            with the magic of a BLANK for a BLANK (5.5.1+).
         kept_array: hosts, topic and properties are read into an array that a thread keeps at the largest
             TOTALSIZE it met, up to this many bytes; other brokers make one of TOTALSIZE bytes, as this one
             does for a longer record (5.5.1+, ``CommitLog#borrowCheckMessageBuffer``; the default of
@@ -205,11 +204,7 @@ LINES: dict[str, Release] = {"4.9": _4_9_8, "5.x": _5_3_3}
 
 
 def release_named(name: str) -> Release:
-    """Return a release by its name, or the one that a line stands for.
-
-    Raises:
-        UsageError: There is no such release; the message lists the known ones.
-    """
+    """Return a release by its name, or the one that a line stands for; a UsageError lists the known ones."""
     found = RELEASES.get(name) or LINES.get(name)
     if found is None:
         raise UsageError(f"broker version {name!r}: give one of {', '.join((*LINES, *RELEASES))}")

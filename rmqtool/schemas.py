@@ -86,8 +86,7 @@ class Definitions:
         """Return the schema of a class's objects.
 
         ``more`` are members that a command adds to them, or shows otherwise; ``optional`` names those of them
-        that
-        may be absent, separated by blanks.
+        that may be absent, separated by blanks.
         """
         members = members_of(kind)
         notes = dict(_NOTE.findall(inspect.getdoc(kind) or ""))

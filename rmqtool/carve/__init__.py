@@ -6,8 +6,7 @@ all files, and ``writing`` writes them.
 
 A record is *proven* by its magic, its lengths, the CRC of its body and ``__CRC32#`` where it has that; its
 place is the one that it names itself. A log gets proven records only, at their own places. Records are rows
-of
-arrays, never objects: there may be hundreds of millions of them.
+of arrays, never objects: there may be hundreds of millions of them.
 """
 
 from __future__ import annotations

@@ -80,11 +80,7 @@ _FINISHED = "+"
 
 
 def read_map(text: str, label: str) -> Ranges:
-    """Return the parts that a map calls finished (status ``+``).
-
-    Raises:
-        UsageError: it is not a map; the message names the line.
-    """
+    """Return the parts that a map calls finished (status ``+``); a UsageError names the wrong line."""
     lines = [
         (number, line.split())
         for number, line in enumerate(text.splitlines(), 1)
@@ -163,12 +159,7 @@ class Image:
 
 
 def open_image(number: int, location: Location, domain: Ranges | None = None) -> Image:
-    """Open an image, number ``number`` on the command line, and limit it to a domain.
-
-    Raises:
-        EnvironmentFailureError: it cannot be opened.
-        UsageError: the map names no part of it.
-    """
+    """Open an image, with its number on the command line; UsageError if the map names no part of it."""
     with location.reader() as file:
         size = file.size_bytes()
     whole = ranges_of([(0, size)])
@@ -181,11 +172,7 @@ def open_image(number: int, location: Location, domain: Ranges | None = None) ->
 
 
 class ImageReader:
-    """Reads an image, past bad sectors.
-
-    Attributes:
-        unreadable: ranges that the disk did not deliver so far; they read as zeros.
-    """
+    """Reads an image, past bad sectors, whose ranges are in ``unreadable`` and read as zeros."""
 
     def __init__(self, image: Image) -> None:
         self._image = image
@@ -199,11 +186,7 @@ class ImageReader:
         return self._image.size_bytes
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
-        """Fill a view from a position on; return how many bytes came, fewer at the image's end.
-
-        Raises:
-            EnvironmentFailureError: it cannot be read, or has become shorter.
-        """
+        """Fill a view from a position on; return how many bytes came, fewer at the image's end."""
         length = min(len(view), self.size_bytes - position)
         parts = [(position, position + length)]
         if not self._is_whole:
@@ -245,11 +228,9 @@ class RangeResult:
 
 @dataclass(frozen=True)
 class SearchResult:
-    """Heads of records in images.
+    """Heads of records in images: ``(n,)`` of ``FOUND_ROW``, by image and position.
 
-    Attributes:
-        rows: ``(n,)`` of ``FOUND_ROW``, by image and position: every head that can be one of a record.
-        unreadable: of each image, the ranges that the disk did not deliver, ``(k, 2)``, merged.
+    ``unreadable`` is by image, ``(k, 2)``, merged.
     """
 
     rows: Rows

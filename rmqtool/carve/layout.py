@@ -35,14 +35,9 @@ _MOST_TRIED = 64
 
 @dataclass(frozen=True)
 class LogGeometry:
-    """The size of a log's files.
+    """The size of a log's files, with the number of BLANKs that show it, and of those that contradict it.
 
-    Attributes:
-        file_size: bytes.
-        origin: whether it was given, inferred or assumed.
-        blanks: how many BLANKs state where a file ends.
-        contradicting: how many of them contradict the size.
-        straddling: how many records would lie in two files.
+    ``straddling`` is how many records would lie in two files.
     """
 
     file_size: int
@@ -58,18 +53,12 @@ def default_file_size() -> int:
 
 
 def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> LogGeometry:
-    """Infer the size of a log's files.
+    """Infer the size of a log's files from its records, ``(n,)`` of ``FOUND_ROW`` by offset.
 
     Every file ends with a BLANK that states how far it is to its end, no record lies in two files, and all
-    files
-    have one size. Of the sizes that agree best with all that, the broker's own is taken, else one that
-    several
-    BLANKs agree on, else the roundest.
-
-    Args:
-        rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
-        given: the user's size, which decides.
-        hints: likely sizes, such as those of images that begin where a file would.
+    files have one size. Of the sizes that agree best with all that, the broker's own is taken, else one that
+    several BLANKs agree on, else the roundest. A ``given`` size decides; ``hints`` are likely sizes, such as
+    those of images that begin where a file would.
     """
     before = rows[rows["blank"] != 0]
     if given is not None:
@@ -123,7 +112,6 @@ def _common(before: Rows) -> list[int]:
 
 
 def _divisors(number: int) -> list[int]:
-    """Return a number's largest divisors that can be sizes, the largest first."""
     least = -(-number // LARGEST_FILE)
     return [number // part for part in range(least, least + _MOST_TRIED) if number % part == 0]
 
@@ -136,13 +124,9 @@ _BLANK_BYTES = 8
 
 @dataclass(frozen=True)
 class LogLayout:
-    """A log to be written.
+    """A log to be written: its records, ``(n,)`` of ``FOUND_ROW`` by offset, and the number of other copies.
 
-    Attributes:
-        rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
-        duplicates: number of further copies of its records.
-        conflicts: number of records that claim a place that another has.
-        is_dledger: whether its records stood in entries of DLedger.
+    ``conflicts`` is the number of records that claim a place that another has.
     """
 
     rows: Rows
@@ -202,13 +186,9 @@ class Layout:
 def lay_out(
     rows: Rows, images: Sequence[Image], file_size: int | None = None, *, one_log: bool = False
 ) -> Layout:
-    """Divide the found records into logs, and the rest.
+    """Divide found records, ``(n,)`` of ``FOUND_ROW`` by image and position, into logs, and the rest.
 
-    Args:
-        rows: ``(n,)`` of ``FOUND_ROW``, by image and position.
-        images: where they lie.
-        file_size: the user's size of a log's files.
-        one_log: whether all store hosts are those of one broker.
+    With ``one_log`` all store hosts are those of one broker.
     """
     proven = prove(rows, [image.size_bytes for image in images])
     pieces = find_pieces(proven.rows, one_log=one_log)
@@ -236,7 +216,6 @@ def lay_out(
 
 
 def _laid_out(found: FoundLog, images: Sequence[Image], given: int | None) -> tuple[LogLayout, Rows]:
-    """Return a log's layout, and the records that have no place in it."""
     geometry = infer_geometry(found.rows, given, _hints(found.copies, images))
     wrong = straddling(found.rows, geometry.file_size)
     rows = found.rows[~wrong]

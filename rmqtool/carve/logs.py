@@ -56,7 +56,6 @@ def find_logs(pieces: Pieces) -> list[FoundLog]:
 
 
 def _lives(pieces: Pieces, numbers: Int64s) -> Iterator[Int64s]:
-    """Yield the pieces of each log of a family."""
     if _is_one(pieces, numbers):
         yield numbers
         return
@@ -75,7 +74,6 @@ def _lives(pieces: Pieces, numbers: Int64s) -> Iterator[Int64s]:
 
 
 def _is_one(pieces: Pieces, numbers: Int64s) -> bool:
-    """Whether nothing contradicts that all pieces are of one log."""
     rows = _ordered(np.concatenate([pieces.of(number) for number in numbers]))
     rows = rows[~_repeats(rows)]
     times = rows["store_timestamp_ms"]
@@ -85,12 +83,9 @@ def _is_one(pieces: Pieces, numbers: Int64s) -> bool:
 
 
 class _Relation(NamedTuple):
-    """Relation of a piece to a log.
+    """Counts of a piece's records that a log has, too, and of those for whose place it has another.
 
-    Attributes:
-        same: how many records the log has as well.
-        differing: how many places the log has another record for.
-        ordered: whether store times rise with offsets across both.
+    ``ordered`` is whether store times rise with offsets across both.
     """
 
     same: int
@@ -104,8 +99,6 @@ class _Relation(NamedTuple):
 
 
 class _Life:
-    """A log in the making."""
-
     def __init__(self, pieces: Pieces, number: int) -> None:
         self.numbers = [number]
         self._starts, self._stops = pieces.starts[[number]], pieces.stops[[number]]
@@ -135,7 +128,6 @@ class _Life:
 
 
 def _compared(rows: Rows, others: Rows) -> _Relation:
-    """Compare the records of two pieces, each by offset."""
     starts, times = others["log_offset"], others["store_timestamp_ms"]
     place = np.searchsorted(starts + others["total_size"], rows["log_offset"], "right")
     here = np.minimum(place, len(others) - 1)
@@ -230,14 +222,11 @@ class Pieces:
 
 
 def find_pieces(rows: Rows, *, one_log: bool = False) -> Pieces:
-    """Join records that were written side by side.
+    """Join proven records, ``(n,)`` of ``FOUND_ROW`` by image and position, that were written side by side.
 
     Records are of one piece if position and own offset grow alike. Where another store host begins, they must
-    follow each other without a hole, for two brokers' files of one size may lie side by side, too.
-
-    Args:
-        rows: proven records, ``(n,)`` of ``FOUND_ROW`` by image and position.
-        one_log: whether all store hosts are those of one broker.
+    follow each other without a hole, for two brokers' files of one size may lie side by side, too; with
+    ``one_log`` all hosts are of one broker.
     """
     moved = np.diff(rows["log_offset"] - rows["position"]) != 0
     moved |= np.diff(rows["image"].astype(np.int64)) != 0

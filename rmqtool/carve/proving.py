@@ -57,12 +57,7 @@ class Proven:
 
 
 def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
-    """Divide records into proven and loose ones.
-
-    Args:
-        rows: ``(n,)`` of ``FOUND_ROW``, by image and position.
-        sizes: bytes of each image.
-    """
+    """Divide records, ``(n,)`` of ``FOUND_ROW`` by image and position, into proven and loose ones."""
     marks = rows["marks"]
     wrong = marks & (Found.FRAME | Found.BODY)
     signature = (marks & Found.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
@@ -107,9 +102,8 @@ def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Rows) -> Bools:
     """Return where topic and properties may be another's, though all lengths add up and the body is proven.
 
     No checksum protects them. They count where the record carries ``__CRC32#``; else as text, if the next
-    record
-    confirms it, or in one piece with the body's last sector. If clients do send other bytes than text, more
-    records than the damaged ones show it.
+    record confirms it, or in one piece with the body's last sector. If clients do send other bytes than text,
+    more records than the damaged ones show it.
     """
     chained, signed = marks & Found.CHAINED != 0, marks & Found.SIGNED != 0
     hosts, number = np.unique(rows["host"], return_inverse=True)
@@ -154,9 +148,8 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
     """Return which proven records were carried in the body of a damaged one, ``(n,)``.
 
     All that was written side by side with them lies in the damaged one then, and names another place in the
-    log.
-    Records that reach beyond it have overwritten it; so have those whose places differ from their offsets as
-    those of proven ones elsewhere in the image do, or by whole sectors, as files lie on disks.
+    log. Records that reach beyond it have overwritten it; so have those whose places differ from their
+    offsets as those of proven ones elsewhere in the image do, or by whole sectors, as files lie on disks.
     """
     inside = np.zeros(len(rows), bool)
     proven, heads = np.flatnonzero(top), np.flatnonzero(damaged)
@@ -208,6 +201,5 @@ def _kept_bytes(rows: Rows, begins: Bools, sizes: Sequence[int]) -> npt.NDArray[
 
 
 def _of_images(rows: Rows) -> list[slice]:
-    """Return the rows of each image that has some."""
     bounds = [0, *(np.flatnonzero(np.diff(rows["image"].astype(np.int64))) + 1).tolist(), len(rows)]
     return [slice(start, stop) for start, stop in pairwise(bounds) if start < stop]

@@ -42,15 +42,7 @@ _ZEROS = bytes(1 << 20)
 
 @dataclass(frozen=True)
 class FileTask:
-    """One file of a log.
-
-    Attributes:
-        staging: where it is written.
-        label: path in the result.
-        start: physical offset of its first byte.
-        rows: its records, ``(n,)`` of ``FOUND_ROW`` by offset.
-        images: where they lie, by number.
-    """
+    """One file of a log; ``rows``, ``(n,)`` of ``FOUND_ROW`` by offset, are its records."""
 
     staging: StagingHandle
     label: str
@@ -147,7 +139,6 @@ def _read(reader: ImageReader, image: Image, rows: Rows, buffer: npt.NDArray[np.
 
 
 def _copy_long(reader: ImageReader, image: Image, rows: Rows, hashed: HashedFile, at: int) -> None:
-    """Copy one record in pieces."""
     crc, position = 0, int(rows["position"][0])
     for piece in pieces_of(reader, position, int(rows["total_size"][0])):
         crc = zlib.crc32(piece, crc)
@@ -220,11 +211,7 @@ class LooseRecord:
 
 
 def write_loose(staging: StagingHandle, layout: Layout, images: Sequence[Image]) -> list[Written]:
-    """Write the records that are in no log; nothing if there are none.
-
-    Raises:
-        EnvironmentFailureError: an image cannot be read any more, or the disk is full.
-    """
+    """Write the records that are in no log; nothing if there are none."""
     if not len(layout.loose):
         return []
     readers = [image.reader() for image in images]
@@ -269,7 +256,6 @@ def head_at(reader: ImageReader, position: int) -> message.MessageHead:
 
 
 def _topic(reader: ImageReader, position: int, head: message.MessageHead) -> str | None:
-    """Return the topic, where the bytes are text."""
     size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
     width = message.TOPIC_LENGTHS[head.magic]
     after = _bytes(reader, position + size + max(head.body_length, 0), width.size + _LARGEST_TOPIC)

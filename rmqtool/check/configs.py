@@ -79,7 +79,6 @@ def _broker(one: ConfigDiagnosis) -> str:
 
 
 def _next_step(one: ConfigDiagnosis) -> str:
-    """Return what the best choice would mean."""
     if not one.choices:
         return "; nothing of it can be recovered"
     best = one.choices[0]

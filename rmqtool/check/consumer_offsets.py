@@ -29,8 +29,7 @@ def check_offsets(store: Store, max_findings: int) -> FindingLog:
     """Check the offsets in ``config/``.
 
     Offsets of queues without a directory are skipped: they outlive a deleted topic. Files that cannot be
-    decoded
-    are level 0's.
+    decoded are level 0's.
 
     Java: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``ScheduleMessageService`` (4.9.8, 5.3.3).
     """

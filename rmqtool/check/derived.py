@@ -58,15 +58,10 @@ def check_derived(
 ) -> _Checked:
     """Check consume queues and index at the requested level, at level 1 if the log is not shown.
 
-    Args:
-        request: what to check.
-        log: content of the log; None if it is not shown.
-        engine: runs the checks.
-        progress: receives the stages.
-        log_cut: the log was longer once, so units and items beyond its end are no left-overs.
+    With ``log_cut`` the log was longer once, so units and items beyond its end are no left-overs. Trouble
+    with a file is a finding.
 
     Raises:
-        RmqtoolError: the engine or the scratch files failed; trouble with a file is a finding.
         CheckInterruptedError: Ctrl-C; it carries the findings so far.
     """
     derived = _DerivedChecks(request, log if request.level >= _EXPECTED_LEVEL else None, log)
@@ -86,15 +81,7 @@ def check_derived(
 
 @dataclass(frozen=True)
 class DerivedCheck:
-    """The check of some kinds of derived files.
-
-    Attributes:
-        stage: name of the stage.
-        tasks: divides the work.
-        check: does a task.
-        files: those that a task reads.
-        structure: part of the store that trouble with a file counts for.
-    """
+    """The check of some kinds of derived files; ``structure`` is the part that their trouble counts for."""
 
     kinds: frozenset[PathKind]
     stage: str
@@ -187,8 +174,6 @@ def _index_evidence(task: IndexCheckTask) -> Sequence[StoreFile]:
 
 
 class _DerivedChecks:
-    """Tasks for the derived files of a store."""
-
     def __init__(self, request: VerifyRequest, expected: LogResult | None, log: LogResult | None) -> None:
         self._request = request
         self._store: Store = request.store

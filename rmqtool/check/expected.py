@@ -27,11 +27,7 @@ WINDOW_ROWS = 1 << 19
 class Span:
     """Consecutive rows of one block.
 
-    Attributes:
-        block: where they lie.
-        first: the first row.
-        count: how many.
-        queue_offset: that of the first row's record, if it grows by one with every row; else None.
+    ``queue_offset`` is that of the first row's record, if it grows by one with every row.
     """
 
     block: Block
@@ -47,15 +43,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class UnitRows:
-    """Expected units of a window; every column ``(n,)``.
+    """Expected units of a window; every column ``(n,)``, None for the last two where no queue needs them.
 
-    Attributes:
-        physical_offsets: of the records, ascending.
-        sizes: bytes.
-        tags_codes: as a unit without ext has them.
-        queue_offsets: units; base offsets in a batch queue.
-        store_timestamps_ms: None where no queue of the store needs them.
-        batch_sizes: likewise.
+    Physical offsets ascend; tags codes are those of a unit without ext; queue offsets are in units, in a
+    batch queue base offsets.
     """
 
     physical_offsets: Int64s
@@ -68,11 +59,9 @@ class UnitRows:
 
 @dataclass(frozen=True, slots=True)
 class EntryRows:
-    """Expected index entries of a window; every column ``(n,)``.
+    """Expected index entries of a window; every column ``(n,)``, physical offsets ascending.
 
-    Attributes:
-        physical_offsets: of the records, ascending.
-        of_tags: whether it is the entry of TAGS, which a broker before 5.4.0 does not put.
+    ``of_tags`` is whether it is the entry of TAGS, which a broker before 5.4.0 does not put.
     """
 
     physical_offsets: Int64s
@@ -85,11 +74,7 @@ class ExpectedRows:
     """Expected rows in log order, found by physical offset, with those that were matched.
 
     Rows of one record are never split. A window whose rows were all matched takes no memory any more.
-
-    Args:
-        spans: in log order, none empty.
-        column: the column whose ``field`` holds physical offsets.
-        field: its name in the rows.
+    ``column`` and its ``field`` hold the physical offsets.
     """
 
     def __init__(self, spans: Sequence[Span], column: str, field: str) -> None:

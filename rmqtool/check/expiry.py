@@ -41,15 +41,7 @@ _WRITTEN_WHILE_RUNNING = ("checkpoint", "abort", "config/consumerOffset.json", "
 
 
 class HeadOfLog(NamedTuple):
-    """Facts about a log's beginning, and about the messages before it.
-
-    Attributes:
-        start: physical offset of the log's first byte.
-        latest_ms: highest store time of its records; None without any.
-        plans: the queues of its records.
-        units: units that still lead to messages before it.
-        queue_files: files of queues that lie wholly before.
-    """
+    """Facts about a log's beginning: ``units`` that lead to messages before it, ``queue_files`` before it."""
 
     start: int
     latest_ms: int | None
@@ -139,7 +131,6 @@ def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, 
 
 
 def _last_sign_ms(store: Store, head: HeadOfLog) -> int:
-    """Return the latest time in the store: of records, checkpoint, files."""
     assert store.root is not None
     checkpoint = read_checkpoint(store.root / "checkpoint")
     times = [0 if head.latest_ms is None else head.latest_ms]

@@ -26,11 +26,9 @@ if TYPE_CHECKING:
 
 
 class Older(NamedTuple):
-    """The units of a queue that are of an older generation.
+    """The units of a queue that are of an older generation; all of a queue that no longer exists.
 
-    Attributes:
-        units: how many, from the queue's first on; all of a queue that no longer exists.
-        physical_offset: of the first message of the topic since it was created again.
+    ``physical_offset`` is that of the first message of the topic since it was created again.
     """
 
     units: int
@@ -74,7 +72,6 @@ def last_restarts(plans: Iterable[QueuePlan], blocks: Sequence[Block]) -> dict[t
 
 
 def _doubtful(plans: Iterable[QueuePlan]) -> list[QueuePlan]:
-    """Return the queues that can hold more than one generation."""
     return [plan for plan in plans if not plan.batch and not plan.joined]
 
 

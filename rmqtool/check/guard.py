@@ -25,14 +25,8 @@ def run_guarded(
 ) -> R | Finding:
     """Run a check; return a finding instead of its result if the evidence or the check itself fails.
 
-    Args:
-        function: the check.
-        evidence: names the files of the store that a task reads.
-        structure: the part of the store that is concerned.
-        task: what to check.
-
-    Raises:
-        RmqtoolError: something other than the evidence failed: our own scratch files, the engine.
+    ``evidence`` returns the files of the store that a task reads. Failures of our own scratch files or of the
+    engine are raised.
     """
     try:
         return function(task)
@@ -48,7 +42,6 @@ def run_guarded(
 
 
 def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Finding | None:
-    """Return which file cannot be read any more; None if all can."""
     for file in files:
         try:
             file.read_at(0, 1, [])

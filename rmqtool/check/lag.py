@@ -52,7 +52,6 @@ class Lag:
         dispatched: records before it have been dispatched; nothing proves that of later ones.
         unflushed: units of records from here on may not have been flushed.
         behind: the same of records of which nothing proves that they were dispatched.
-        flush_ms: the time between two flushes.
         is_controlled: controller mode: the broker dispatches no further than replicas have confirmed.
     """
 

@@ -51,13 +51,10 @@ PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 
 @dataclass(frozen=True)
 class VerifyRequest:
-    """A request to verify a store.
+    """A request to verify a store, or a part of it.
 
-    Attributes:
-        store: The evidence, or a part of it.
-        engine: Where the stages run.
-        live: If a broker holds the lock, the moving end is no damage.
-        pictured: Whether the report has a picture of the log.
+    If a broker holds the lock, the moving end is no damage with ``live``; ``pictured`` adds a picture of the
+    log.
     """
 
     store: Store

@@ -34,12 +34,7 @@ _BETWEEN = "engine"
 
 
 def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = None) -> VerifyReport:
-    """Verify a store, or the part of it that is shown.
-
-    Args:
-        request: what to verify.
-        progress: receives stages and warnings.
-        engine: an open engine to work on, which stays open; None opens ``request.engine``.
+    """Verify a store, or the part of it that is shown; an open ``engine`` stays open.
 
     Raises:
         UsageError: there is no such level.

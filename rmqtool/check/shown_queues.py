@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownQueues:
-    """The queues of a kind that are shown; the layout reports those that may not be listed.
-
-    Attributes:
-        root: where they lie; None if they are not shown, or not even that may be listed.
-        found: files of each, by topic and queue id.
-        denied: topics, or single queues, that may not be listed.
-    """
+    """The queues of a kind that are shown, by topic and queue id; ``denied`` may not be listed."""
 
     root: Root | None = None
     found: dict[tuple[str, int], FileQueue] = field(default_factory=dict)

@@ -57,13 +57,12 @@ _BALANCE_LEVEL = 3
 def check_contents(
     request: VerifyRequest, run: VerifyRun, progress: Progress, engine: Engine | None = None
 ) -> None:
-    """Add the content of the files to a run; None opens the engine of the request.
+    """Add the content of the files to a run, also if that is interrupted; None opens the request's engine.
 
     Raises:
         UsageError: no place for scratch files is named that a cluster sees.
         RefusedError: scratch files would lie in the store.
         EnvironmentFailureError: scratch files cannot be written, or the engine failed.
-        KeyboardInterrupt: the run has the findings so far, and the stage that was interrupted.
     """
     roots = request.store.evidence_roots
     with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as working:
@@ -77,8 +76,6 @@ def _no_files(_store: Store) -> tuple[StoreFile, ...]:
 
 
 class _Contents:
-    """The stages of one run."""
-
     def __init__(self, request: VerifyRequest, run: VerifyRun, progress: Progress) -> None:
         self._request = request
         self._run = run
@@ -138,7 +135,6 @@ class _Contents:
         return is_log_cut(ahead)
 
     def _expiry(self, log: LogResult) -> None:
-        """Add the finding about messages before the log's first byte."""
         check = partial(check_expiry, head=of_findings(log, self._run.findings))
         found = run_guarded(check, _no_files, Structure.COMMITLOG, self._request.store)
         self._run.findings.extend([] if found is None else [found])
@@ -190,7 +186,6 @@ class _Contents:
         self._run.findings.extend([found] if isinstance(found, Finding) else found)
 
     def _readable_log(self) -> FileQueue:
-        """Return the log without the files that may not be read, for each of which a finding is added."""
         log = self._request.store.log
         readable = []
         for segment in log:

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """One regular file.
-
-    Attributes:
-        label: its path relative to the store.
-        size_bytes: its size when it was listed.
-        modified_ns: when it was changed last, as of then; nanoseconds since 1970.
-    """
+    """One regular file as it was listed; ``modified_ns`` is nanoseconds since 1970."""
 
     path: Location
     label: str

@@ -1,9 +1,8 @@
 """Ends of files in object storage that were not fetched, and what a verdict may rest on without them.
 
 A clean result holds for all that was read, and the report names the rest. But no finding of damage or loss
-may
-rest on bytes that nobody has fetched: records could lie there, and units lead to them. So after errors and
-warnings the log's tail is fetched, too, and if it is not all zeros, everything is checked again.
+may rest on bytes that nobody has fetched: records could lie there, and units lead to them. So after errors
+and warnings the log's tail is fetched, too, and if it is not all zeros, everything is checked again.
 """
 
 from __future__ import annotations

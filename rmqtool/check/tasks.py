@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueCheck:
-    """One queue.
+    """One queue; ``topic`` is as Java decodes it.
 
     Attributes:
-        topic: as Java decodes it.
-        files: its files; None if it has no directory.
-        ext_files: its files in ``consumequeue_ext``; None if it has none there.
         expected: runs of the units that the log requires; None if it requires none, and below level 2.
         deleted: its topic was deleted: a broker has deleted the queue, and an unclean start since then has
             put the log's last records back.
@@ -45,19 +42,13 @@ class QueueCheck:
 
 @dataclass(frozen=True, slots=True)
 class QueueCheckTask:
-    """Some queues, whole.
+    """Some queues, whole; ``blocks`` hold the expected runs. Sizes are bytes, as configured.
 
     Attributes:
-        blocks: where the expected runs lie.
         log_start: physical offset of the log's first byte.
         log_end: physical offset after the last intact record of the log.
-        file_size: ``mappedFileSizeConsumeQueue``.
-        ext_file_size: ``mappedFileSizeConsumeQueueExt``.
-        batch_file_size: ``mapperFileSizeBatchConsumeQueue``.
         level: 1 each file on its own, 2 against the log, 3 completeness.
-        ext: ``enableConsumeQueueExt``.
         unclean: ``abort`` exists (or the store is live): the next start repairs lag at the log's end.
-        max_findings: findings of one code that are kept.
         live: a broker appends meanwhile: units that point at ``log_end`` or after it came later, no damage.
     """
 
@@ -77,19 +68,10 @@ class QueueCheckTask:
 
 @dataclass(frozen=True, slots=True)
 class IndexCheckTask:
-    """The whole index: its files are one stream.
+    """The whole index: its files are one stream, by name. Fields of a `QueueCheckTask` mean the same.
 
     Attributes:
-        files: by name.
-        geometry: slots and items of each file.
         expected: entries that the log requires, in log order; None below level 2.
-        log_start: physical offset of the log's first byte.
-        log_end: physical offset after the last intact record of the log.
-        level: 1 each file on its own, 2 against the log, 3 completeness.
-        index_enabled: ``messageIndexEnable``.
-        unclean: ``abort`` exists (or the store is live).
-        max_findings: findings of one code that are kept.
-        live: as in ``QueueCheckTask``.
         stale_stop: physical offset after the old records that a truncation left after ``log_end``, if any.
         geometry_known: ``geometry`` was given or proven; otherwise files of another size cannot be read.
     """

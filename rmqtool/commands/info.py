@@ -198,13 +198,7 @@ def _points_to_loss(store: Store, log: LogSummary, ends: _Ends, findings: Findin
 
 @dataclass
 class _Ends:
-    """Begin and end of the log, and the messages that queues list beyond it.
-
-    Attributes:
-        start: Physical offset of its first byte.
-        end: After its last record; None where that moves, or is not known.
-        beyond: Messages beyond the end, by the units at the ends of the queues.
-    """
+    """Begin and end of the log, None where that moves, and the messages that queues list beyond it."""
 
     start: int
     end: int | None

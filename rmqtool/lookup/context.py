@@ -53,8 +53,7 @@ class KeyQuestion:
         """Compare topic and key as a client does with what a broker returns.
 
         Java: ``MQAdminImpl#queryMessage`` (4.9.8, 5.3.3). Of several messages with one unique key it keeps
-        the one
-        that was stored first; here all are shown.
+        the one that was stored first; here all are shown.
         """
         if record.topic != self.topic:
             return False
@@ -185,7 +184,6 @@ class LeftOut:
         lost: Physical offsets of hits whose file of the log is missing.
         absent: Physical offsets of hits in files of the log at which no record lies.
         proofs: Of physical offsets without a record, the unit or the index item that leads there.
-        places: Where units lead to, by queue offset, that do not lead to their message; None of a batch.
     """
 
     def __init__(self, store: Store) -> None:
@@ -263,14 +261,10 @@ _Found = TypeVar("_Found")
 
 
 class Limit:
-    """The ``--max`` of a question.
+    """The ``--max`` of a question, for each key; None is all.
 
-    Args:
-        wanted: Limit for each key; None is all.
-        of_place: Whether the limit counts from one place on, so that what follows is not left out.
-
-    Attributes:
-        words: Which of the messages are shown, once it is known that there are more; else None.
+    If it is ``of_place``, it counts from one place on, so that what follows is not left out. ``words`` is
+    which of the messages are shown, once it is known that there are more.
     """
 
     def __init__(self, wanted: int | None, *, of_place: bool = False) -> None:
@@ -303,15 +297,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class QueryContext:
-    """One question to one store.
-
-    Attributes:
-        progress: Receives which structure answered, and what is wrong with it.
-        explanation: Collects the steps.
-        remedy: What the user can do about an answer that may be incomplete.
-        limit: How many messages are wanted, and whether there are more.
-        left_out: Hits that are no answer.
-    """
+    """One question to one store; ``remedy`` is the user's way to a complete answer."""
 
     store: Store
     request: QueryRequest

@@ -139,7 +139,6 @@ def _first_time(segment: Segment) -> int | None:
 
 
 def _windows(segments: list[Segment], window_bytes: int) -> Iterator[list[Segment]]:
-    """Yield files in groups that are examined together."""
     window: list[Segment] = []
     for segment in segments:
         if window and segment.stop - window[0].start > window_bytes:
@@ -349,7 +348,6 @@ def _some(units: _Units, wanted: Bools) -> _Units:
 
 
 def _trials(queue: QueueFiles, units: _Units, wanted: int) -> Iterator[_Trial]:
-    """Yield so many units, the first and the last among them."""
     count = len(units.starts)
     numbered = queue.kind is PathKind.CONSUMEQUEUE
     for row in np.unique(np.linspace(0, count - 1, min(wanted, count)).astype(np.int64)).tolist():

@@ -37,26 +37,14 @@ _LOOKED_AT = 200
 
 
 class Look(NamedTuple):
-    """Result of a short walk down the log.
-
-    Attributes:
-        record: The first wanted record; None if none was met.
-        is_complete: Whether all records of the stretch were read, if none was met.
-    """
+    """Result of a short walk down the log: the first wanted record, or whether the walk was complete."""
 
     record: Record | None
     is_complete: bool
 
 
 def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[Record], bool]) -> Look:
-    """Read the first records after one place and before another.
-
-    Args:
-        log: The log.
-        start: Physical offset of a record that is left out; before the log, none is.
-        stop: Physical offset; None is the end of the log.
-        wanted: Which record is searched.
-    """
+    """Read the first records after physical offset ``start``, where one lies, and before another place."""
     if start >= log.start and record_at(log, start) is None:
         return Look(None, is_complete=False)
     events = walk(log.segments, max(start, log.start), stop)
@@ -113,7 +101,6 @@ def _edges(segment: Segment, kind: PathKind) -> tuple[int | None, int | None]:
 
 
 def _ends_well(segment: Segment, first: int | None) -> bool:
-    """Whether the last file of a queue begins with a unit, or is all zeros."""
     return first is not None or Window(segment).skip_zeros(0) == segment.size_bytes
 
 
@@ -217,8 +204,7 @@ class QueueConsumer:
         """Return the message of a unit; explain why if there is none.
 
         ``of_any_offset`` also takes a message with another offset of this queue, unless the unit of that
-        offset
-        leads to it: units of a broker that lost one lie beside their offsets.
+        offset leads to it: units of a broker that lost one lie beside their offsets.
         """
         record = record_at(self._log, entry.physical_offset)
         found = None if record is None else self.place_of(record)
@@ -301,7 +287,6 @@ class QueueConsumer:
             self.check_end()
 
     def _note_end(self, segment: Segment, position: int, message: str) -> None:
-        """Distinguish an invalid unit that ends the queue from one in the middle of it."""
         after = Window(segment).skip_zeros(position)
         later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
         if later or after < segment.size_bytes:

@@ -62,8 +62,6 @@ def _queues(context: QueryContext) -> list[QueueFiles]:
 
 
 class _TimeSearch:
-    """The search in one queue."""
-
     def __init__(self, context: QueryContext, reader: QueueConsumer) -> None:
         self._context = context
         self._reader = reader

@@ -32,7 +32,6 @@ class BatchQueue:
     """The state of one batch consume queue; of appended units it keeps the first and the last.
 
     Attributes:
-        deleted: labels of files that the broker deletes.
         max_physical_offset: start, not end, of the last record with a unit; -1 if none.
         minimum: min offset; -1 if there is none.
         found: max offset as recovery of the queue finds it.

@@ -35,13 +35,7 @@ class DispatchStallError(Exception):
 
 @dataclass
 class Tally:
-    """Counts of a queue's units.
-
-    Attributes:
-        misplaced: appended units at another place than their queue offset.
-        dropped: dispatched in vain.
-        missing: never put, and not there before.
-    """
+    """Counts of a queue's units: ``misplaced`` ones are not at their offset, ``dropped`` ones put in vain."""
 
     appended: int = 0
     misplaced: int = 0
@@ -54,10 +48,8 @@ class Derived:
     """The derived files, changed as the broker would.
 
     Attributes:
-        unit_file_size: bytes.
-        batch_file_size: bytes.
         batch_topics: topics whose new queues are batch queues.
-        lost: receives what is dispatched in vain, if anyone wants it.
+        lost: receives what is dispatched in vain.
         log_offsets: ranges ``[first place, after the last place)`` of the records dispatched.
     """
 

@@ -66,8 +66,7 @@ class ExtQueue:
     def recover(self, max_address: int) -> None:
         """Find the end of the units, then drop those after the one that the queue's last address names.
 
-        Raises:
-            ExtFailureError: the broker cannot do it, so it does not start.
+        Where the broker cannot, and does not start, this raises ExtFailureError.
         """
         for segment in self._segments.values():
             found = ExtFile(segment).size_chain()

@@ -41,13 +41,7 @@ def read_checkpoint(path: Location) -> Checkpoint | Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Conditions of the choice beside the log.
-
-    Attributes:
-        unclean: whether ``abort`` exists.
-        checkpoint: as the broker reads it.
-        queue_end: largest ``maxPhysicOffset`` of any consume queue, -1 without queues.
-    """
+    """Conditions of the choice beside the log; ``queue_end`` is the largest ``maxPhysicOffset``, or -1."""
 
     release: Release
     unclean: bool
@@ -58,13 +52,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """Conditions on the first record of the file; None sets none.
-
-    Attributes:
-        latest_ms: its largest store time.
-        last_offset: its largest PHYSICALOFFSET.
-        asks: the origin of the limits, for people.
-    """
+    """Upper limits of the first record's store time and PHYSICALOFFSET, None for none, and their origin."""
 
     latest_ms: int | None
     last_offset: int | None

@@ -38,15 +38,9 @@ class _File:
 
 
 class IndexState:
-    """The list of index files.
+    """The list of index files; ``items`` is ``maxIndexNum``, of which item 0 is never used.
 
-    Args:
-        items: ``maxIndexNum``; item 0 is never used.
-
-    Attributes:
-        deleted: labels of files that loading deletes.
-        ignored: labels of entries that loading skips.
-        refusals: reasons for which the broker does not start.
+    Loading lists labels of files that it deletes, and of entries that it skips (``ignored``).
     """
 
     def __init__(self, items: int) -> None:
@@ -92,11 +86,9 @@ class IndexState:
         self._loaded = [(file.begin_phy_offset, file.end_phy_offset) for file in self._files if file.items]
 
     def put(self, entries: Rows, keyless: Rows) -> None:
-        """Put entries in log order; a message without entries creates the successor of a full last file.
+        """Put entries, ``(n,)`` of ``ENTRY_ROW``, in log order.
 
-        Args:
-            entries: ``(n,)`` of ``ENTRY_ROW``.
-            keyless: ``(k,)`` of ``KEYLESS_ROW``, counted from the first of ``entries``.
+        A message without entries, one of ``keyless``, creates the successor of a full last file.
         """
         offsets = entries["physical_offset"]
         done = 0

@@ -29,13 +29,7 @@ NO_NUMBER = "is not named by a number"
 
 @dataclass
 class LoadedFiles:
-    """The files of one file queue, as the broker has them in memory after loading.
-
-    Attributes:
-        segments: by name.
-        deleted: labels of files that loading deletes, by their start.
-        refusals: for each entry for which the broker refuses.
-    """
+    """The files of one file queue, as the broker has them in memory; ``deleted`` are labels by start."""
 
     segments: list[Segment] = field(default_factory=list)
     deleted: dict[int, str] = field(default_factory=dict)
@@ -54,11 +48,8 @@ class LoadedQueue:
 def load_files(directories: Iterable[Location], base: Location, size: int, release: Release) -> LoadedFiles:
     """Load the files of one file queue; all reasons to refuse are named, the broker stops at the first.
 
-    Args:
-        directories: one, or several for a commit log on several paths.
-        base: labels are relative to it.
-        size: the configured size of a file in bytes.
-        release: whose rules apply.
+    There are several directories for a commit log on several paths. ``size`` is the configured bytes of a
+    file.
     """
     loaded = LoadedFiles()
     entries = sorted(

@@ -39,10 +39,8 @@ class RecoveryWalk:
     first record that fails in any way ends the log; BLANK leads to the next file, whatever its name.
 
     Attributes:
-        segments: the log's files from the first that it reads on.
         start: physical offset in the first file at which it begins.
-        end: physical offset of the end of the log, once the walk is over.
-        last: the file it lies in.
+        end: physical offset of the end of the log, once the walk is over; it lies in ``last``.
         unreadable: files where the disk failed: a broker that maps files dies of it.
     """
 

@@ -63,8 +63,7 @@ def count_missing(
     """Count units and index entries, before the cut, that the start did not dispatch and that did not exist.
 
     A unit existed if one leads to its record, in files that the start keeps. The units are also counted in
-    the
-    tallies of ``derived``.
+    the tallies of ``derived``.
     """
     counting = _Counting(Dispatcher(policy), derived, account)
     for segment in looking.log:

@@ -30,14 +30,9 @@ _PULL_UNITS = 800
 def not_served(
     queues: Sequence[QueueOutcome], log: Sequence[Segment], end: int, file_size: int, account: Account
 ) -> Iterator[tuple[str, int]]:
-    """Yield, for each queue in which pulls skip messages, a sentence and how many these are at most.
+    """Yield, for each queue, a sentence on how many messages pulls skip at most.
 
-    Args:
-        queues: as the start leaves them.
-        log: the log's files.
-        end: physical offset at which the start ends the log.
-        file_size: bytes of a file of a queue.
-        account: has the files of the queues.
+    ``end`` is the physical offset at which the start ends the log, ``file_size`` the bytes of a queue's file.
     """
     kept = [one for one in log if one.start < end]
     for queue in queues:

@@ -59,7 +59,6 @@ def _region(
     dispatcher: Dispatcher,
     done: DispatchDraft,
 ) -> int:
-    """Dispatch the readable part of a file; return where the next region begins."""
     walk = SegmentWalk(segment, rules)
     for batch in walk.batches(log_offset, stop):
         derived.take(dispatcher, batch, done)

@@ -38,14 +38,8 @@ class EmptyLastFileError(Exception):
 class UnitQueue:
     """The state of one consume queue, as recovery finds and changes it; nothing is written.
 
-    Args:
-        segments: its files as loaded, by name.
-        file_size: bytes of a file.
-        deleted: labels of files that loading deleted, by start.
-        ext: its ext files; None if the broker has ``enableConsumeQueueExt`` off.
-
-    Raises:
-        ExtFailureError: recovery of its ext files fails.
+    Without ``ext``, ``enableConsumeQueueExt`` is off; recovery of its ext files may raise ExtFailureError.
+    ``deleted`` are labels of files that loading deleted, by start.
 
     Attributes:
         found: max offset as recovery of the queue finds it.
@@ -155,11 +149,7 @@ class UnitQueue:
         self._state, self._min_logic = new_state(), 0
 
     def correct_minimum(self, log_start: int, release: Release) -> None:
-        """Find the first unit whose record the log still has.
-
-        Raises:
-            EmptyLastFileError: a release of 5.x before 5.5.0 cannot do it.
-        """
+        """Find the first unit whose record the log still has; EmptyLastFileError where 5.0 to 5.4 cannot."""
         if release.halves_for_minimum:
             self._correct_minimum_5(log_start, release)
         else:
@@ -270,7 +260,6 @@ class UnitQueue:
             self._gone[start] = segment.label
 
     def _written(self, start: int) -> int:
-        """Return how many units of a file the broker counts as written."""
         return min(self._end - start, self._size) // UNIT_SIZE
 
     def _correct_minimum_4(self, log_start: int) -> None:

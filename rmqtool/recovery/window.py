@@ -30,13 +30,9 @@ NO_UNITS = -1
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part that the next start reads of a log with more files than its limit.
+    """The part that the next start reads of a log with more ``log_files`` than its limit, ``files``.
 
     Attributes:
-        release: of the broker that starts.
-        files: the limit, ``commitLogRecoverMaxNum``.
-        log_files: files of the log.
-        log_start: physical offset of the log's first byte.
         reach: physical offset of the first byte that it would read if there were no queues.
         queue_end: where the consume queues end; ``NO_UNITS`` without units; None at or after ``reach``.
     """

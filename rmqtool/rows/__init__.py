@@ -1,9 +1,8 @@
 """ROWS that commands yield: one class for each ``type`` of the ndjson objects, and rows of records.
 
 ``model`` and ``derived`` have the classes; ``messages`` makes rows from a walk over the log, and filters
-them;
-``log_splits`` reads a large log by kernels, on all cores, and makes rows of the rest; ``system_messages``
-explains the broker's own; ``bodies`` unpacks bodies. ``report`` decides how rows look.
+them; ``log_splits`` reads a large log by kernels, on all cores, and makes rows of the rest;
+``system_messages`` explains the broker's own; ``bodies`` unpacks bodies. ``report`` decides how rows look.
 """
 
 from __future__ import annotations

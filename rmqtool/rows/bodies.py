@@ -61,8 +61,7 @@ def decompressed(found: Iterable[rows.Row], progress: Progress) -> Iterator[rows
 def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_BODY_BYTES) -> bytes:
     """Return a body unpacked, or as it is if SYSFLAG does not mark it as compressed.
 
-    Raises:
-        BodyError: It is not such data, is cut short, or unpacks to more than ``max_bytes``.
+    BodyError if it is not such data, is cut short, or unpacks to more than ``max_bytes``.
     """
     if not sys_flag & COMPRESSED_FLAG or not body:
         return body
@@ -129,8 +128,7 @@ def with_inner_messages(found: Iterable[rows.Row], wanted: MessageFilter) -> Ite
     """Yield rows, after every batch those of its messages that are wanted; bodies must be as stored.
 
     A batch is left out if neither it nor one of its messages has the wanted tag and key. A missing library
-    for
-    decompression raises UsageError.
+    for decompression raises UsageError.
     """
     for row in found:
         if not isinstance(row, rows.Message) or not row.sys_flag & INNER_BATCH_FLAG:

@@ -63,10 +63,9 @@ class KernelFilter:
 
     @classmethod
     def of(cls, messages: MessageFilter, odd_flags: int) -> KernelFilter:
-        """Return a filter; messages with one of ``odd_flags`` in SYSFLAG are not plain.
+        """Return a filter for which messages with one of ``odd_flags`` in SYSFLAG are not plain.
 
-        Raises:
-            UnicodeEncodeError: A text is not UTF-8.
+        A text that is not UTF-8 raises UnicodeEncodeError.
         """
         numbers = np.zeros(len(RowFilter), np.int64)
         numbers[RowFilter.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
@@ -112,12 +111,10 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class LogJob(ABC):
-    """Job that reads a range of a log.
+    """Job that reads a range of a log; if ``begin`` is inside a record, the next one is the first.
 
     Attributes:
         messages: Which messages; a topic is a glob of ``*`` and ``?``.
-        begin: Physical offset; inside a record the next one is the first.
-        end: Physical offset; what begins there or later is not read. None: to the end.
         edge: Facts about the log as a whole; None: its files alone.
         advance: Called with the physical offset up to which pieces have been yielded.
         ranges: Where wanted messages can lie; None: anywhere.
@@ -188,7 +185,6 @@ class ReadSplit:
     """Result of a split.
 
     Attributes:
-        split: The range.
         first_log_offset: Physical offset where its chain of records begins; None if no record begins in it.
         next_log_offset: Physical offset at which the next split has to begin.
         rows: Lines, and the rows of messages that are not plain.
@@ -265,7 +261,6 @@ class _Reading:
                 first += 1
 
     def _name(self, gap: Gap) -> None:
-        """Add the rows that name a gap."""
         split, done = self._split, self._done
         for defect in classified(gap, split.segment, split.number, split.edge):
             self._encoder.add(self._make.row(defect))
@@ -346,7 +341,6 @@ class _Segment:
     def _results(
         self, splits: list[LogSplit], pool: ThreadPoolExecutor, ahead: int
     ) -> Generator[ReadSplit, None, None]:
-        """Yield the result of each split, with at most ``ahead`` under way."""
         waiting = deque(pool.submit(read_split, split) for split in splits[:ahead])
         following = iter(splits[ahead:])
         try:
@@ -398,5 +392,4 @@ def after_segment(job: LogJob, segment: Segment, last: EndOfSplit) -> list[rows.
 
 
 def _read_again(read: ReadSplit, first: int) -> ReadSplit:
-    """Read a split again whose first record is not the guessed one."""
     return read_split(replace(read.split, first=first))

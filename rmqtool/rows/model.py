@@ -20,8 +20,7 @@ class Message:
     """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored.
 
     ``explanation`` is the meaning of a message of the broker's own: `rmqtool.rows.system_messages`;
-    ``damage`` has
-    the codes of the record's findings.
+    ``damage`` has the codes of the record's findings.
     """
 
     type: ClassVar = "message"
@@ -60,8 +59,7 @@ class InnerMessage:
     """A message of an inner batch, number ``index`` of the record at ``physical_offset``.
 
     ``batch_position`` is bytes from the start of the batch, decompressed; fields that the message does not
-    have
-    are the record's, as for a client.
+    have are the record's, as for a client.
     """
 
     type: ClassVar = "inner-message"

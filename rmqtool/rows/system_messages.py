@@ -38,8 +38,7 @@ def explanation_of(record: Record, tags_code: int) -> Explanation | None:
     """Return the meaning of a message of the broker's own, or of one in light queues; None for any other.
 
     ``half`` and ``delay`` name the topic and queue that a message is meant for, ``timer`` also; ``op`` the
-    half
-    messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
+    half messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
     ``pop-check-point`` and ``pop-ack`` the messages that a group received and has acknowledged;
     ``multi-dispatch`` the other queues. For a delayed message ``tags_code`` is the time of delivery in ms.
     """

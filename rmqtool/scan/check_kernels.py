@@ -133,14 +133,8 @@ def check_records(
 ) -> tuple[int, int]:
     """Check records from row ``first`` on, and set PHYSICALOFFSET of every row to its place.
 
-    Args:
-        buffer: the window.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        first: the first row to check.
-        base: physical offset of the window's first byte.
-        cut: body bytes that the window leaves out; checksums are then not checked here.
-        sums: ``(len(Sum),)``, added to.
-        hits: filled, of ``HIT_ROW``, at least ``MAX_HITS``.
+    ``sums``, ``(len(Sum),)``, is added to; ``hits``, of ``HIT_ROW``, at least ``MAX_HITS``, is filled. With
+    ``cut``, checksums are not checked here.
 
     Returns:
         The row to go on with when ``hits`` has room again, or the number of rows; and the number of hits.

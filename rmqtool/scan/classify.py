@@ -78,13 +78,8 @@ class Defect:
     """Something wrong, or worth knowing, at one place of the log.
 
     Attributes:
-        physical_offset: Bytes from the start of the log.
         length: Bytes concerned; 0 where something is missing between two bytes.
         message: One sentence; the code's title when empty.
-        severity_override: A severity that differs from the code's usual one.
-        expected: What should have been there.
-        observed: What was there.
-        remedy_override: What the operator can do where that differs from the code's remedy.
     """
 
     code: FindingCode
@@ -200,7 +195,6 @@ def _inside(gap: Gap, segment: Segment) -> Defect:
 
 
 def _hiding(gap: Gap, segment: Segment) -> Defect:
-    """Name a frame of another place over whole records."""
     from rmqtool.scan.hidden import count_hidden  # loads kernels, for logs that need it
 
     below = counted(count_hidden(segment, gap), "whole record", spec=",")
@@ -242,7 +236,6 @@ def _page_tail(gap: Gap, edge: LogEdge) -> Defect:
 
 
 def _is_short(gap: Gap) -> bool:
-    """Whether there is no room for a record, nor for a BLANK."""
     return gap.length < END_FILE_MIN_BLANK_LENGTH
 
 
@@ -256,10 +249,8 @@ def _blank_length(gap: Gap, segment: Segment) -> Defect:
 def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> FindingCode:
     """Return the code of what a broker fails on, whatever lies around it.
 
-    Args:
-        outcome: What lies there; None where only the body's checksum is wrong.
-        start: TOTALSIZE and MAGICCODE, zeros past the end of the file.
-        left: Bytes up to the end of the file.
+    ``outcome`` is None where only the body's checksum is wrong; ``left`` is the bytes up to the end of the
+    file.
     """
     if outcome is None:
         return CL_CRC

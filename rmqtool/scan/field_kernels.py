@@ -112,10 +112,8 @@ def check_transaction(buffer: Buffer, at: int, row: Row, number: int, hits: Rows
     """Check what depends on the transaction type; return the number of hits.
 
     Only ``EndTransactionProcessor#processRequest`` sets PREPARED_TRANSACTION_OFFSET, to where the half
-    message
-    lies; commits that were delayed or sent back have none. Prepared and rolled back records have queue offset
-    0
-    (``DefaultAppendMessageCallback#doAppend``; 4.9.8, 5.3.3).
+    message lies; commits that were delayed or sent back have none. Prepared and rolled back records have
+    queue offset 0 (``DefaultAppendMessageCallback#doAppend``; 4.9.8, 5.3.3).
     """
     kind = row.sys_flag & _TRANSACTION
     variant = (row.sys_flag >> VARIANT_SHIFT) & 3

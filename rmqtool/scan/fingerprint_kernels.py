@@ -19,14 +19,9 @@ if TYPE_CHECKING:
 @entry(lambda: (np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, np.empty(0, np.uint32)))
 @kernel
 def fingerprints(buffer: Buffer, rows: Rows, base: int, cut: int, into: npt.NDArray[np.uint32]) -> None:
-    """Fill in CRC-32 of all bytes of records; of one longer than a window, of those at hand.
+    """Fill ``into``, ``(k,)``, with CRC-32 of all bytes of records; of one longer than a window, its head.
 
-    Args:
-        buffer: the window.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        base: physical offset of the window's first byte.
-        cut: body bytes that the window leaves out of its only record; its BODYCRC is among the others.
-        into: ``(k,)``.
+    With ``cut``, the bytes at hand are all but the body's missing part, whose BODYCRC is among them.
     """
     for number in range(len(rows)):
         at = rows[number].log_offset - base

@@ -31,10 +31,7 @@ _SIZE_BYTES = message.HEAD_OFFSETS[0]["magic"]
 class GapWalk:
     """The records of one file and the gaps between them.
 
-    Args:
-        segment: the file.
-        records: how records are read.
-        stale_from: physical offset from which copies of older records lie after the log's end; None without.
+    From ``stale_from`` on, copies of older records lie after the log's end.
 
     Attributes:
         outcome: what ended the last walk: STOP, its end was reached; BLANK, one that states the rest of the
@@ -65,8 +62,7 @@ class GapWalk:
         """Walk from ``start``, where a record is due; records that begin at ``stop`` or later are not taken.
 
         Gaps inside a window are in its batch (``MessageBatch.gaps``). The last one may extend to physical
-        offset
-        ``reach``, or to ``stop``. A segment that cannot be read raises EnvironmentFailureError.
+        offset ``reach``, or to ``stop``. A segment that cannot be read raises EnvironmentFailureError.
         """
         stop = min(stop, self.segment.stop)
         reach = stop if reach is None else min(reach, self.segment.stop)

@@ -1,9 +1,12 @@
 """Kernels for records: check one, walk a chain of them, find the next intact one after damage.
 
-Positions are indices into ``buffer``, a window on one segment: ``window_stop`` ends the bytes at hand,
-``segment_stop`` the segment (it may lie beyond the window). ``base`` is the physical offset of index 0.
-``cut`` body bytes of the record at hand are left out of the window (long records; 0 otherwise): indices up
-to the body are plain, ranges after it are shifted down.
+Arguments have one meaning in all kernels of this package. Positions are indices into ``buffer``, a window on
+one segment: ``window_stop`` ends the bytes at hand, ``segment_stop`` the segment (it may lie beyond the
+window). ``base`` is the physical offset of index 0. ``cut`` body bytes of the record at hand are left out of
+the window (long records; 0 otherwise): indices up to the body are plain, ranges after it are shifted down.
+``rows`` is ``(k,)`` of ``MESSAGE_ROW``, ``values`` ``(k, 8, 2)``: the ranges of the values of ``Property``.
+``rules`` are by ``Rules``; ``kept`` is the bytes of the array that the thread has kept, 0 without
+``Rules.KEPT_ARRAY``.
 
 Origin: ``CommitLog#checkMessageAndReturnSize`` without reading bodies, as reput calls it (4.9.8, 5.3.3).
 """
@@ -222,22 +225,10 @@ def check_record(
     row: Row,
     values: Int64s,
 ) -> int:
-    """Return what lies at ``at``, an ``Outcome``; fills ``row`` and ``values`` for RECORD and MISMATCH.
+    """Return what lies at ``at``, an ``Outcome``; fills ``row`` and its ``values`` for RECORD and MISMATCH.
 
     ``row`` has TOTALSIZE wherever a record begins, else 0. Where 0 is what the disk has, it is no size to
     skip.
-
-    Args:
-        buffer: the window.
-        at: index of the record's first byte.
-        window_stop: index after the last byte at hand.
-        segment_stop: index after the segment's last byte, with the cut bytes.
-        base: physical offset of index 0.
-        cut: body bytes of this record that the window leaves out.
-        rules: see ``Rules``.
-        kept: bytes of the array that the thread has kept; 0 without ``Rules.KEPT_ARRAY``.
-        row: one ``MESSAGE_ROW``.
-        values: ranges of the values of ``Property``, ``(8, 2)``.
     """
     row.total_size = 0
     outcome, total_size, magic = _check_start(buffer, at, window_stop, segment_stop, rules)
@@ -292,22 +283,9 @@ def walk_records(
 ) -> tuple[int, int, int, int, int]:
     """Walk the chain of records from ``at`` until something other than a record comes.
 
-    See ``check_record`` for the arguments that are not named here.
-
-    Args:
-        buffer: the window.
-        at: index of the first record.
-        stop: records that begin here or later are not taken.
-        window_stop: index after the last byte at hand.
-        segment_stop: index after the segment's last byte.
-        base: physical offset of index 0.
-        cut: as in ``check_record``; then only one record is taken.
-        rules: see ``Rules``.
-        kept: bytes of the array that the thread has kept so far.
-        rows: filled, ``(n,)`` of ``MESSAGE_ROW``.
-        values: filled, ``(n, 8, 2)``.
-        passed: filled, of ``MISMATCH_ROW``: records whose lengths do not add up. As a broker does, the walk
-            goes on after the bytes that were read. Without room for any, the first one ends the walk.
+    Records that begin at ``stop`` or later are not taken; with ``cut``, only one is. ``rows`` and ``values``
+    are filled, and ``passed``, of ``MISMATCH_ROW``, with records whose lengths do not add up: as a broker
+    does, the walk goes on after the bytes that were read. Without room for any, the first one ends the walk.
 
     Returns:
         The ``Outcome`` that ended the walk (never RECORD), the index it stands at, how many rows and how many
@@ -359,8 +337,7 @@ def find_record(
     """Find the first intact record or BLANK at ``at`` or after it.
 
     Intact means: the magic is right, PHYSICALOFFSET is its place, and the lengths add up; for a BLANK,
-    TOTALSIZE
-    is the rest of the segment.
+    TOTALSIZE is the rest of the segment.
 
     Returns:
         RECORD or BLANK with its index; NEED with the index from which more bytes are needed; STOP.

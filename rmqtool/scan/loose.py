@@ -173,7 +173,6 @@ def host_key(host: bytes) -> int:
 
 
 def _parts(tail: bytes, magic: int) -> tuple[bytes, bytes] | None:
-    """Return topic and properties of what follows a body; None if the lengths do not add up."""
     length = message.TOPIC_LENGTHS[magic]
     topic_length = length.unpack_from(tail)[0]
     properties_at = length.size + topic_length

@@ -2,8 +2,7 @@
 
 They know no file, segment or chain. A position with the magic of a record 4 bytes later is a candidate. It
 becomes a row if its head can be one, with marks for all that does not hold. ``loose`` runs them over images
-of
-any size, and does the same in plain Python.
+of any size, and does the same in plain Python.
 """
 
 from __future__ import annotations
@@ -86,8 +85,7 @@ def next_magic(buffer: Buffer, at: int, stop: int) -> int:
     """Return the position of the next magic of a record that lies whole before ``stop``; else ``stop``.
 
     Blocks are searched without a branch, which LLVM makes vector instructions of; in random bytes, one block
-    of
-    256 has the first two bytes of a magic.
+    of 256 has the first two bytes of a magic.
     """
     while at + _BLOCK < stop:
         found = np.uint8(0)
@@ -255,19 +253,11 @@ def find_loose_records(
     values: Int64s,
     found: Rows,
 ) -> tuple[int, int, int]:
-    """Find the records that begin in a window, also those inside others.
+    """Find the records that begin in a window from ``at`` on, before ``stop``, also those inside others.
 
-    Args:
-        buffer: the window.
-        at: index where the search begins.
-        stop: records that begin here or later are not taken; may lie beyond the window.
-        window_stop: index after the last byte at hand.
-        image_stop: index after the image's last byte.
-        base: position of index 0 in the image.
-        rules: those of ``LENIENT``, see ``Rules``.
-        rows: scratch, ``(1,)`` of ``MESSAGE_ROW``.
-        values: scratch, ``(1, 8, 2)``.
-        found: filled, ``(n,)`` of ``FOUND_ROW``.
+    ``base`` is the position of index 0 in the image, ``image_stop`` the index after its last byte, ``rules``
+    are those of ``LENIENT``. ``found``, of ``FOUND_ROW``, is filled; ``rows`` and ``values`` are scratch for
+    one.
 
     Returns:
         An ``Outcome``: STOP, NEED if the record at the index needs more bytes than the window has, FULL;

@@ -207,21 +207,9 @@ def encode_ndjson(
     parts: Int64s,
     out: Buffer,
 ) -> tuple[int, int, int]:
-    """Write the lines of plain messages, up to the first that is not.
+    """Write the lines of plain messages into ``out``, up to the first that is not.
 
-    Args:
-        buffer: the window.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        values: ``(k, 8, 2)``, ranges of the values of ``Property``.
-        first: index of the first row.
-        segment_start: physical offset of the file's first byte.
-        label: the file's name as a JSON string.
-        wanted: see ``RowFilter``.
-        topic: globs of ``*`` and ``?`` with ``GLOBS_APART`` between them.
-        tag: read if ``wanted`` has ``HAS_TAG``.
-        key: a key or a unique key; read if ``wanted`` has ``HAS_KEY``.
-        parts: scratch, ``(MAX_PROPERTIES, 4)``.
-        out: receives the lines.
+    ``label`` is the file's name as a JSON string; the other arguments are those of ``encode_columns``.
 
     Returns:
         An ``Ended``, the index of the first row that was not written, and the bytes written.

@@ -84,7 +84,6 @@ def _equals(buffer: Buffer, start: int, stop: int, text: Buffer) -> bool:
 
 @inlined
 def _is_repeated(buffer: Buffer, parts: Int64s, count: int) -> bool:
-    """Whether the name of property ``count`` was there before."""
     start, size = parts[count, 0], parts[count, 1] - parts[count, 0]
     for i in range(count):
         if parts[i, 1] - parts[i, 0] == size:
@@ -252,8 +251,7 @@ def matches(buffer: Buffer, start: int, stop: int, glob: Buffer) -> bool:
     """Whether UTF-8 matches a glob of ``*`` and ``?``; ``?`` is one character.
 
     On a mismatch the last ``*`` takes one byte more, which may be a part of a character. A ``?`` after it
-    takes
-    the rest, which is the match that it would have made with the whole.
+    takes the rest, which is the match that it would have made with the whole.
     """
     at, place, star, resume = start, 0, -1, start
     while at < stop:

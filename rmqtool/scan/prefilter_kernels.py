@@ -49,7 +49,6 @@ _HASH_SIGN = np.frombuffer(b"#", np.uint8).copy()
 
 @kernel
 def _contains(hashes: Int64s, wanted: int) -> bool:
-    """Whether a number is in an ascending array."""
     low, high = 0, len(hashes)
     while low < high:
         middle = (low + high) >> 1
@@ -118,16 +117,10 @@ def find_candidates(
     unique: Int64s,
     log_offsets: Int64s,
 ) -> int:
-    """Write the physical offsets of the messages that may match; return how many.
+    """Write the physical offsets of the messages that may match into ``log_offsets``; return how many.
 
-    Args:
-        buffer: the window.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        values: ``(k, 8, 2)``, ranges of the values of ``Property``.
-        fields: numbers of a ``Prefilter``, see ``PrefilterField``.
-        keys: key hashes, ascending.
-        unique: hash codes of unique keys, ascending.
-        log_offsets: filled, room for k.
+    ``fields`` are a ``Prefilter``'s, by ``PrefilterField``; ``keys`` are key hashes, ``unique`` hash codes of
+    unique keys, both ascending.
     """
     count = 0
     for number in range(len(rows)):

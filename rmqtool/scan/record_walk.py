@@ -53,15 +53,11 @@ def walk(
     end: int | None = None,
     on_damage: str = "resync",
 ) -> Iterator[LogEvent]:
-    """Yield records, BLANKs and defects from ``begin`` to ``end``, in the order of the log.
+    """Yield records, BLANKs and defects between two physical offsets, in the order of the log.
 
-    A record with a wrong checksum, or one that claims another place, comes after its defect.
-
-    Args:
-        segments: The files, by start.
-        begin: Physical offset; inside a record the next one is the first.
-        end: Physical offset; records that start here or later are left out. None: to the end.
-        on_damage: ``resync`` goes on after damage, ``stop`` ends with it.
+    If ``begin`` is inside a record, the next one is the first; records that start at ``end`` or later are
+    left out. A record with a wrong checksum, or one that claims another place, comes after its defect.
+    ``on_damage`` is ``resync``, or ``stop`` to end with it.
     """
     yield from walk_log(FoundEdge(segments), begin, end, on_damage)
 

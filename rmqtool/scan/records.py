@@ -48,14 +48,10 @@ class ByteSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A message record, decoded.
+    """A message record, decoded; ``physical_offset`` is its place, its PHYSICALOFFSET field is in ``head``.
 
-    Attributes:
-        physical_offset: Its place in the log, bytes; its PHYSICALOFFSET field is in ``head``.
-        head: The fields before the body.
-        topic: The stored topic, decoded as Java does.
-        properties: Decoded properties, the last of equal names.
-        raw: All TOTALSIZE bytes.
+    ``topic`` and ``properties`` are decoded as Java does, the last of equal names; ``raw`` is all TOTALSIZE
+    bytes.
     """
 
     physical_offset: int
@@ -140,20 +136,12 @@ def check_record(
     read_body: bool = False,
     kept: int = 0,
 ) -> Checked:
-    """Return what a broker makes of the bytes at ``position``.
+    """Return what a broker makes of the bytes at ``position`` of a file, which ends where its buffer ends.
 
     Java: ``CommitLog#checkMessageAndReturnSize`` (4.9.8, 5.3.3) without ``checkDupInfo`` and
     ``forceVerifyPropCRC``, both off by default. Recovery reads the body and checks its CRC; reput does
-    neither.
-
-    Args:
-        source: The file; it ends where the broker's buffer ends.
-        position: Bytes from the start of the file.
-        rules: Those of the broker's version.
-        base: Physical offset of the file's first byte.
-        check_crc: Compare the body's checksum; needs ``read_body``.
-        read_body: Whether the body is read or skipped.
-        kept: Bytes of the array that the thread has kept, at most ``RecordRules.kept_array``.
+    neither. ``base`` is the physical offset of the file's first byte; ``kept`` the bytes of the array that
+    the thread has kept, at most ``RecordRules.kept_array``.
     """
     left = source.size_bytes - position
     start = _STARTS.decode(source.read_at(position, _STARTS.size))

@@ -2,8 +2,7 @@
 
 A record counts as intact only if the magic is right, PHYSICALOFFSET is its place and the lengths add up (a
 BLANK: TOTALSIZE is the rest of the file). Stale but valid bytes are normal in a store: after a BLANK, in
-dirty
-tails, in pooled buffers.
+dirty tails, in pooled buffers.
 """
 
 from __future__ import annotations

@@ -47,21 +47,7 @@ def walk_over_damage(
 ) -> tuple[int, int, int, int]:
     """Walk as ``walk_records``; after damage continue at the next intact record if the window has all of it.
 
-    See ``walk_records`` for the arguments that are not named here.
-
-    Args:
-        buffer: the window.
-        at: index of the first record.
-        stop: records that begin here or later are not taken.
-        window_stop: index after the last byte at hand.
-        segment_stop: index after the segment's last byte.
-        base: physical offset of index 0.
-        cut: as in ``check_record``; then damage ends the walk.
-        rules: see ``Rules``.
-        rows: filled, ``(n,)`` of ``MESSAGE_ROW``.
-        values: filled, ``(n, 8, 2)``.
-        none_passed: ``(0,)`` of ``MISMATCH_ROW``.
-        gaps: filled, of ``GAP_ROW``.
+    ``gaps``, of ``GAP_ROW``, is filled; ``none_passed`` is ``(0,)``. With ``cut``, damage ends the walk.
 
     Returns:
         Outcome, index and number of rows as ``walk_records``, and the number of gaps.

@@ -158,15 +158,7 @@ def collect_transactions(
 ) -> tuple[int, int]:
     """Collect the records that take part in transactions, from row ``first`` on.
 
-    Args:
-        buffer: the window.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        values: ``(k, 8, 2)``, ranges of the values of ``Property``.
-        first: the row to begin with.
-        base: physical offset of the window's first byte.
-        cut: body bytes that the window leaves out.
-        out: filled from ``count`` on, of ``TRANSACTION_ROW``.
-        count: rows of ``out`` in use.
+    ``out``, of ``TRANSACTION_ROW``, is filled after its first ``count`` rows.
 
     Returns:
         The row to go on with when ``out`` has more room, or the number of rows; and the rows of ``out`` in

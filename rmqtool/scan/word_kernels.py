@@ -94,14 +94,8 @@ def put_word(
 ) -> int:
     """Return the number of a word, a new one if it is not among the ``count``; -1 without room for it.
 
-    Args:
-        buffer: where it is.
-        start: position of its first byte.
-        stop: position after it.
-        slots: numbers by hash, a power of two of them, -1 in free ones.
-        stops: where words begin and the last ends; room for half as many as there are slots.
-        words: the words, one after the other.
-        count: words so far.
+    ``slots`` are numbers by hash, a power of two of them, -1 in free ones. ``words`` follow each other, each
+    ending in ``stops``, which has room for half as many as there are slots.
     """
     code = hash_bytes(buffer, start, stop)
     mask = len(slots) - 1

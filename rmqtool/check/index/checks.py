@@ -28,8 +28,7 @@ def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLo
     """Check the index.
 
     An index that is switched off (``messageIndexEnable=false``) requires nothing; older files are still
-    checked on
-    their own.
+    checked on their own.
     """
     log = FindingLog(task.max_findings)
     if any(not _is_readable(task, file) for file in task.files):
@@ -77,7 +76,6 @@ def _check_file(
     match: IndexMatch | None,
     before: Header | None,
 ) -> int | None:
-    """Read a file once; return the offset of its first item, None without items."""
     if match is not None:
         match.open(report)
     for items in index.item_columns():

@@ -56,7 +56,6 @@ class MatchedFile:
     Attributes:
         first: number in the stream of the first entry that was matched, -1 if none was.
         last: of the last one.
-        expired: items below the log's start.
         beyond: findings about items beyond the log's end, after the last entry that was matched: what follows
             decides their severity.
     """
@@ -71,10 +70,8 @@ class _Strangers:
     """Items of no record, or of none of its keys: rotten, or left by a start after a crash.
 
     Such a start cuts the log and keeps a full index file, whose items of the cut part stay: new records lie
-    there,
-    and their items follow (``IndexService#load``, ``CommitLog#recoverAbnormally``, 4.9.8 to 5.5.1). So no
-    entry is
-    without an item between those before and those after, as one is where an item has rotted.
+    there, and their items follow (``IndexService#load``, ``CommitLog#recoverAbnormally``, 4.9.8 to 5.5.1). So
+    no entry is without an item between those before and those after, as one is where an item has rotted.
     """
 
     def __init__(self) -> None:

@@ -20,14 +20,7 @@ _NONE = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class MissingRanges:
-    """Ranges of rows without items, in log order, each with keys in it; every column ``(n,)``.
-
-    Attributes:
-        starts: row of the first entry.
-        stops: row after the last one.
-        keys: number of entries of keys between.
-        first_keys: row of the first of those.
-    """
+    """Ranges of rows without items, in log order, each with ``keys`` entries of keys; columns ``(n,)``."""
 
     starts: Int64s
     stops: Int64s

@@ -121,13 +121,9 @@ class FileReport:
 class IndexShape:
     """Checks header, slots and chains of one file.
 
-    Args:
-        report: of the file.
-        torn: severity of the traces of a half-done put; None for the usual one. A broker that runs (INFO) may
-            have done more than one since the header was read.
-
-    Attributes:
-        first_offset: physical offset of the first item's record; None as long as there is none.
+    ``torn`` is the severity of the traces of a half-done put; None for the usual one. A broker that runs
+    (INFO) may have done more than one since the header was read. ``first_offset`` is the physical offset of
+    the first item's record.
     """
 
     def __init__(self, report: FileReport, torn: Severity | None) -> None:
@@ -158,9 +154,8 @@ class IndexShape:
     def finish(self, previous: Header | None, *, times_known: bool) -> None:
         """Compare header, slots and unused items with the items.
 
-        Args:
-            previous: header of the file before; None if there is none, or it has no items.
-            times_known: the header's times were compared with those of records.
+        ``previous`` is the header of the file before, if it has items; ``times_known`` is whether the
+        header's times were compared with those of records.
         """
         header, used = self._index.header, self._index.used
         if not 0 <= header.index_count <= self._index.geometry.items:
@@ -250,7 +245,6 @@ class IndexShape:
                 )
 
     def _slots(self) -> None:
-        """Compare the slots with the newest items of their chains."""
         used_slots, count = 0, self._index.used + 1
         is_live = self.torn is Severity.INFO
         for first, slots in self._index.slot_columns():

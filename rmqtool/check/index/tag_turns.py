@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class _Turn(NamedTuple):
-    """Messages that are alike from one on."""
-
     has_tag_items: bool
     physical_offset: int
 
@@ -32,10 +30,8 @@ class _Turn(NamedTuple):
 def tag_mix(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Finding | None:
     """Return the finding of an index that brokers before and since 5.4.0 wrote; None if all is of one kind.
 
-    Args:
-        expected: all entries, looked up.
-        tagged: the windows with an entry of tags that has an item.
-        spoiled: physical offsets of messages with a wrong item, which may stand for the tag's.
+    ``tagged`` are the windows with an entry of tags that has an item; ``spoiled`` are physical offsets of
+    messages with a wrong item, which may stand for the tag's.
     """
     if not tagged:
         return None

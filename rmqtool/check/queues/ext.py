@@ -29,12 +29,8 @@ NO_EXT_TIME, LOST_EXT_TIME = -1, -2
 class ExtQueue:
     """Ext units by their address; one file's units are kept at a time.
 
-    Args:
-        files: in ``consumequeue_ext``; None if there are none.
-        report: of the queue.
-        expected: whether a tags code in the range of addresses is one; it is not if no queue of this store
-            has
-            ext units.
+    ``expected`` is whether a tags code in the range of addresses is one; it is not if no queue of this store
+    has ext units.
     """
 
     def __init__(self, files: FileQueue | None, report: QueueReport, *, expected: bool) -> None:
@@ -45,11 +41,7 @@ class ExtQueue:
         self._used: dict[int, Bools] = {}
 
     def resolve(self, units: Units, rows: Int64s) -> tuple[Int64s, Int64s, list[Problem]]:
-        """Look up the tags codes of units that are addresses.
-
-        Args:
-            units: a chunk of the consume queue.
-            rows: ``(n,)``, its real units.
+        """Look up the tags codes of real units, ``rows`` ``(n,)`` of a chunk, that are addresses.
 
         Returns:
             Tags codes, ``(n,)``, with those of ext units in place of addresses; store times of the ext units,

@@ -31,8 +31,6 @@ _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 @dataclass
 class _Delays:
-    """Deliver times of one delay queue that differ from the delay table's."""
-
     held: QueueReport
     shifts: set[int]
     differing: int = 0
@@ -56,15 +54,9 @@ class FieldCheck:
     def check(
         self, units: Units, rows: Int64s, tags: Int64s, times_ms: Int64s, wanted: UnitRows, hits: Int64s
     ) -> None:
-        """Compare the fields of units whose records were found.
+        """Compare units, ``rows`` ``(n,)`` of a chunk, with rows ``hits`` of a window of expected ones.
 
-        Args:
-            units: a chunk.
-            rows: ``(n,)``, units whose records were found.
-            tags: ``(n,)``, their tags codes, those of ext units in place of addresses.
-            times_ms: ``(n,)``, store times of their ext units, or the marks of `queues.ext`.
-            wanted: a window of expected units.
-            hits: ``(n,)``, its rows.
+        ``tags`` and ``times_ms`` are as `queues.ext` resolves them.
         """
         if self._report.check.batch:
             self._check_batch(units, rows, wanted, hits)

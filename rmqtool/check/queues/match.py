@@ -52,15 +52,8 @@ class _Foreign:
 class UnitMatch:
     """Matches the units of one queue with records.
 
-    Args:
-        report: of the queue.
-        task: bounds of the log.
-        expected: units that the log requires of the queue.
-        unmatched: finds the records that foreign units point at.
-        log_cut: the log is known to have lost its tail.
-
-    Attributes:
-        matched: numbers of the first and the last expected row that a unit matched, -1 if none did.
+    With ``log_cut`` the log is known to have lost its tail. ``matched`` are the numbers of the first and the
+    last expected row that a unit matched, -1 if none did.
     """
 
     def __init__(
@@ -201,7 +194,6 @@ class UnitMatch:
         self._tail = []
 
     def _foreign(self, piece: _Foreign) -> None:
-        """Report foreign units that are no left-overs."""
         units, log_end = piece.units, self._task.log_end
         repeats, rows = piece.rows[piece.is_repeat], piece.rows[~piece.is_repeat]
         if self._task.level >= 3 or self._report.check.batch:

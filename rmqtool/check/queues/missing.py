@@ -43,11 +43,9 @@ RANGE_ROW = np.dtype(
 
 
 class MissingRange(NamedTuple):
-    """Consecutive records of a queue that have no unit; the fields of ``RANGE_ROW``.
+    """Consecutive records of a queue that have no unit, with the offsets of the first; see ``RANGE_ROW``.
 
     Attributes:
-        physical_offset: of the first record.
-        queue_offset: of the first record.
         is_head: no record before them has a unit: the queue, if present, begins after them.
         is_tail: no record after them has a unit: the queue lags.
         is_superseded: later records have the same queue offsets: the topic was deleted and created again.
@@ -66,12 +64,9 @@ class MissingRange(NamedTuple):
 def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int], dispatched: int = 0) -> Ranges:
     """Return the records without unit, ``(n,)`` of ``RANGE_ROW`` in log order.
 
-    Those that the append rule never puts are left out: queue offsets that no file can have.
-
-    Args:
-        expected: all records, those with units marked.
-        matched: numbers of the first and the last that have one, -1 if none has.
-        dispatched: physical offset that the dispatch has certainly reached.
+    Those that the append rule never puts are left out: queue offsets that no file can have. ``matched`` are
+    the numbers of the first and the last record with a unit, -1 if none has; ``dispatched`` is the physical
+    offset that the dispatch has certainly reached.
     """
     if not expected.is_unseen():
         return np.empty(0, RANGE_ROW)
@@ -140,8 +135,7 @@ def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges, la
     """Report records without unit, ``(n,)`` of ``RANGE_ROW``.
 
     The next start dispatches records at the end of an unclean log again; in a clean store no start does that,
-    or
-    it loses the first of them (5.3.2+).
+    or it loses the first of them (5.3.2+).
     """
     is_gone = ranges["is_head"] & report.check.deleted
     if report.check.since is not None:
@@ -200,7 +194,6 @@ def _report_range(
 
 
 def _report_deleted(report: QueueReport, ranges: Ranges) -> None:
-    """Report once that the queue was deleted with its topic."""
     if not len(ranges):
         return
     count, first = int(ranges["records"].sum()), MissingRange._make(ranges[0].item())

@@ -38,11 +38,7 @@ _VISIBLE = Detail("is a pre-blank unit after the first unit: it counts as valid,
 
 
 class UnitOrder:
-    """Checks the order of the units of one queue.
-
-    Attributes:
-        counted: units so far that are not zero.
-    """
+    """Checks the order of the units of one queue, and counts those that are not zero."""
 
     def __init__(self, report: QueueReport, task: QueueCheckTask) -> None:
         self._report = report
@@ -209,8 +205,7 @@ class _LastStep:
     """The last place where offsets do not go up, and whether the units after it look left over.
 
     A truncation moves the queue's end and clears nothing. Units written since lie before the step; those
-    after it
-    are older, and ascend: up to the highest new one, or beyond the log's end.
+    after it are older, and ascend: up to the highest new one, or beyond the log's end.
     """
 
     def __init__(self, log_end: int) -> None:

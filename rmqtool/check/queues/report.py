@@ -27,13 +27,7 @@ class Detail(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Units of a chunk with the same defect.
-
-    Attributes:
-        rows: ``(n,)``, which of its units.
-        tell: returns the detail of one row.
-        severity: other than the code's usual one.
-    """
+    """Units of a chunk, ``rows`` ``(n,)``, with the same defect; ``tell`` returns the detail of one row."""
 
     code: FindingCode
     units: Units
@@ -46,8 +40,7 @@ class QueueReport:
     """The findings of one queue.
 
     After the end of a queue may lie units that a truncation left, whose problems do not count. So problems
-    wait
-    until a unit that belongs to the queue is met after them (`flush`).
+    wait until a unit that belongs to the queue is met after them (`flush`).
     """
 
     def __init__(self, check: QueueCheck, max_findings: int) -> None:

@@ -49,11 +49,9 @@ _LEVELS_TO_A_ROOT = 3
 
 @dataclass(frozen=True)
 class CarveRequest:
-    """A request to carve.
+    """A request to carve images, files or block devices; without ``out`` only to search.
 
     Attributes:
-        images: raw bytes; files or block devices.
-        out: the result; None only searches.
         domains: of each image, the ranges to read, ``(n, 2)``, merged; None: all.
         file_size: bytes of a log's files; None infers it.
         one_log: whether all store hosts are those of one broker.
@@ -106,8 +104,6 @@ def _evidence(images: Iterable[Image]) -> Iterator[Path]:
 
 
 class _Clock:
-    """Wall time by stage."""
-
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
 
@@ -142,7 +138,6 @@ def _carved(
 
 
 def _directory(number: int) -> str:
-    """Return the store root of a log in the result, by its number."""
     return "." if number == 0 else f"log-{number + 1}"
 
 

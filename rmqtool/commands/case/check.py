@@ -131,14 +131,9 @@ def check_case(
     heads: Iterable[str] = (),
     jobs: int | None = None,
 ) -> CaseCheck:
-    """Check a case.
+    """Check a case, with the ``files`` that its records name if wanted.
 
-    Args:
-        directory: The case.
-        progress: Receives the stage of hashing.
-        files: Whether the files that records name are read, too.
-        heads: Digests that were noted elsewhere; each must be that of a record.
-        jobs: Files hashed at a time; None is all CPUs.
+    Each of ``heads``, digests that were noted elsewhere, must be that of a record.
 
     Raises:
         EnvironmentFailureError: There are no records, or one cannot be read.
@@ -175,8 +170,6 @@ def check_case(
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """A file as a record describes it."""
-
     path: str
     record: int
     sha256: str | None
@@ -184,11 +177,7 @@ class _Said:
 
 
 def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
-    """Yield the files of a record; an output comes after the input that it was.
-
-    Raises:
-        BrokenSealError: It is not a record.
-    """
+    """Yield the files of a record, an output after the input that it was; BrokenSealError if it has none."""
     try:
         for one in (*document["inputs"], *document["outputs"]):
             then = one["afterwards"]
@@ -199,11 +188,7 @@ def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
 
 
 def _line(number: int, found: Sealed, before: RecordLine | None) -> RecordLine:
-    """Return the line of a record, with what is wrong with its place in the chain.
-
-    Raises:
-        BrokenSealError: Its members are not those of records.
-    """
+    """Return the line of a record, with the fault of its place in the chain; or raise BrokenSealError."""
     says = found.document
     try:
         run, who = says["run"], says["run"]["operator"]
@@ -235,7 +220,6 @@ def _problem(number: int, says: int, names: str | None, before: RecordLine | Non
 
 
 def _files(last: Mapping[str, _Said], jobs: int | None, progress: Progress) -> list[FileLine]:
-    """Compare files with the last record that names them."""
     found: list[FileLine] = []
     waiting: list[tuple[ListedFile, _Said]] = []
     for one in last.values():
@@ -256,7 +240,6 @@ def _files(last: Mapping[str, _Said], jobs: int | None, progress: Progress) -> l
 
 
 def _listed(path: str) -> ListedFile | None:
-    """Return a present file, or block device."""
     place = location_of(path)
     status = place.status()
     if status is None or status.kind not in {Kind.FILE, Kind.BLOCK_DEVICE}:

@@ -56,11 +56,7 @@ def seal(record: CaseRecord) -> bytes:
 
 
 def unseal(data: bytes) -> Sealed:
-    """Return the content of a record's file.
-
-    Raises:
-        BrokenSealError: It was altered, or never was a record.
-    """
+    """Return the content of a record's file; BrokenSealError if it was altered, or never was a record."""
     body, tail = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
     found = _SEAL.fullmatch(tail)
     if found is None:
@@ -128,11 +124,7 @@ class CaseDirectory:
             return path, unseal(data).sha256
 
     def _last(self) -> tuple[int, str | None]:
-        """Return number and digest of the last record, 0 and None if there is none.
-
-        Raises:
-            RefusedError: It is not as it was written.
-        """
+        """Return number and digest of the last record, 0 and None without; RefusedError if it was altered."""
         records = self.records()
         if not records:
             return 0, None
@@ -183,7 +175,6 @@ class CaseDirectory:
 
     @contextmanager
     def _failures_named(self) -> Iterator[None]:
-        """Name the directory in errors of the operating system."""
         try:
             yield
         except OSError as failure:

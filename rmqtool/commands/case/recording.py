@@ -95,8 +95,6 @@ class NamedFiles:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Files at some places at one moment."""
-
     files: Mapping[Location, ListedFile] = field(default_factory=dict)
     unseen: tuple[CaseFile, ...] = ()
 
@@ -105,11 +103,7 @@ class _Seen:
 
 
 class Recording:
-    """One run on its way to its record.
-
-    Attributes:
-        report: The command's findings, as JSON, once it knows.
-    """
+    """One run on its way to its record; ``report`` is its findings, as JSON, once it knows."""
 
     def __init__(
         self, directory: Path, run: RunFacts, named: NamedFiles, jobs: int | None, progress: Progress
@@ -130,12 +124,9 @@ class Recording:
     def begin(
         self, stores: Sequence[Store], images: Sequence[Location] = (), *, in_place: bool = False
     ) -> None:
-        """Take the digests of all that the run is going to read, before it does.
+        """Take the digests of all that the run is going to read, before it does; ``images`` are other inputs.
 
-        Args:
-            stores: The stores that it reads.
-            images: Other inputs.
-            in_place: Whether it may change the stores.
+        With ``in_place`` the run may change the stores.
 
         Raises:
             RefusedError: The case lies inside a store or an output, or is not a case, or was altered.
@@ -200,7 +191,6 @@ class Recording:
         return seen + _Seen({place: _image(place) for place in images})
 
     def _made(self) -> _Seen:
-        """List the files at the places where the run writes."""
         seen = _below(self._named.written)
         for store in self._changing:
             seen += _Seen({file.path: file for file in store_files(store, FindingLog())})
@@ -240,7 +230,6 @@ def _image(place: Location) -> ListedFile:
 
 
 def _entry_of(file: ListedFile, hashed: Hashed | None) -> CaseFile:
-    """Return the entry of a file."""
     problem = None if hashed is None or not hashed.findings else hashed.findings[0].sentence
     return CaseFile(
         file.path.text,

@@ -2,10 +2,8 @@
 
 Equal parts run along; from the first difference on, both streams are cut at one place of the order, and the
 entries before it are matched by content. So an entry too many is one difference, and the rest of the stream
-is
-compared as before. Memory is that of a few chunks, however long the streams are. Rows match if they are
-equal;
-the order of the matches is checked separately.
+is compared as before. Memory is that of a few chunks, however long the streams are. Rows match if they are
+equal; the order of the matches is checked separately.
 """
 
 from __future__ import annotations
@@ -48,12 +46,7 @@ def match_rows(a: Sequence[Rows], b: Sequence[Rows]) -> tuple[Int64s, Int64s]:
 
 
 def misplaced(orders: Int64s, places: Int64s) -> Bools:
-    """Return which matched rows stand in another order; keys of one record have none.
-
-    Args:
-        orders: ``(n,)`` of B.
-        places: ``(m,)`` places in B of the rows of A, in A's order.
-    """
+    """Return which matched rows, at ``places`` in B, stand in another order; keys of one record have none."""
     records = np.cumsum(np.concatenate([[0], np.diff(orders) != 0])) if len(orders) else orders
     found = records[places]
     moved = np.zeros(len(found), np.bool_)
@@ -98,8 +91,7 @@ class Rules:
     Attributes:
         identity: Fields that make two rows equal.
         by_order: Whether unmatched rows are paired as two versions of one entry only by the same order; else
-            also
-            by the number of equal rows before them.
+            also by the number of equal rows before them.
         slack_ms: Difference allowed between the times of equal rows.
     """
 
@@ -127,11 +119,8 @@ class LogBounds:
 class Window:
     """Differences of one stretch of both streams, each in the order of its stream.
 
-    Attributes:
-        compared: Rows of the longer side.
-        changed: Rows of A, and their other versions in B.
-        moved: Rows of A that B has in another order.
-        excused: Rows that one side lacks, as its log lacks their records.
+    ``changed`` are rows of A and their other versions in B; ``moved`` rows of A that B has in another order;
+    ``excused`` counts rows that one side lacks, as its log lacks their records.
     """
 
     compared: int
@@ -143,8 +132,6 @@ class Window:
 
 
 class _Side:
-    """One stream, and the rows of it that are loaded."""
-
     def __init__(self, chunks: Iterator[Rows]) -> None:
         self._chunks = chunks
         self.is_done = False

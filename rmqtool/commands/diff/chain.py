@@ -48,10 +48,7 @@ class Chain:
 
     Attributes:
         end: Physical offset after its last record, from where on nothing is damage.
-        edge: Facts about the log as a whole.
-        log_offset: Place of the next record.
         breaks: Breaks of the chain that were not taken yet.
-        findings: Damage of records that were checked.
     """
 
     files: FileQueue

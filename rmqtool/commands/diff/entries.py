@@ -111,7 +111,6 @@ class Entries(ABC):
         )
 
     def _lone(self, side: int, rows: Rows) -> Iterator[Difference]:
-        """Join neighbours to runs."""
         if not len(rows):
             return
         numbers = rows[NUMBER]

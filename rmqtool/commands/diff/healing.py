@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 
 class _Side(NamedTuple):
-    """A side of a comparison."""
-
     name: str
     store: Store
     account: StoreAccount

@@ -75,7 +75,6 @@ def _reason(ours: _Side, theirs: _Side) -> str:
 
 
 def _look(files: FileQueue, log_offset: int) -> _Side:
-    """Return the record at a place, and its damage."""
     segment = files.segment_at(log_offset)
     if segment is None:
         return _Side(None, "no file of the log exists")
@@ -243,7 +242,6 @@ def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Itera
 
 
 def _walk_alone(chain: Chain, start: int, stop: int, side: str) -> Iterator[Difference]:
-    """Follow the part that only one log holds."""
     for low, high in _stretches((chain.files,), start, stop):
         chain.starts(low, high, check=False)
         yield from _breaks(chain, side)
@@ -285,7 +283,6 @@ def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterato
 def _common(
     one: Chain, other: Chain, bounds: tuple[int, int], told: DifferenceLimiter, comparison: Comparison
 ) -> Iterator[Difference]:
-    """Compare the range that both logs hold, record by record."""
     carried = bounds[0]  # start of a record that reaches into the stretch
     for low, high in _stretches((one.files, other.files), *bounds):
         ours, theirs = (_read(chain.files, low, high, comparison) for chain in (one, other))

@@ -83,14 +83,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Healing:
-    """Losses of a side, and how much of them the other has.
-
-    Attributes:
-        side: ``a`` or ``b``, the one with the losses.
-        lost: messages that its log has lost.
-        held: of them, those that the other's log has.
-        damaged: places at which its log alone is damaged.
-    """
+    """Losses of side ``a`` or ``b``: messages ``lost``, those ``held`` by the other, places damaged here."""
 
     side: str
     lost: int
@@ -105,16 +98,14 @@ class Healing:
 
 @dataclass
 class Comparison:
-    """Counts and notes of a comparison; filled while differences are drawn.
+    """Counts and notes of a comparison; filled while differences are drawn. Counts are by structure.
 
     Attributes:
         limit: Differences of one log, queue or index that are shown; the rest is counted.
-        compared: Numbers of compared things, by name.
-        counts: Differences by structure, without those of replicas at work.
-        normal: Differences by structure as replicas at work have them.
+        counts: Differences, without those of replicas at work.
+        normal: Differences as replicas at work have them.
         beyond: Units and entries that only one side has, and of which the other's log has no record.
         notes: Sentences about parts that were not compared, or whose difference means nothing.
-        is_damaged: Whether a log is damaged.
         damaged: Differences in which one log, or both, are damaged, by side.
         healing: Losses of each side, once all was compared.
     """

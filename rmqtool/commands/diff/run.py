@@ -83,7 +83,6 @@ def _one_sided(
 
 
 def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:
-    """Return the queues of a part by their names below that part."""
     root = store.roots.get(kind)
     depth = TREE_DEPTH if root is None else root.depth
     return {(queue.topic, queue.queue_id)[TREE_DEPTH - depth :]: queue for queue in store.queues(kind)}

@@ -58,8 +58,7 @@ class HexRows:
         """Yield the fields of a row with their bytes; nothing for a row that has none of its own.
 
         Damaged bytes are named as far as they could be a record's or unit's. Bytes of no field, such as the
-        undefined
-        ones of a BLANK, come as one last row.
+        undefined ones of a BLANK, come as one last row.
         """
         if isinstance(row, rows.Damage):
             yield from self._damaged(row)
@@ -124,7 +123,6 @@ class HexRows:
             )
 
     def _place(self, row: rows.Row) -> tuple[str, int]:
-        """Return the file of a row, and the position in it of its first byte."""
         if isinstance(row, rows.Checkpoint):
             return "checkpoint", 0
         slots = self._store.settings.index_geometry.slots

@@ -29,8 +29,7 @@ def dump_index_file(
     """Yield the header of an index file and its items, on request the used slots and their chains.
 
     ``assumed`` is whether ``geometry``, which no byte of the file shows, is only the broker's default, with
-    which
-    no size is compared.
+    which no size is compared.
     """
     index_file = IndexFile(file, geometry, WINDOW_BYTES)
     if index_file.is_short:

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
-    """Yield the fields of one kind of file, or of all; a message has IPv4 hosts.
-
-    Raises:
-        UsageError: That kind of file is text.
-    """
+    """Yield the fields of one kind of file, UsageError if it is text, or of all; a message has IPv4 hosts."""
     kinds = tuple(KINDS) if kind is None else (kind,)
     if not any(KINDS[one].schemas for one in kinds):
         raise UsageError("--layout: files in config/ are JSON; they have no fields at fixed places")

@@ -34,8 +34,6 @@ class LineJob(LogJob):
 
 
 class _LineEncoder:
-    """Writes the lines of one split."""
-
     def __init__(self, job: LineJob, segment: Segment) -> None:
         self._segment = segment
         self._label = np.frombuffer(json.dumps(segment.label).encode(), np.uint8)

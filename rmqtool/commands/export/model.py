@@ -54,7 +54,7 @@ class StoreFinding(Finding):
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What to export, to where and how; ``left_out`` are stores that could not be opened."""
+    """A request to export messages; ``left_out`` are stores that could not be opened."""
 
     stores: tuple[Store, ...]
     out: Target

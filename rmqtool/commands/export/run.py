@@ -45,10 +45,7 @@ if TYPE_CHECKING:
 def export(request: ExportRequest, progress: Progress, engine: Engine | None = None) -> ExportReport:
     """Write the messages of stores to files in ``request.out``, which appears complete or not at all.
 
-    Args:
-        request: What to export.
-        progress: Receives stages and warnings.
-        engine: An open engine to work on, which stays open; None opens ``request.engine``.
+    An open ``engine`` stays open.
 
     Raises:
         RefusedError: The output exists, or lies inside the evidence.
@@ -216,7 +213,6 @@ class _Export:
             self._note(plan, after_segment(job, segment, last))
 
     def _drop(self, done: TaskDone) -> None:
-        """Remove files that do not count."""
         for file in done.files:
             self._staging.remove(file.name)
         done.files.clear()
@@ -239,7 +235,6 @@ def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int],
 
 
 def _folders(request: ExportRequest) -> list[str]:
-    """Return the folder of each store; none for one alone."""
     paths = [str(store.place.path) for store in request.stores]
     if len(paths) + len(request.left_out) == 1:
         return [""]

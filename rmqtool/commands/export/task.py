@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 class StorePlan(LogPlan):
     """The plan that all tasks of one store share; picklable.
 
-    Attributes:
-        store: Its path.
-        folder: Of this store in the output, empty or with ``/`` at its end.
-        max_findings: Findings of one code that are kept in full.
+    ``folder`` is that of this store in the output, empty or with ``/`` at its end.
     """
 
     store: str
@@ -71,11 +68,7 @@ class ExportTask:
 class TaskDone:
     """Result of a task; small, as it travels.
 
-    Attributes:
-        files: The files written.
-        findings: Damage in the pieces.
-        remarks: What could not be done.
-        failure: Why its store cannot be read, and is left out; only of several stores.
+    ``failure`` is why its store, one of several, cannot be read and is left out.
     """
 
     name: str

@@ -21,8 +21,7 @@ def checkpoint_bytes(store: Store) -> bytes | None:
 
     The index's time is the last record's, too: all its files are complete, so a start after a crash need not
     delete any (``IndexService#load``). The fields of a controller or a replica stay; the place of the last
-    record
-    is for brokers that use it (5.5.0+, ``StoreCheckpoint``).
+    record is for brokers that use it (5.5.0+, ``StoreCheckpoint``).
     """
     end = find_log_end(FoundEdge.of(store))
     last = end.last
@@ -43,7 +42,6 @@ def checkpoint_bytes(store: Store) -> bytes | None:
 
 
 def _present(store: Store) -> Checkpoint:
-    """Return the fields of the present checkpoint, if it is whole; zeros otherwise."""
     file = store.checkpoint
     if file is None or file.size_bytes != CHECKPOINT_FILE_SIZE:
         return loaded_checkpoint(None)

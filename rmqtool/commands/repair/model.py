@@ -141,14 +141,9 @@ class Rebuild(Protocol):
 
 @dataclass(frozen=True)
 class RepairRequest:
-    """A request to repair a store.
+    """A request to repair a store root of this machine.
 
-    Attributes:
-        store: A store root of this machine.
-        rebuild: Makes queues and index anew.
-        choices: The user's choice for files in ``config/``, by name.
-        engine: Where ``verify`` runs.
-        facts: For the journal: version, and command line.
+    ``choices`` are the user's for files in ``config/``, by name; ``facts`` are for the journal.
     """
 
     store: Store
@@ -180,8 +175,7 @@ class RepairReport:
         after: findings after it; None if nothing was changed.
         findings: those that decide the exit status: of the store as it is now.
         log_losses: messages that the log had lost before: no repair recovers them; None where nothing points
-            to
-            that.
+            to that.
     """
 
     schema: ClassVar = "rmqtool.repair/1"

@@ -49,7 +49,6 @@ def decide(
 
 
 def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) -> set[str]:
-    """Rebuild into the draft; return the directories that were made."""
     if not plan.rebuilt:
         return set()
     parts = frozenset(part.value for part in plan.rebuilt)
@@ -119,7 +118,6 @@ def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *,
 
 
 def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
-    """Return the content of the journal beside the moves."""
     return {
         **request.facts,
         "time": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -32,15 +32,7 @@ _SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out D
 
 @dataclass
 class Plan:
-    """Steps of a repair.
-
-    Attributes:
-        steps: names that change, in this order.
-        left: parts that stay as they are.
-        configs: settings that no broker can read.
-        texts: bytes of new files, by their names in the store.
-        rebuilt: parts to rebuild.
-    """
+    """Steps of a repair, in order, and the parts that stay; ``texts`` are new files' bytes by name."""
 
     steps: list[RepairStep] = field(default_factory=list)
     left: list[LeftAlone] = field(default_factory=list)
@@ -233,7 +225,6 @@ class _Planner:
 
 
 def _is_of(setting: str, parts: set[RepairPart]) -> bool:
-    """Whether a size is that of files to rebuild."""
     part = RepairPart.INDEX if setting in {"maxHashSlotNum", "maxIndexNum"} else RepairPart.QUEUES
     return setting != "mappedFileSizeCommitLog" and part in parts
 

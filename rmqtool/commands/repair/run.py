@@ -112,11 +112,7 @@ def undo_repair(request: RepairRequest) -> RepairReport:
 
 
 def _interrupted(request: RepairRequest, disk: LocalDisk, journal: Journal) -> RepairReport:
-    """Return the rest of an interrupted repair.
-
-    Raises:
-        RefusedError: a broker has worked on the store since.
-    """
+    """Return the rest of an interrupted repair; RefusedError if a broker has worked on the store since."""
     if journal.facts["log"] != log_facts(request.store):
         raise RefusedError(
             f"{request.store.base}: {journal.name} was interrupted, and the log has changed since; "
@@ -228,7 +224,6 @@ def _journal(store: Store, disk: LocalDisk, name: str) -> Journal:
 
 
 def _unfinished(store: Store, disk: LocalDisk) -> Journal | None:
-    """Return the newest repair if it was interrupted."""
     with io_errors_with_next_step():
         for name in journals(disk)[-1:]:
             journal = _journal(store, disk, name)

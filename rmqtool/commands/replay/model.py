@@ -15,17 +15,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """A request to send messages again.
+    """A request to send the messages of a file again, to ``proxy`` (``HOST:PORT``).
 
     Attributes:
-        path: the file of messages.
-        proxy: ``HOST:PORT``.
         send: whether to send; else only the report is made.
-        ledger: the file of sent messages.
         topics: globs of topics to send; empty is all.
         topic_map: the new topics, by the old.
         rate: messages a second at most.
-        tls: whether the connection is encrypted.
     """
 
     path: Path

@@ -33,8 +33,6 @@ _LEFT_OUT = {
 
 @dataclass
 class _Account:
-    """Counts so far."""
-
     lines: int = 0
     sent: int = 0
     already: int = 0
@@ -64,8 +62,7 @@ def replay(
         UsageError: A line of the file is not a message, or the proxy's name is not one.
         RefusedError: The ledger is of another replay, or another one is at work with it.
         EnvironmentFailureError: The file cannot be read, the ledger cannot be written, a topic does not
-            exist,
-            or the cluster does not answer; sent messages are in the ledger.
+            exist, or the cluster does not answer; sent messages are in the ledger.
     """
     address_of(request.proxy)  # a wrong address fails before anything is read
     keys = read_ledger(request.ledger, request.proxy, request.topic_map)

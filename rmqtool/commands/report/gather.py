@@ -43,14 +43,11 @@ NAMED = 100
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """A request for a report.
+    """A request for a report on a whole store.
 
     Attributes:
-        store: a whole store.
         version: of rmqtool, for the record.
         command: the command line, likewise.
-        engine: where the checks run.
-        max_findings: findings of one code that are kept in full; the rest is counted.
         live: go on although a broker holds the store's lock.
         hash_log: digests of the log's files, too, which are read once more for it.
         broker_conf: the given file of settings, if any.
@@ -175,7 +172,7 @@ def _backlogs(readers: Iterable[QueueProgress]) -> tuple[Backlog, ...]:
 
 
 def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:
-    """Return the store time of the first true record after the cut."""
+    """Return the store time of the first intact record after the cut."""
     for prediction in predictions:
         if prediction.cut is not None and prediction.lost:
             for event in walk_log(FoundEdge.of(store), prediction.cut.physical_offset):
@@ -185,7 +182,7 @@ def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:
 
 
 def _finding_times(store: Store, run: VerifyRun, picture: LogPicture | None) -> dict[int, int]:
-    """Return when what lies at the findings' physical offsets was stored, as far as that can be told."""
+    """Return the store times at the findings' physical offsets, as far as they are known."""
     found: dict[int, int] = {}
     if picture is None:
         return found
