@@ -26,7 +26,6 @@ from rmqtool.account.witnesses import (
 from rmqtool.derived.queue_files import all_live_units
 from rmqtool.dispatch.continuity import RUN_ROW
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -180,14 +179,8 @@ class Account:
 
 def _free(units: LiveUnits, looked: Survey) -> LiveUnits:
     """Return the units that lead to where a record can have been, and is none."""
-    offsets, sizes = units.physical_offsets, units.sizes
-    sane = (
-        (sizes >= SMALLEST_RECORD)
-        & (sizes < PREBLANK_SIZE)
-        & (offsets >= looked.start)
-        & (units.messages > 0)
-    )
-    units = units.only(np.asarray(sane))
+    units = units.sane
+    units = units.only(units.physical_offsets >= looked.start)
     return units.only(looked.is_free(units.physical_offsets, units.sizes))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
@@ -216,6 +217,12 @@ class LiveUnits(NamedTuple):
     def only(self, which: Bools) -> LiveUnits:
         """Return some of them."""
         return LiveUnits(*(column[which] for column in self))
+
+    @property
+    def sane(self) -> LiveUnits:
+        """Return those whose size can be that of a record, and that stand for any message."""
+        in_size = (self.sizes >= SMALLEST_RECORD) & (self.sizes < PREBLANK_SIZE)
+        return self.only(in_size & (self.messages > 0))
 
 
 def live_units(queue: QueueFiles) -> Iterator[LiveUnits]:

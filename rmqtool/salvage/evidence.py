@@ -11,18 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.derived.queue_files import QueueReader
+from rmqtool.derived.queue_files import all_live_units
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
-from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.rows import by_queue
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.store.kinds import PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from rmqtool.salvage.survey import Survey
@@ -110,30 +106,18 @@ def _declared(store: Store) -> dict[str, int]:
 def _read(queue: QueueFiles, evidence: QueueEvidence) -> None:
     if queue.topic is None or queue.queue_id is None:
         return
-    batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
     try:
-        rows = np.concatenate([_NOTHING, *_chunks(queue, batch=batch)])
+        units = all_live_units(queue).sane
     except EnvironmentFailureError as failure:
         evidence.unread.append(str(failure))
         return
-    if len(rows):
-        evidence.units[queue.topic, queue.queue_id] = np.sort(rows, order="queue_offset", kind="stable")
-
-
-def _chunks(queue: QueueFiles, *, batch: bool) -> Iterator[Rows]:
-    for units in QueueReader(queue.files, BATCH_UNITS if batch else UNITS):
-        if not len(units):
-            continue
-        rows = np.empty(len(units), LISTED_ROW)
-        rows["log_offset"], rows["size"] = units.column("physicalOffset"), units.column("size")
-        rows["tags_code"] = units.column("tagsCode")
-        rows["count"] = 1
-        if batch:
-            rows["queue_offset"], rows["count"] = units.column("msgBaseOffset"), units.column("batchSize")
-        else:
-            rows["queue_offset"] = units.first_number + np.arange(len(units))
-        sane = (rows["size"] >= SMALLEST_RECORD) & (rows["size"] < PREBLANK_SIZE) & (rows["log_offset"] >= 0)
-        yield rows[sane & (rows["count"] > 0)]
+    if not len(units.keys):
+        return
+    rows = np.empty(len(units.keys), LISTED_ROW)
+    columns = units.keys, units.physical_offsets, units.tags_codes, units.sizes, units.messages
+    for name, column in zip(LISTED_ROW.names or (), columns, strict=True):
+        rows[name] = column
+    evidence.units[queue.topic, queue.queue_id] = np.sort(rows, order="queue_offset", kind="stable")
 
 
 def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.bool_]:

@@ -20,7 +20,7 @@ from tests.broker.ahead import begun
 from tests.broker.stores import DERIVED, fixture_store
 from tests.builders import InlineEngine
 from tests.salvage.campaign import made_places, records_of, topic_of
-from tests.salvage.damages import HEADS, KINDS, damage
+from tests.salvage.damages import HEADS, KINDS, MISLEADING, damage
 from tests.salvage.incidents import INCIDENTS
 
 if TYPE_CHECKING:
@@ -64,6 +64,13 @@ CASES += [
     for version, names in _DAMAGED.items()
     for name in names.split()
     for seed in _LIES
+]
+_MISLED = range(9200, 9208)
+CASES += [
+    (f"{name}-{version}", str(seed), "ours", False)
+    for version, names in _DAMAGED.items()
+    for name in names.split()
+    for seed in _MISLED
 ]
 CASES += [(f"segments-{version}", "bit_rot", "beside", False) for version in _MAKERS]
 
@@ -109,7 +116,8 @@ def _prepared(case: Case, folder: Path) -> Salvaged:
         survivors = {place: raw for place, raw in before.items() if _now(root, place, len(raw)) == raw}
         ends = {} if what == "rot_without_queues" or "batchcq" in name else _ends(before)
     else:
-        scene, _ = damage(store.root, root, int(what), HEADS if int(what) in _LIES else KINDS)
+        kinds = HEADS if int(what) in _LIES else MISLEADING if int(what) in _MISLED else KINDS
+        scene, _ = damage(store.root, root, int(what), kinds)
         survivors, ends = scene.survivors(), {}
     opened = open_store(root, broker_conf=store.conf)
     out = folder / "out"

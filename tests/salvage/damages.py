@@ -376,13 +376,16 @@ def lose_queues(scene: Scene) -> None:
     shutil.rmtree(scene.root / "consumequeue", ignore_errors=True)
 
 
-MISLED: dict[str, Kind] = WIDE | {
+MISLEADING: dict[str, Kind] = {
     function.__name__: function
     for function in (
         cover_records, exchange_segments, overwrite_segment, lose_last_segment, lose_queues,
     )
 }  # fmt: skip
-"""All kinds, those of frames and files that mislead, too."""
+"""Frames that lie, files that lie elsewhere, and an index without its queues."""
+
+MISLED = WIDE | MISLEADING
+"""All kinds."""
 
 
 def damage(source: Path, root: Path, seed: int, kinds: Mapping[str, Kind] = KINDS) -> tuple[Scene, list[str]]:
