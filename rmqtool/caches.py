@@ -24,7 +24,7 @@ def user_cache() -> Path | None:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether only this user can put code into ``folder``, created if need be: its content is executed.
+    """Whether only this user can put code into ``folder``, created if missing: its content is executed.
 
     A link does not count, wherever it leads: its owner can redirect it later.
     """

@@ -129,7 +129,7 @@ def _copy(source: Path, folder: Path) -> None:
 
 
 def cache_folder() -> Path:
-    """Return the folder for compiled kernels of exactly these sources, created if need be."""
+    """Return the folder for compiled kernels of exactly these sources, created if missing."""
     name = f"kernels-{_sources_digest()}"
     base = user_cache()
     given = None if base is None else base / "rmqtool" / name
@@ -207,7 +207,7 @@ class _KernelPlace:
         return cls(function, path)
 
     def get_cache_path(self) -> str:
-        """Return the folder, created if need be; where it cannot be, nothing is kept."""
+        """Return the folder, created if missing; where it cannot be, nothing is kept."""
         with contextlib.suppress(OSError):
             self.ensure_cache_path()
         return str(self._folder)

@@ -53,8 +53,6 @@ class Option:
     """Declaration of an option.
 
     Attributes:
-        kind: Type of its values.
-        help: Text of the command's help.
         default: Value that the command line shows as the default.
         name: Keyword of the method, and with dashes the option of the command line.
         flags: Spellings on the command line that do not follow from the name.
@@ -82,11 +80,7 @@ class Option:
         return self.kind in {Kind.NAMES, Kind.WORDS}
 
     def value(self, given: object, zone: tzinfo | None) -> Any:
-        """Return the field's value.
-
-        Raises:
-            UsageError: The value is none of this option's.
-        """
+        """Return the field's value; UsageError if the given one is not among the option's values."""
         value = self._checked(given, zone)
         return value if self.convert is None else self.convert(value)
 
@@ -180,7 +174,7 @@ def to_offset() -> int | None:
 
 
 def max_findings(default: int, done: str, least: int = 1) -> int:
-    """Return the field of ``--max-findings``; ``done`` is what is done with as many, as the help says it."""
+    """Return the field of ``--max-findings``; ``done`` is a participle for the help: kept, shown."""
     made: int = number(f"Findings of one code that are {done}; the rest is counted.", default, least=least)
     return made
 
@@ -211,16 +205,9 @@ def _named(name: str, option: Option) -> Option:
 def request_of(
     request: type[_Request], given: Mapping[str, object], zone: tzinfo | None = None, **more: object
 ) -> _Request:
-    """Return a request with the options that a caller gave; None is no value.
+    """Return a request with the options that a caller gave; None is no value, ``more`` are other fields.
 
-    Args:
-        request: Its class.
-        given: Values of options by their names.
-        zone: Of times without one; None is this machine's.
-        more: Fields that are no options.
-
-    Raises:
-        UsageError: There is no such option, or a value is none of its.
+    An unknown option, or a value that it does not take, raises UsageError. ``zone`` None is this machine's.
     """
     unknown = given.keys() - {one.name for one in declared_options(request)}
     if unknown:
@@ -242,11 +229,7 @@ def _filled(
 
 
 def time_ms(name: str, given: object, zone: tzinfo | None) -> int | None:
-    """Return a time in epoch milliseconds, or None if none was given.
-
-    Raises:
-        UsageError: It is no time.
-    """
+    """Return a time in epoch milliseconds, or None if none was given; UsageError for anything else."""
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, int | str | datetime):
@@ -255,22 +238,14 @@ def time_ms(name: str, given: object, zone: tzinfo | None) -> int | None:
 
 
 def check_least(least: int | None, **numbers: int | None) -> None:
-    """Check that numbers are at least so large.
-
-    Raises:
-        UsageError: One is smaller; the message names it.
-    """
+    """Raise a UsageError that names the first of some numbers that is too small."""
     for name, number in numbers.items():
         if number is not None and least is not None and number < least:
             raise UsageError(f"{name}={number}: must be at least {least}")
 
 
 def names_of(given: object) -> tuple[str, ...]:
-    """Return one name, or several, as several.
-
-    Raises:
-        UsageError: One is no text.
-    """
+    """Return one name, or several, as several; UsageError if one is not a text."""
     several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
     if wrong := [one for one in several if not isinstance(one, str)]:
         raise UsageError(f"{wrong[0]!r} is not a name; pass one text, or several")
@@ -278,11 +253,7 @@ def names_of(given: object) -> tuple[str, ...]:
 
 
 def word_of(name: str, value: str, words: type[_Word]) -> _Word:
-    """Return a word of an enumeration.
-
-    Raises:
-        UsageError: It has no such word.
-    """
+    """Return a word of an enumeration; a UsageError lists its words."""
     try:
         return words(value)
     except ValueError:

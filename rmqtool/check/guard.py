@@ -52,7 +52,7 @@ def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Findi
                 code=IO_CHANGED,
                 file=file.label,
                 message=str(failure),
-                severity_override=Severity.ERROR,  # nobody knows what was in it
+                severity_override=Severity.ERROR,  # its content is unknown
                 structure_override=structure,
             )
     return None

@@ -101,7 +101,7 @@ def _redispatched(store: Store, checkpoint: Checkpoint) -> int | None:
     if store.abort is None:
         return None
     starts = []
-    for release in store.settings.candidates:  # the latest start of them: what lies before it gets no unit
+    for release in store.settings.candidates:  # the latest start of them: records before it get no unit
         switches = RecoverySwitches.from_settings(store.settings.of_broker(release), release)
         with suppress(DeniedError):
             _, recovery = first_file(store.log.segments, Start(release, True, checkpoint, 0, switches))

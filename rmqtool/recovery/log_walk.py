@@ -127,7 +127,7 @@ def holds_property(record: Record) -> bool:
 
 
 def true_batches(segment: Segment, start: int, stop: int, records: RecordRules) -> Iterator[MessageBatch]:
-    """Yield the intact records of a range: those that lie where they say, with or without damage between."""
+    """Yield the intact records of a range that lie at the places that they name, whatever lies between."""
     walk = GapWalk(segment, records)
     first = walk.guess(start, stop)
     if first is None:

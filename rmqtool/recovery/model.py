@@ -134,7 +134,7 @@ class QueueOutcome:
         batch: whether it is a batch consume queue.
         found_max_offset: max offset as the files have it, before recovery of the log.
         min_offset: min offset that the broker reports once it has started.
-        max_offset: max offset likewise; the next message gets it.
+        max_offset: max offset that it reports; the next message gets it.
         appended: units appended by the start.
         misplaced: those of them that land at another place than their queue offset.
         dropped: records dispatched in vain, because the queue has passed their queue offset.

@@ -1,4 +1,4 @@
-"""Checks of what a record says of itself against its bytes: level 1 of ``verify`` at memory speed.
+"""Checks of records against what they state of themselves: level 1 of ``verify`` at memory speed.
 
 A broker checks BODYCRC at recovery only and none of the rest ever (``CommitLog#checkMessageAndReturnSize``,
 4.9.8 and 5.3.3), so only these checks show a damaged header that leaves the lengths intact.
@@ -58,9 +58,9 @@ _CLOCKS_AGREE_MS, _OUT_OF_REASON_MS = 1000, 1 << 42
 @entry(lambda: (np.empty(1, np.uint8), 0, 0))
 @kernel
 def stored_record_crc(buffer: Buffer, start: int, stop: int) -> int:
-    """Return the checksum in ``__CRC32#``, the last property; -1 without one, -2 if its digits are none.
+    """Return the checksum in ``__CRC32#``, the last property; -1 without one, -2 for a wrong form.
 
-    They stand lowest first (``MessageDecoder#createCrc32``, 5.2.0+).
+    Its digits stand lowest first (``MessageDecoder#createCrc32``, 5.2.0+).
     """
     at = stop - _CRC_BYTES
     if at < start:

@@ -1,4 +1,4 @@
-"""Checks of fields that can have few values only, or that repeat what others say.
+"""Checks of fields that can have few values only, or that repeat other fields.
 
 A broker reads none of these before it delivers the message, and most of them not even then.
 """

@@ -1,4 +1,4 @@
-"""Kernels that find records in raw bytes by their magic, and check what each says of itself.
+"""Kernels that find records in raw bytes by their magic, and check their content against their fields.
 
 They know no file, segment or chain. A position with the magic of a record 4 bytes later is a candidate. It
 becomes a row if its head can be one, with marks for all that does not hold. ``loose`` runs them over images
@@ -119,7 +119,7 @@ def _host_key(buffer: Buffer, at: int, width: int) -> int:
 
 @kernel
 def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
-    """Read what a record says of itself; return whether it can be the head of one."""
+    """Read the fields of a head; return whether it can be that of a record."""
     found.total_size = read_i32(buffer, at)
     found.log_offset = read_i64(buffer, at + PHYSICAL_OFFSET_AT)
     sys_flag = read_i32(buffer, at + SYS_FLAG_AT)

@@ -61,7 +61,7 @@ def occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def is_true(window: Window, position: int, base: int) -> bool:
-    """Whether a record or BLANK at ``position`` is intact, and lies where it says."""
+    """Whether a record or BLANK at ``position`` is intact, and lies at the place that it names."""
     start = _STARTS.decode(window.read_at(position, _STARTS.size))
     if start is None:
         return False

@@ -44,7 +44,7 @@ MESSAGE_ROW = np.dtype(
         ("queue_id", np.int32),
         ("sys_flag", np.int32),
         ("properties_length", np.int32),
-        ("stray_pieces", np.int32),  # of the properties: pieces that are none
+        ("stray_pieces", np.int32),  # of the properties: pieces without a name and a value
     ],
     align=True,
 )
@@ -74,7 +74,7 @@ class Rules(IntEnum):
     KNOWS_V2 = 1  # 5.1.0+
     KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
     REFUSES_NEGATIVE_SIZE = 3  # 5.5.1+: a negative TOTALSIZE fails, whatever the magic
-    REQUIRES_NUMBERS = 4  # every broker: a number that is none makes the record fail
+    REQUIRES_NUMBERS = 4  # every broker: text in place of a number makes the record fail
     KEPT_ARRAY = 5  # 5.5.1+: up to so many bytes a thread keeps the array that it reads parts into
 
 

@@ -36,11 +36,9 @@ class Role(IntEnum):
     """Parts that a record can play in a transaction."""
 
     HALF = 0
-    PREPARED = (
-        1  # what half messages were before 4.3, and are with transRocksDBEnable (5.4.0+): no op names it
-    )
+    PREPARED = 1  # a half message before 4.3, or with transRocksDBEnable (5.4.0+): no op names it
     OP = 2  # one row for each half message that it names
-    ENDING = 3  # a commit or rollback that says where its half message lies
+    ENDING = 3  # a commit or rollback that names the place of its half message
     BAD_HALF = 4  # besides HALF: the broker's check fails on it
     BAD_TAG = 5  # an op message without the tag "d"
     BAD_BODY = 6  # an op message that is not a list of queue offsets

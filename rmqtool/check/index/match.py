@@ -1,4 +1,4 @@
-"""Levels 2 and 3 of the index: its items as one stream, whatever the files, against the log's entries."""
+"""Levels 2 and 3 of the index: the items of all files, as one stream, against the log's entries."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class UnitOrder:
         return real, self._order(units, real, offsets, sizes)
 
     def finish(self) -> None:
-        """Report what is reported once for a queue."""
+        """Report the findings that a queue has once."""
         if not self._preblank or self._first_segment is None:
             return
         first, count = self._first_segment, self._preblank
@@ -96,7 +96,7 @@ class UnitOrder:
             )
 
     def judge_tail(self) -> None:
-        """Decide without the log what a last step back is: left over by a truncation, or damage."""
+        """Decide without the log whether a last step back is a left-over of a truncation, or damage."""
         step = self._steps
         if step.problem is None or not step.looks_stale:
             self._report.confirm_pending()

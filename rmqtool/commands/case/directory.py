@@ -1,4 +1,4 @@
-"""Directory of a case: numbered records that appear whole, one after the other, whoever else is at work.
+"""Directory of a case: numbered records that appear whole, in order, also with several runs at work.
 
 Beside the records lies ``.lock``, held while one is added. The last member of a record is the digest of
 all bytes before that member.

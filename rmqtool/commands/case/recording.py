@@ -150,7 +150,7 @@ class Recording:
         self._inputs = self._hash(seen.files.values(), _INPUTS)
 
     def finish(self, status: int, outcome: CaseOutcome, message: str | None) -> tuple[Path, str] | None:
-        """Add the record; return its file and its digest, None for a run that never got so far as to read.
+        """Add the record; return its file and its digest, None for a run that ended before it read anything.
 
         Raises:
             RefusedError: The case was altered meanwhile.
