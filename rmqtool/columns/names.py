@@ -88,9 +88,9 @@ class ColumnFile:
 
     Attributes:
         name: Path in the output, ``/`` between its components.
-        messages: How many it holds.
-        bytes: Its size.
-        topic: That of its folder, where the folder's name has not room for it; else None.
+        messages: Number of its messages.
+        bytes: Size of the file.
+        topic: Topic of its folder, if the folder's name cuts it; else None.
     """
 
     name: str

@@ -49,15 +49,15 @@ class OffsetEffect:
 
     Attributes:
         reader: ``group G`` or ``delay level N``.
-        topic: of the queue.
-        queue_id: of the queue.
-        offset: next queue offset to be read by this choice; None if it says nothing: the reader starts again.
-        proven: the highest offset that any copy has; None if none has one.
-        min_offset: of the queue; None without one.
-        max_offset: of the queue; None without one.
-        again_at_least: messages that come again for certain: the reader had them.
-        again_at_most: messages that can come again: it had no more than all.
-        skipped_at_most: messages that it may never have got, and will not get.
+        topic: topic of the queue.
+        queue_id: number of the queue.
+        offset: next queue offset to read by this choice; None if it has none: the reader starts again.
+        proven: the highest offset in any copy; None without any.
+        min_offset: least offset of the queue; None without a queue.
+        max_offset: end of the queue; None without a queue.
+        again_at_least: messages that are delivered again for certain.
+        again_at_most: messages that may be delivered again.
+        skipped_at_most: messages that may never be delivered.
     """
 
     reader: str
@@ -74,19 +74,19 @@ class OffsetEffect:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChoice:
-    """One choice.
+    """One choice of a file's content.
 
     Attributes:
         name: ``file``, ``bak``, ``tmp``, ``prefix``, ``merged``, ``queues``, ``oldest`` or ``newest``.
-        about: what it is, in words.
-        entries: how many it has.
-        missing: entries that another copy has, or that the queues show, and this choice has not.
-        again_at_least: sum over its effects.
-        again_at_most: sum over its effects.
-        skipped_at_most: sum over its effects.
-        effects: by reader and queue; empty for files that hold no offsets.
-        copy_of: the copy whose bytes it is, relative to the store; None if they are put together.
-        document: what it holds.
+        about: description.
+        entries: number of its entries.
+        missing: entries of other copies, or of queues, that this choice lacks.
+        again_at_least: sum of its effects.
+        again_at_most: sum of its effects.
+        skipped_at_most: sum of its effects.
+        effects: effects by reader and queue; empty for files without offsets.
+        copy_of: copy with the same bytes, relative to the store; None if it is combined.
+        document: content.
     """
 
     name: str
@@ -122,16 +122,15 @@ class ConfigChoice:
 
 @dataclass(frozen=True, slots=True)
 class ConfigDiagnosis:
-    """Copies of one file that are left, and choices.
+    """Remaining copies of one file, and the choices between them.
 
     Attributes:
         file: its name relative to the store.
-        copies: the file itself, its ``.bak`` and its ``.tmp``, as far as they are there.
-        broker: what a broker takes that is started now.
-        loses: what a broker that takes nothing has forgotten, as a sentence goes on.
-        choices: the best first; empty for a file that is sound.
-        obvious: whether the first is the doctor's own: nothing is lost that another choice would keep. Where
-            it is not, the user has to choose.
+        copies: the file itself, its ``.bak`` and its ``.tmp``, if they exist.
+        broker: copy that a broker loads at its next start.
+        loses: what a broker without any copy has forgotten; continues a sentence.
+        choices: choices, the best first; empty for an intact file.
+        obvious: whether the first choice loses nothing that another one keeps; else the user has to choose.
     """
 
     file: str

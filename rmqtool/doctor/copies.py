@@ -118,11 +118,11 @@ class ConfigCopy:
 
     Attributes:
         file: its name relative to the store.
-        state: what became of it.
+        state: state of the copy.
         size_bytes: its size; 0 if it is missing.
-        entries: entries that can be read of it.
-        document: what can be read of it: all, or the whole entries before the damage.
-        reason: why it cannot be read, where the system says so.
+        entries: number of readable entries.
+        document: readable content: all, or the whole entries before the damage.
+        reason: the system's message, if it cannot be read.
     """
 
     file: str

@@ -53,12 +53,12 @@ class FindingCode:
 
     Attributes:
         code: Stable id; never reused, never renamed.
-        severity: What a finding of this code usually is.
-        structure: The part of the store it speaks about.
+        severity: Usual severity of its findings.
+        structure: Affected part of the store.
         title: A few words for a table.
-        meaning: What it looks like on disk and how it comes about.
-        broker_effect: What a broker does when it meets it.
-        remedy: What the operator can do.
+        meaning: Signs on disk, and causes.
+        broker_effect: Behaviour of a broker.
+        remedy: Advice for the operator.
         origin: Java ``Class#method`` whose behaviour is described (versions where they differ).
     """
 
@@ -90,24 +90,24 @@ class FindingCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing found wrong (or worth knowing) at one place; absent values are ``None``.
+    """One fault, or a fact worth knowing, at one place; absent values are ``None``.
 
     Attributes:
         code: The catalogue entry.
         file: Path relative to the store, as text.
         position: Bytes from the start of ``file``.
-        length: Bytes concerned, from ``position`` on.
+        length: Affected bytes, from ``position`` on.
         topic: Topic as stored.
         queue_id: Queue of the topic.
         queue_offset: Units from the start of the queue.
         physical_offset: Bytes from the start of the commit log.
-        expected: What should have been there.
-        observed: What was there.
+        expected: Expected value.
+        observed: Value found.
         message: One sentence; the code's title when empty.
         severity_override: A severity that differs from the code's usual one.
         structure_override: A structure that differs from the code's (an unreadable range of the log).
-        count: How many alike it stands for.
-        remedy_override: What the operator can do where the code's remedy would do harm.
+        count: Number of equal findings that it stands for.
+        remedy_override: Advice where the code's remedy would do harm.
     """
 
     type: ClassVar = "finding"

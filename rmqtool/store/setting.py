@@ -32,12 +32,12 @@ class Setting:
     """A setting in effect.
 
     Attributes:
-        name: The broker's name of it.
+        name: Name in the broker's properties.
         value: Its value; None where the broker has none, or where each record decides by itself.
-        origin: Where it comes from.
-        note: Why, in a few words; empty when that is plain.
-        candidates: The values that it may have as well as not, where the files leave that open.
-        doubt: What speaks against the value, where the files do not agree; empty if nothing does.
+        origin: Source of the value.
+        note: Evidence for it, in a few words; may be empty.
+        candidates: Possible values, where the files leave it open.
+        doubt: Evidence against the value; empty if there is none.
     """
 
     name: str
