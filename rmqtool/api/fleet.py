@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 from rmqtool.api.engines import engine_of
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
-from rmqtool.check.store_files import plain_tree
 from rmqtool.commands.fleet import ask_members, gathered
 from rmqtool.engine import opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
@@ -18,7 +17,6 @@ from rmqtool.findings import FailOn
 from rmqtool.io import Location
 from rmqtool.options import word_of
 from rmqtool.progress import NullProgress
-from rmqtool.store.lock import lock_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -97,20 +95,6 @@ def _asked(
 def open_part(path: str, *, kind: str | None = None, **opening: object) -> Store:
     """Open a store root as a whole, and what is none as the part ``kind``; otherwise as `rmqtool.open`."""
     return open_store(path, type=kind_of_part(path, kind), **opening)  # type: ignore[arg-type]
-
-
-def evidence(store: Store) -> list[Location] | None:
-    """Return all that a store has, by which an executor of a cluster shows that it sees the same.
-
-    Returns:
-        None where that would not show it, or a broker is at work, of which this machine alone may know.
-
-    Raises:
-        EnvironmentFailureError: It cannot be told whether one is.
-    """
-    root = store.files.root
-    is_held = root is not None and lock_holder(root) is not None
-    return None if is_held else plain_tree(store.files)
 
 
 def log_bytes(store: Store) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from posixpath import relpath
 from typing import TYPE_CHECKING
 
@@ -46,24 +47,12 @@ def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) 
     A missing place adds nothing; what may not be listed becomes a finding.
     """
     files: dict[Location, ListedFile] = {}
-    for path, status in _below(tops, base, findings):
+    seen: set[Hashable] = set()
+    for path, status in chain.from_iterable(_walk(top, base, seen, findings) for top in tops):
         if status.kind is Kind.FILE:
             listed = ListedFile(path, label_in(path, base), status.size_bytes, status.modified_ns)
             files.setdefault(path, listed)
     return sorted(files.values(), key=lambda file: file.label.encode("utf-8", "surrogateescape"))
-
-
-def plain_tree(store: Store) -> list[Location] | None:
-    """Return all of a whole store but ``lock``, if that is nothing but files and directories.
-
-    None if it has anything else, no file, or an unreadable part; or is a part, whose surroundings matter.
-    """
-    findings, lock = FindingLog(), store.lock
-    found = list(_below(_tops(store), store.base, findings))
-    kinds = {status.kind for _, status in found}
-    if store.kind is not PathKind.STORE or findings.counts or kinds != {Kind.FILE, Kind.DIRECTORY}:
-        return None
-    return [path for path, _ in found if path != lock]
 
 
 def _tops(store: Store) -> list[Location]:
@@ -72,15 +61,6 @@ def _tops(store: Store) -> list[Location]:
         return [store.place.path]
     elsewhere = (path for root in store.roots.values() for path in root.paths)
     return [store.base, *(path for path in elsewhere if not path.is_relative_to(store.base))]
-
-
-def _below(
-    tops: Iterable[Location], base: Location, findings: FindingLog
-) -> Iterator[tuple[Location, Status]]:
-    """Yield the present files and directories, from some places down; each directory once."""
-    seen: set[Hashable] = set()
-    for top in tops:
-        yield from _walk(top, base, seen, findings)
 
 
 def _walk(

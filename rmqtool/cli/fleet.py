@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rmqtool.api.fleet import evidence, log_bytes, open_part
+from rmqtool.api.fleet import log_bytes, open_part
 from rmqtool.commands.fleet import FleetReport, ask_members, gathered
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, RefusedError
@@ -124,7 +124,6 @@ class Fleet(Generic[R]):
         engine: EngineOptions | None = None,
         *,
         travels: bool = False,
-        only_reads: bool = False,
         then: Callable[[FleetReport[R]], None] | None = None,
         chosen: Format | None = None,
     ) -> ExitStatus:
@@ -133,8 +132,7 @@ class Fleet(Generic[R]):
         Args:
             question: Of the command.
             engine: Where it runs; None is threads of this process.
-            travels: Whether the question can be pickled and run twice.
-            only_reads: Whether it writes nothing, so that any machine that sees a store may run it.
+            travels: Whether the question can be pickled.
             then: Told what was found, before it is written.
             chosen: How it is written; None is ``--format``.
 
@@ -153,7 +151,6 @@ class Fleet(Generic[R]):
                         working,
                         session.console,
                         travels=travels,
-                        evidence=evidence if only_reads else None,
                     )
                 session.console.close()
                 session.report_to_case(partial(fleet_document, report, self._forms))

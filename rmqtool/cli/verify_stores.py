@@ -41,7 +41,7 @@ def verify_stores(
     files = VerifyFiles(session, fleet.stores, options)
     question = VerifyQuestion(options, session.fail_on, session.setting_arguments)
     write = partial(_write_reports, files)
-    return fleet.ask(question, engine_of(options), travels=True, only_reads=True, then=write)
+    return fleet.ask(question, engine_of(options), travels=True, then=write)
 
 
 def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:

@@ -1,22 +1,19 @@
-"""Asking many stores: small ones as one job where tasks may ask, large ones with the whole engine."""
+"""Many stores: small ones in this process or in workers, large ones with the whole engine."""
 
 from __future__ import annotations
 
 import os
-import pickle
 import signal
 import sys
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, member, run
-from rmqtool.engine import Engine, EngineOptions, LocalEngine, MapInterruptedError
-from rmqtool.errors import EnvironmentFailureError, ExecutorCannotReachError, ExitStatus, SourceFailureError
-from rmqtool.io import Location, location_of
+from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, model, run
+from rmqtool.engine import Engine, EngineOptions, LocalEngine
+from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.progress import LimitedProgress, NullProgress
 
 if TYPE_CHECKING:
@@ -67,12 +64,11 @@ def question(store: Stored, engine: Engine, progress: Progress) -> tuple[str, Ex
 
 @dataclass
 class Tasks(Engine):
-    """An engine of other processes, as far as what travels tells."""
+    """An engine of other processes, which counts its jobs."""
 
     options: EngineOptions = field(default_factory=lambda: EngineOptions("spark", jobs=7, master="local[7]"))
     name: str = "spark"
     maps: list[int] = field(default_factory=list)
-    stops_after: int | None = None
 
     def map(
         self,
@@ -81,15 +77,7 @@ class Tasks(Engine):
         progress: Callable[[int], None] | None = None,
     ) -> list[Any]:
         self.maps.append(len(items))
-        done: dict[int, Any] = {}
-        for number, item in enumerate(items):
-            if len(items) > 1 and number == self.stops_after:
-                raise MapInterruptedError(done)
-            work, travelled = pickle.loads(pickle.dumps((function, item)))
-            done[number] = pickle.loads(pickle.dumps(work(travelled)))
-            if progress is not None:
-                progress(number + 1)
-        return list(done.values())
+        return [function(item) for item in items]
 
     def close(self) -> None:
         """Have nothing to give back."""
@@ -116,7 +104,7 @@ class Told(NullProgress):
 
 @pytest.fixture
 def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Member[Stored]]]:
-    monkeypatch.setattr(member, "_SMALL_BYTES", 2 * SMALL)
+    monkeypatch.setattr(model, "_SMALL_BYTES", 2 * SMALL)
     return lambda *names: gathered([f"{tmp_path}/{name}" for name in names], opened, size)
 
 
@@ -133,16 +121,6 @@ def test_large_stores_get_the_engine_and_small_ones_a_thread(members: Callable[.
     assert told.stages == ["stores", "large", "stores"]  # those of small ones would only flicker
     assert told.done[-1] == LARGE + 2 * SMALL
     assert not any(one.store.is_open for one in stores if one.store is not None)
-
-
-def test_small_stores_are_one_job_where_the_question_travels(members: Callable[..., Any]) -> None:
-    told, engine = Told(), Tasks()
-    found = ask_members(members("warns", "large", "bad", "b"), question, engine, told, travels=True)
-    assert reports(found) == ["local 1", "spark 7", None, "local 1"]
-    assert engine.maps == [1, 2]  # the first asks whether the engine is up
-    assert (found.exit_status, told.done[-1]) == (ExitStatus.FAILED, LARGE + 2 * SMALL)
-    (warning,) = told.warnings
-    assert warning.endswith("/warns: mind the gap")
 
 
 @pytest.fixture
@@ -209,81 +187,13 @@ def test_questions_stay_where_they_cannot_travel(members: Callable[..., Any], ma
 
 
 @pytest.mark.usefixtures("cheap_workers")
-def test_a_question_that_writes_files_stays_on_this_machine(members: Callable[..., Any]) -> None:
-    """However many executors there are; that these can be had is asked all the same."""
-    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
+@pytest.mark.parametrize("master", ["local[2]", CLUSTER])
+def test_small_stores_stay_on_this_machine(members: Callable[..., Any], master: str) -> None:
+    """However many executors there are; the engine must come up all the same."""
+    engine = Tasks(EngineOptions("spark", jobs=7, master=master))
     found = ask_members(members("a", "large", "b", "c"), question, engine, Told(), travels=True)
     assert reports(found) == ["local 1", "spark 7", "local 1", "local 1"]
     assert engine.maps == [1]
-
-
-def test_a_question_that_only_reads_travels_to_a_cluster(members: Callable[..., Any]) -> None:
-    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
-    stores = members("a", "large", "bad", "held", "b")
-    found = ask_members(stores, question, engine, Told(), travels=True, evidence=one_file)
-    assert reports(found) == ["local 1", "spark 7", None, "spark 7", "local 1"]
-    assert engine.maps == [1, 2]
-
-
-def test_a_store_that_no_executor_sees_spoils_no_other(members: Callable[..., Any]) -> None:
-    """As each is then a job of its own."""
-    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
-    stores = members("a", "unseen", "b")
-    found = ask_members(stores, question, engine, Told(), travels=True, evidence=other_files)
-    assert reports(found) == ["local 1", None, "local 1"]
-    assert engine.maps == [1, 3, 1, 1, 1]
-    assert found.outcomes[1].status is ExitStatus.FAILED
-    assert "/unseen/" in str(found.outcomes[1].failure)
-    assert "not as the machine of this command does" in str(found.outcomes[1].failure)
-
-
-def test_what_no_executor_reaches_twice_is_not_tried_for_other_stores(members: Callable[..., Any]) -> None:
-    """Each takes as long as all attempts of all executors; what lies elsewhere is asked."""
-    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
-    stores = members("far/a", "far/b", "near", "far/c")
-    found = ask_members(stores, far_question, engine, Told(), travels=True, evidence=one_file)
-    assert reports(found) == [None, None, "local 1", None]
-    assert engine.maps == [1, 4, 1, 1]  # with the job of all, far/a has been the second
-    a, *others = (str(found.outcomes[number].failure) for number in (0, 1, 3))
-    assert a.endswith("/far: out of reach")
-    assert others == [f"{a} (tried twice for other stores, and not for this one)"] * 2
-
-
-def far_question(store: Stored, engine: Engine, progress: Progress) -> tuple[str, ExitStatus]:
-    service, far, _ = store.path.rpartition("/far/")
-    if far:
-        raise ExecutorCannotReachError(f"{service}/far", f"{service}/far: out of reach")
-    return question(store, engine, progress)
-
-
-def test_a_store_whose_evidence_cannot_be_had_is_asked_from_here(members: Callable[..., Any]) -> None:
-    engine = Tasks(EngineOptions("spark", jobs=7, master=CLUSTER))
-    found = ask_members(members("a", "b"), question, engine, Told(), travels=True, evidence=no_files)
-    assert reports(found) == ["spark 7", "spark 7"]
-    assert engine.maps == [1]
-
-
-def one_file(store: Stored) -> list[Location] | None:
-    return None if store.path.endswith("held") else [location_of(store.path)]
-
-
-_times = count()
-
-
-def other_files(store: Stored) -> list[Location]:
-    """Name another file of one store each time."""
-    name = next(_times) if store.path.endswith("unseen") else "same"
-    return [location_of(f"{store.path}/{name}")]
-
-
-def no_files(store: Stored) -> list[Location]:
-    raise SourceFailureError(store.path, "changed amid it")
-
-
-def test_a_job_that_is_interrupted_tells_what_was_done(members: Callable[..., Any]) -> None:
-    found = ask_members(members("a", "b", "c"), question, Tasks(stops_after=1), Told(), travels=True)
-    assert [int(one.status) for one in found] == [0, 130, 130]
-    assert found.exit_status is found.exit_status() is ExitStatus.INTERRUPTED
 
 
 @pytest.mark.parametrize("how", ["stop", "odd"])
