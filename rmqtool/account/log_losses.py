@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rmqtool.account.absent import Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.model import LogLosses, QueueLosses
+from rmqtool.account.model import LogLosses, MessageStates, QueueLosses, is_borne_out
 from rmqtool.account.witnesses import (
     FreeBytes,
     Hole,
@@ -27,6 +27,7 @@ from rmqtool.derived.queue_files import all_live_units
 from rmqtool.dispatch.continuity import RUN_ROW
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.scan.record_at import holds_bytes
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import LMQ_PREFIX
@@ -146,6 +147,10 @@ class Account:
             ]  # made of records that lie about their place
         return self._indexed
 
+    def bears_out(self, looked: Survey) -> bool:
+        """Tell whether index or checkpoint, too, know of messages beyond a log."""
+        return is_borne_out(self._store, looked.end, looked.latest_ms)
+
     def _reach(self, looked: Survey) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
         places = [int(one.places[-1]) for one in self._queues.values() if len(one.places)]
@@ -253,8 +258,12 @@ def log_losses(account: Account, looked: Survey, lost: LossListener | None = Non
     beyond = [place for place in indexed.tolist() if place >= looked.end]
     consumed = sum(one.consumed for one in queues)
     stops = [stop for _, stop, _ in after] + [place + SMALLEST_RECORD for place in beyond]
+    messages = sum(one.messages for one in queues) + len(indexed)
+    is_open = bool(after) and not (beyond or consumed) and not account.bears_out(looked)
+    open_ = sum(count for _, _, count in after) if is_open else 0
+    damaged = sum(count for place, _, count in named if place < looked.end and holds_bytes(looked.log, place))
     found = LogLosses(
-        messages=sum(one.messages for one in queues) + len(indexed),
+        messages=messages,
         listed=sum(one.listed for one in queues),
         unlisted=sum(one.unlisted for one in queues),
         consumed=consumed,
@@ -262,6 +271,14 @@ def log_losses(account: Account, looked: Survey, lost: LossListener | None = Non
         beyond=sum(messages for _, _, messages in after) + len(beyond) + consumed,
         beyond_bytes=max(stops) - looked.end if stops else None,
         queues=tuple(queues),
+        states=MessageStates(
+            there=looked.records - looked.marked,
+            unconfirmed=looked.marked,
+            cut=None,
+            damaged=damaged,
+            gone=messages - damaged - open_,
+            open=open_,
+        ),
     )
     found.check()
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.checkpoint import read_checkpoint
@@ -56,6 +56,36 @@ class QueueLosses:
 
 
 @dataclass(frozen=True, slots=True)
+class MessageStates:
+    """All messages of a log, each in one state; of those that are there, a record counts once.
+
+    Attributes:
+        there: records that the log has, and keeps.
+        unconfirmed: records that it has after the confirm offset of controller mode: replicas may lack them.
+        cut: records that it has and that the next start cuts off; None where no start was predicted.
+        damaged: lost messages of whose record something is left: bytes lie where their unit leads to.
+        gone: lost messages of which the log has nothing.
+        open: lost messages beyond the log's end, if units alone lead there: a truncation leaves such, too.
+    """
+
+    there: int
+    unconfirmed: int
+    cut: int | None
+    damaged: int
+    gone: int
+    open: int
+
+    @property
+    def lost(self) -> int:
+        """Return how many the log has lost."""
+        return self.damaged + self.gone + self.open
+
+    def predicted(self, cut: int) -> MessageStates:
+        """Return the same where the next start cuts off some of those that are there."""
+        return replace(self, there=self.there - cut, cut=cut)
+
+
+@dataclass(frozen=True, slots=True)
 class LogLosses:
     """Messages that a log has lost: something proves them, and it has no record of them.
 
@@ -68,6 +98,7 @@ class LogLosses:
         beyond: of all these, those beyond the last record: the log was longer once.
         beyond_bytes: from that record's end to that of the last of them; None where nothing measured it.
         queues: those with lost messages, by topic and queue id.
+        states: these and all others, by state; None where the log was not looked at for that.
     """
 
     messages: int
@@ -78,6 +109,7 @@ class LogLosses:
     beyond: int
     beyond_bytes: int | None
     queues: tuple[QueueLosses, ...]
+    states: MessageStates | None = None
 
     def by_topic(self) -> dict[str, int]:
         """Return how many are lost of each topic; of those that only the index knows, none is."""
@@ -87,7 +119,7 @@ class LogLosses:
         return dict(topics)
 
     def check(self) -> None:
-        """Prove that the account adds up, by witness, by queue and by topic.
+        """Prove that the account adds up, by witness, by queue, by topic and by state.
 
         Raises:
             AccountError: It does not.
@@ -98,6 +130,9 @@ class LogLosses:
             raise AccountError(
                 f"{self.messages} lost messages are {by_witness} by witness, {by_topic} by topic"
             )
+        states = self.states
+        if states is not None and (states.lost != self.messages or min(states.there, states.gone) < 0):
+            raise AccountError(f"{self.messages} lost messages are {states.lost} by state: {states}")
         for one in self.queues:
             if not 0 < one.messages <= one.end_queue_offset - one.first_queue_offset:
                 raise AccountError(f"more messages are lost than the queue has had: {one}")

@@ -41,8 +41,8 @@ class StoreAccount:
 
     @cached_property
     def looked(self) -> Survey:
-        """Return what is in the log."""
-        return survey(self._log)
+        """Return what is in the log; records that replicas have not confirmed are marked."""
+        return survey(self._log, self._store.confirm_offset)
 
     @cached_property
     def _account(self) -> Account:

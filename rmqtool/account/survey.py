@@ -40,6 +40,9 @@ class Survey:
         strangers: ``(m,)`` physical offsets of records that claim to lie elsewhere, likewise.
         claims: ``(m,)`` where they claim to lie.
         latest_ms: highest store time of its records; None without any.
+        log: the log itself.
+        records: how many true records it has.
+        marked: of them, those at or after the place that the survey was to mark.
     """
 
     start: int
@@ -51,6 +54,9 @@ class Survey:
     strangers: Int64s
     claims: Int64s
     latest_ms: int | None
+    log: FileQueue
+    records: int
+    marked: int
 
     @property
     def end(self) -> int:
@@ -100,10 +106,14 @@ class LogSurvey:
     Attributes:
         log: whose.
         reached: physical offset up to which it was taken in.
+        records: how many true records were taken.
+        mark: how many had been taken when the place was reached from which on they are counted, too.
     """
 
     log: FileQueue
     reached: int = 0
+    records: int = 0
+    mark: int | None = None
     _offsets: OffsetWalk = field(init=False)
     _ranges: list[Int64s] = field(default_factory=list)
     _blanks: list[tuple[int, int]] = field(default_factory=list)
@@ -128,6 +138,7 @@ class LogSurvey:
                 self._add(part.start, part.stop)
             elif len((batch := self._true(part)).rows):
                 self._offsets.add(batch)
+                self.records += len(batch.rows)
                 latest_ms = int(batch.rows["store_timestamp_ms"].max())
                 self._latest_ms = max(latest_ms, latest_ms if self._latest_ms is None else self._latest_ms)
                 yield batch
@@ -160,6 +171,7 @@ class LogSurvey:
         return Survey(
             self.log.start, gaps, runs, starts, stops, blanks,
             strangers[:, 0], strangers[:, 1], self._latest_ms,
+            self.log, self.records, 0 if self.mark is None else self.records - self.mark,
         )  # fmt: skip
 
     def _add(self, start: int, stop: int) -> None:
@@ -182,12 +194,21 @@ class LogSurvey:
         return replace(batch, rows=rows[true], values=batch.values[true])
 
 
-def survey(log: FileQueue) -> Survey:
+def survey(log: FileQueue, marked_from: int | None = None) -> Survey:
     """Look at all of a log.
+
+    Args:
+        log: which.
+        marked_from: physical offset of a record from which on they are counted by themselves, too.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
     made = LogSurvey(log)
-    made.pass_over(log.start, log.stop)
+    if marked_from is not None and marked_from < log.stop:
+        made.pass_over(log.start, max(log.start, marked_from))
+        made.mark = made.records
+        made.pass_over(max(log.start, marked_from), log.stop)
+    else:
+        made.pass_over(log.start, log.stop)
     return made.finish()

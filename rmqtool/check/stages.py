@@ -28,6 +28,7 @@ from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFL
 from rmqtool.findings.index import IX_DANGLING
 from rmqtool.findings.places import IO_DENIED, ST_UNCONFIRMED
 from rmqtool.findings.records import CL_QOFF_GAP
+from rmqtool.findings.wording import counted
 from rmqtool.jit import compile_kernels
 from rmqtool.reput.scratch import open_scratch
 from rmqtool.scan.page_tail import page_writer
@@ -104,7 +105,7 @@ class _Contents:
                 self._expiry(log)
                 tell_contradicted(self._request.store.log, self._run.findings)
             if log is not None and not partial_log and not self._request.live:
-                self._account()
+                self._account(log)
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
                 self._consumers()
@@ -139,16 +140,18 @@ class _Contents:
         found = run_guarded(check, _no_files, Structure.COMMITLOG, self._request.store)
         self._run.findings.extend([] if found is None else [found])
 
-    def _account(self) -> None:
-        """Add the messages that the log has lost, if units or items show some: a sound log is read once."""
+    def _account(self, log: LogResult) -> None:
+        """Add the account of the log's messages, if something shows losses: a sound log is read once."""
         store, findings = self._request.store, self._run.findings
-        is_suspect = Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
         account = StoreAccount(store)
-        if not is_suspect or not account.can_tell:
+        if not account.can_tell:
             return
         with suppress(DeniedError):  # IO-DENIED of level 0 says so
-            self._run.log_losses = losses = account.losses()
-            findings.extend(account.findings(losses))
+            confirmed = store.confirm_offset
+            is_behind = confirmed is not None and confirmed < log.log_end
+            if is_behind or Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys():
+                self._run.log_losses = losses = account.losses()
+                findings.extend(account.findings(losses))
 
     def _consumers(self) -> None:
         """Compare consumer offsets with the queues, unless consumers read others."""
@@ -166,8 +169,11 @@ class _Contents:
         confirmed = self._request.store.confirm_offset
         if log is None or confirmed is None or confirmed >= log.log_end:
             return
-        start = max(confirmed, log.log_start)
-        message = f"{log.log_end - start} bytes from {start} on are not confirmed, by the checkpoint"
+        start, losses = max(confirmed, log.log_start), self._run.log_losses
+        what = f"{log.log_end - start} bytes"
+        if losses is not None and losses.states is not None:
+            what = f"{counted(losses.states.unconfirmed, 'record', spec=',')} in {what}"
+        message = f"{what} from {start} on are not confirmed, by the checkpoint"
         finding = Finding(
             code=ST_UNCONFIRMED, physical_offset=start, length=log.log_end - start, message=message
         )

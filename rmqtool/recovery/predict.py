@@ -111,9 +111,13 @@ def predict_recovery(
         policy = broker_policy(settings, release, loaded)
         _Start(loaded, prediction, policy, switches, looking, account).run()
     if len(store.commitlog):
+        kept = looking.records
         looking.pass_over(looking.reached, store.commitlog.stop)
         looked = looking.finish()
-        prediction.log_losses = log_losses(account, looked, lost)
+        losses = log_losses(account, looked, lost)
+        if losses.states is not None and prediction.loads and prediction.cut is not None:
+            losses = replace(losses, states=losses.states.predicted(looked.records - kept))
+        prediction.log_losses = losses
         if lost is not None:
             prediction.lost_messages = _lost_totals(looked.gaps, prediction, lost)
     return prediction.finish()

@@ -12,7 +12,7 @@ from rmqtool.topics import TopicKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.account.model import LogLosses
+    from rmqtool.account.model import LogLosses, MessageStates
     from rmqtool.recovery import LostTotals
 
 _LISTED = 20
@@ -34,6 +34,8 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     """Yield names and values of a log's losses, by queue; nothing if there are none."""
     if losses is None or not losses.messages:
         return
+    if losses.states is not None:
+        yield "messages", _states(losses.states)
     by = [f"{losses.listed:,} that units point to"] if losses.listed else []
     by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
     by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []
@@ -44,6 +46,19 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     more = f", and {len(ranked) - _LISTED:,} more queues" if len(ranked) > _LISTED else ""
     if names:
         yield "of queues", ", ".join(names) + more
+
+
+def _states(states: MessageStates) -> str:
+    """Return how many messages are in which state."""
+    counts = {
+        "there": states.there,
+        "not confirmed by replicas": states.unconfirmed,
+        "cut off by the next start": states.cut,
+        "damaged": states.damaged,
+        "gone": states.gone,
+        "open, only units lead to them": states.open,
+    }
+    return ", ".join(f"{count:,} {words}" for words, count in counts.items() if count or words == "there")
 
 
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:

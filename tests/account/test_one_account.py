@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 import rmqtool
 from rmqtool.account.log_losses import log_losses
 from rmqtool.account.lost import LostReason
-from rmqtool.account.model import NO_LOSSES, AccountError, LogLosses, QueueLosses
+from rmqtool.account.model import NO_LOSSES, AccountError, LogLosses, MessageStates, QueueLosses
 from rmqtool.account.store_account import StoreAccount
 from rmqtool.account.witnesses import Hole, unaccounted
 from rmqtool.commands.info import summarise
@@ -24,6 +25,7 @@ from rmqtool.commands.report.gather import ReportRequest, gather
 from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD, CL_LOST
+from rmqtool.findings.places import ST_UNCONFIRMED
 from rmqtool.salvage.papers import lost_lines
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import Case, load_cases
@@ -69,14 +71,22 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     conf = root / "broker.conf"
     store = rmqtool.open(root, broker_conf=conf if conf.is_file() else None, properties=list(properties))
     lists: dict[str, list[Place]] = {}
+    states: set[MessageStates] = set()
 
     def messages(losses: LogLosses | None) -> int:
+        if losses is not None and losses.states is not None:
+            cut = losses.states.cut or 0
+            states.add(replace(losses.states, there=losses.states.there + cut, cut=None))
         return 0 if losses is None else losses.messages
 
     def predicted() -> int:
         told: list[rmqtool.LostMessage] = []
         prediction = store.predict_recovery(lost=told.append)
         lists["prediction"] = told_by(told)
+        if prediction.log_losses is not None and prediction.log_losses.states is not None:
+            cut = prediction.log_losses.states.cut
+            assert (cut or 0) == sum(one.messages for one in prediction.lost)
+            assert (cut is None) == (prediction.cut is None or not prediction.loads)
         return messages(prediction.log_losses)
 
     def rebuilt() -> int:
@@ -84,7 +94,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         report = store.rebuild(dry_run=True, lost=told.append, jobs=1)
         lists["rebuild"] = told_by(told)
         check_query(store, told)
-        return report.log_losses.messages
+        return messages(report.log_losses)
 
     def salvaged() -> int:
         plan = store.plan_salvage(jobs=1)
@@ -101,7 +111,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
 
     def shown() -> int | None:
         losses = summarise(store.files).log_losses
-        return None if losses is None else losses.messages
+        return None if losses is None else messages(losses)
 
     asked: dict[str, Callable[[], int | None]] = {
         "verify": lambda: messages(store.verify(jobs=1).log_losses),
@@ -118,6 +128,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     for name, places in lists.items():
         assert len(places) == answers[name]
     assert len({tuple(places) for places in lists.values()}) <= 1, lists
+    assert len(states) <= 1, states
     return {name: count for name, count in answers.items() if count is not None}
 
 
@@ -357,6 +368,53 @@ def test_a_listener_hears_what_is_counted(tmp_path: Path) -> None:
     heard, account = Heard(), StoreAccount(rmqtool.open(root).files)
     losses = log_losses(account._account, account.looked, heard)
     assert (heard.absents + heard.places, heard.places) == (losses.messages, losses.indexed)
+
+
+def _states(root: Path) -> MessageStates:
+    losses = rmqtool.open(root).verify(jobs=1).log_losses
+    assert losses is not None
+    assert losses.states is not None
+    return losses.states
+
+
+def test_each_message_has_one_state(tmp_path: Path) -> None:
+    edits: list[dict[str, Any]] = [
+        {"record": 150, "field": "magic", "flip": 1},
+        {"file": f"commitlog/{_MIDDLE}", "delete": True},
+    ]
+    root = edited(fixture("plain-5.3.3"), tmp_path / "store", edits)
+    states = _states(root)
+    assert (states.there + states.lost, states.damaged, states.open) == (163, 1, 0)
+    prediction = rmqtool.open(root).predict_recovery()
+    assert prediction.log_losses is not None
+    foretold = prediction.log_losses.states
+    assert foretold is not None
+    assert foretold.cut == sum(one.messages for one in prediction.lost) > 0
+    assert (foretold.there + foretold.cut, foretold.gone) == (states.there, states.gone)
+
+
+def test_what_only_units_show_beyond_the_end_is_open(tmp_path: Path) -> None:
+    """A truncation leaves such units, too; an index that knows of them settles it."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    _without_the_last(root)
+    assert (_states(root).gone, _states(root).open) == (19, 0)
+    shutil.rmtree(root / "index")
+    (root / "checkpoint").unlink()
+    assert (_states(root).gone, _states(root).open) == (0, 19)
+    assert check(root) == 19
+
+
+def test_what_is_not_confirmed_is_counted(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    checkpoint = bytearray((root / "checkpoint").read_bytes())
+    checkpoint[32:40] = (49152).to_bytes(8, "big")
+    (root / "checkpoint").write_bytes(checkpoint)
+    found = rmqtool.open(root, properties=["enableControllerMode=true"]).verify(jobs=1)
+    assert found.log_losses is not None
+    assert found.log_losses.states == MessageStates(144, 19, None, 0, 0, 0)
+    assert "19 records in " in next(one.message for one in found.findings if one.code is ST_UNCONFIRMED)
 
 
 QUICK = {"CL-GAP", "CL-HOLE", "CL-LOST", "CL-QOFF-GAP", "CL-CRC", "CL-PHY-MISMATCH", "IX-DANGLING"}
