@@ -108,10 +108,7 @@ class ColumnChoice:
 
 
 def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
-    """Return checked names of columns, all for None.
-
-    Raises `UsageError` if one is unknown or doubled, or none is left.
-    """
+    """Return checked names of columns, all for None."""
     if names is None:
         return tuple(COLUMNS)
     if isinstance(names, str):

@@ -165,10 +165,7 @@ class StartCache:
         return [f"-XX:SharedArchiveFile={path}", "-Xshare:auto", "-Xlog:cds=off"]
 
     def training(self) -> tuple[Path, str]:
-        """Return the file that Java writes when it ends, and the flag for it.
-
-        Raises `EnvironmentFailureError` if there is no folder that only this user can write.
-        """
+        """Return the file that Java writes when it ends, and the flag for it."""
         if self._folder is None:
             raise EnvironmentFailureError("no folder for caches: name one in RMQTOOL_CACHE_DIR")
         if not is_private(self._folder):

@@ -88,10 +88,7 @@ def struct_of(schema: construct.Struct, **context: int) -> struct.Struct:
 
 
 def record_dtype(schema: construct.Struct) -> np.dtype[Any]:
-    """Return the big-endian numpy dtype of a schema, itemsize = record size.
-
-    Raises `TypeError` if one is not an integer.
-    """
+    """Return the big-endian numpy dtype of a schema, itemsize = record size."""
     import numpy as np
 
     formats: list[tuple[str, str]] = []

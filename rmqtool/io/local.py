@@ -283,10 +283,7 @@ def lock_holder(descriptor: int, path: str) -> int | None:
 
 
 def take_lock(descriptor: int, path: str) -> bool:
-    """Take the lock, for as long as this process closes no descriptor of the file; False if it is held.
-
-    Raises `EnvironmentFailureError` if the file system knows no such locks.
-    """
+    """Take the lock, for as long as this process closes no descriptor of the file; False if it is held."""
     try:
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
     except (BlockingIOError, PermissionError):

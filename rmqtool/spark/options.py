@@ -121,10 +121,7 @@ class ReadOptions:
 
 
 def options_of(given: Mapping[str, str]) -> ReadOptions:
-    """Return the options by their names in any case.
-
-    Raises `UsageError` if one is unknown or senseless, or no path is given.
-    """
+    """Return the options by their names in any case."""
     paths = _paths_of(given)
     texts = _by_name(given)
     zone = None if "timezone" not in texts else zone_of_name(texts["timezone"])

@@ -59,10 +59,7 @@ class StoreSource(DataSource):  # type: ignore[misc]
         return StoreReader(self.read_options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of new messages.
-
-        Raises `UsageError` for a limit that this line of Spark lacks, or for filters.
-        """
+        """Return a reader of new messages."""
         if self.read_options.pushes_filters:
             raise UsageError("pushFilters: Spark hands a stream no filters; use options like topic and begin")
         if find_spec("pyspark.sql.streaming.datasource") is not None:

@@ -77,10 +77,7 @@ Offsets = dict[str, int]
 
 
 class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """Reader of messages added to logs, for Spark 4.0 and 4.1.
-
-    Raises `UsageError` for another table, or an unknown column.
-    """
+    """Reader of messages added to logs, for Spark 4.0 and 4.1."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         if options.table is not Table.MESSAGES:
