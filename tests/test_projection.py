@@ -31,7 +31,7 @@ from rmqtool.lookup.explain import Reason, Step
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.recovery.model import Prediction
 from rmqtool.reput.damage import SkippedRange
-from rmqtool.reput.unreachable import UnreachableRange
+from rmqtool.reput.gap_contents import UnreachableRange
 from rmqtool.store import Setting
 
 PACKAGE = Path(rmqtool.__file__).parent

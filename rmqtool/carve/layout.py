@@ -13,7 +13,7 @@ from rmqtool.carve.logs import find_logs, find_pieces
 from rmqtool.carve.proving import Cause, prove
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.releases import NEWEST
-from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW
+from rmqtool.scan.loose_kernels import DLEDGER_BYTES, FOUND_ROW
 from rmqtool.store import Origin
 from rmqtool.store.setting import DEFINITIONS
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.check.log.record_crcs import most_have_none
-from rmqtool.scan.loose_rows import DLEDGER_BYTES, SECTOR_BYTES, Found
+from rmqtool.check.log.record_checks import most_have_none
+from rmqtool.scan.loose_kernels import DLEDGER_BYTES, SECTOR_BYTES, Found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.lag import Lag, confirmed_lag, lag_of
-from rmqtool.check.log.illegal_queues import is_illegal
+from rmqtool.check.log.findings import is_illegal
 from rmqtool.check.model import CheckInterruptedError, Examined
 from rmqtool.check.queues.report import tell_delay_table_once
 from rmqtool.check.shown_queues import list_queues, may_be_read, shown_kinds
@@ -32,7 +32,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rmqtool.check.log.model import LogResult
+    from rmqtool.check.log.checks import LogResult
     from rmqtool.check.model import VerifyRequest
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress

@@ -30,7 +30,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.check.log.model import LogResult
+    from rmqtool.check.log.checks import LogResult
     from rmqtool.findings import FindingLog
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check.configs import config_findings
-from rmqtool.check.limits import limits_of
 from rmqtool.check.model import (
     MAX_LEVEL,
     Examined,
@@ -14,20 +15,123 @@ from rmqtool.check.model import (
     VerifyRequest,
     VerifyRun,
 )
-from rmqtool.check.remedies import fit_remedies
-from rmqtool.check.tails import Tails
-from rmqtool.errors import DeniedError, RefusedError, UsageError
-from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.places import IO_DENIED, ST_LOCKED
+from rmqtool.errors import DeniedError, ExitStatus, RefusedError, UsageError
+from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
+from rmqtool.findings.model import advises_rebuild
+from rmqtool.findings.places import IO_DENIED, ST_LOCKED, ST_ONE_PATH, ST_ROCKSDB
+from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
+from rmqtool.store.unfetched import is_zero, tails_text, unfetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.check.model import VerifyRequest
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
+
+_LEVELS = (
+    "level 0: names and sizes only",
+    "level 1: each file on its own, not compared with the log",
+    "level 2: whether every message is in queues and index was not checked",
+)
+_DERIVED = {**dict.fromkeys(QUEUE_KINDS, "queues"), PathKind.INDEX: "index"}
+
+
+def limits_of(request: VerifyRequest) -> Iterator[str]:
+    """Yield the parts that are left out, each as the end of a sentence."""
+    store, level = request.store, request.level
+    name = _DERIVED.get(store.kind)
+    if level < MAX_LEVEL:
+        yield _LEVELS[level]
+    if store.kind is PathKind.COMMITLOG:
+        yield "commit log alone: without queues and index"
+    elif name is not None and not len(store.log):
+        yield f"{name} alone: not compared with the log"
+    if store.place.is_file and name is not None:
+        yield "one file: the files beside it were not checked"
+    yield from _other_layouts(store)
+
+
+def _other_layouts(store: Store) -> Iterator[str]:
+    for feature in store.features:
+        if feature.unread is Structure.UNREAD_LOG:
+            is_path = feature.code is ST_ONE_PATH
+            what = f"{'' if is_path else 'without '}{feature.label}: {feature.code.title}"
+            yield f"{what}, so nothing was compared with the log"
+        elif feature.code is ST_ROCKSDB and store.kind in {PathKind.STORE, PathKind.CONSUMEQUEUE}:
+            what = " of light queues" if feature.light_only else ""
+            yield f"without {feature.label}: {feature.code.title}{what}"
+
+
+class Tails:
+    """The ends of a store's files that a verification has not fetched."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._proven: set[str] = set()
+
+    def refute(self, run: VerifyRun) -> bool:
+        """Whether errors or warnings rest on a log that goes on in ranges that were not fetched.
+
+        If so, samples no longer prove zeros. A source that does not answer raises SourceFailureError.
+        """
+        if all(one.severity is Severity.INFO for one in run.findings):
+            return False
+        log = {str(segment.path) for segment in self._store.log}
+        for tail in unfetched(self._store.base):
+            if tail.path not in log:
+                continue
+            if not is_zero(tail, self._store.base):
+                self._store.base.source.fetch_tails()
+                return True
+            self._proven.add(tail.path)
+        return False
+
+    def limits(self) -> Iterator[str]:
+        """Yield the ranges that were not fetched, as the end of a sentence."""
+        left = [tail for tail in unfetched(self._store.base) if tail.path not in self._proven]
+        if left:
+            yield tails_text(left, self._store.base)
+
+
+_REMEDY = (
+    "The commit log is damaged: installing a rebuild now can lose messages that consumers still get. Compare"
+    " with a replica first. To see what a rebuild would lose: rmqtool rebuild {store} --dry-run"
+)
+_SALVAGE = " To turn what is left into a new store: rmqtool salvage {store} --out DIR"
+_KEEP = "Leave the queues in place, and install no rebuild: it would lack {what}."
+_OF_THE_LOG = frozenset({Structure.COMMITLOG, Structure.START})
+
+
+def fit_remedies(findings: FindingLog, store: Store) -> None:
+    """Advise no rebuild that loses messages: of a damaged log, or beside parts that it does not build."""
+    if (elsewhere := (*store.unread, *store.queue_databases)) and store.root is not None:
+        _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
+    elif findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
+        _advise_salvage(findings, shlex.quote(str(store.base)))
+
+
+def _advise_no_rebuild(findings: FindingLog, remedy: str, store: Store) -> None:
+    for finding in list(findings):
+        is_alone = finding.structure is Structure.INDEX and not store.is_log_unread
+        if advises_rebuild(finding.remedy, finding.structure) and not is_alone:
+            findings.exchange(finding, replace(finding, remedy_override=remedy))
+
+
+def _advise_salvage(findings: FindingLog, place: str) -> None:
+    salvage = _SALVAGE.format(store=place)
+    for finding in list(findings):
+        if advises_rebuild(finding.remedy, finding.structure):
+            remedy = _REMEDY.format(store=place) + salvage
+        elif finding.structure in _OF_THE_LOG and "replica" in finding.remedy:
+            remedy = finding.remedy + salvage
+        else:
+            continue
+        findings.exchange(finding, replace(finding, remedy_override=remedy))
+
 
 _BETWEEN = "engine"
 """The stage between the others: engine and scratch files are set up, or removed."""

@@ -14,9 +14,8 @@ from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
 from rmqtool.check.expiry import check_expiry, of_findings
 from rmqtool.check.guard import run_guarded
-from rmqtool.check.log.checks import check_log
+from rmqtool.check.log.checks import LogCheck, LogResult, check_log
 from rmqtool.check.log.findings import unlisted_batch_topics
-from rmqtool.check.log.model import LogCheck, LogResult
 from rmqtool.check.model import CheckInterruptedError
 from rmqtool.check.window import check_window
 from rmqtool.derived.consumed_offsets import checked_half_offsets
@@ -30,7 +29,7 @@ from rmqtool.findings.places import IO_DENIED, ST_UNCONFIRMED
 from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.findings.wording import counted
 from rmqtool.jit import compile_kernels
-from rmqtool.reput.scratch import open_scratch
+from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.page_tail import page_writer
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from rmqtool.dispatch.queue_kernels import find_queue, put_slot
 from rmqtool.dispatch.rows import QUEUE_ROW
 from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
-from rmqtool.scan.head_places import BORN_TIMESTAMP_AT
 from rmqtool.scan.kernels import read_i64
-from rmqtool.scan.rows import MESSAGE_ROW
+from rmqtool.scan.rows import BORN_TIMESTAMP_AT, MESSAGE_ROW
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s, Int64s, Rows

@@ -6,7 +6,7 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.dispatch.recovery_kernels import first_bad_crc, first_bad_property
+from rmqtool.dispatch.append import first_bad_crc, first_bad_property
 from rmqtool.javacompat.scalars import PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome

@@ -22,11 +22,13 @@ import numpy as np
 
 from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.dispatch.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.engine import runs_elsewhere
+from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.scan.transaction_kernels import TRANSACTION_ROW
+from rmqtool.store.scratch import scratch_area
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
     Array = npt.NDArray[Any]
+    from collections.abc import Iterable
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from rmqtool.engine import EngineOptions
+    from rmqtool.store.scratch import AnyArea
 
 UNIT_DTYPE = record_dtype(UNIT)
 
@@ -217,3 +225,20 @@ def write_columns(staging: StagingHandle, columns: dict[str, Array]) -> dict[str
             file.write_at(position, np.ascontiguousarray(rows).view(np.uint8).data)
             position += rows.nbytes
     return written
+
+
+def open_scratch(engine: EngineOptions, evidence_roots: Iterable[Path]) -> AbstractContextManager[AnyArea]:
+    """Open a staging area that leaves nothing, in a place that all tasks see.
+
+    Raises:
+        UsageError: Tasks run on other machines, and no place is named that those see, too.
+        RefusedError: It would lie inside the evidence.
+        EnvironmentFailureError: It cannot be made.
+    """
+    if engine.scratch is None and runs_elsewhere(engine):
+        raise UsageError(
+            "the executors of a cluster hand blocks to each other, and temporary files of this machine are"
+            " nothing to them: give --scratch DIR, a directory that this machine and all executors see, or"
+            " the URL of one"
+        )
+    return scratch_area(evidence_roots, engine.scratch)

@@ -1,4 +1,4 @@
-"""What lies in bytes that the broker skips: a gap, and good records after it that a salvage would keep."""
+"""Contents of bytes that a broker skips or never reaches: gaps, and good records for a salvage."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import numpy as np
 
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap
+from rmqtool.scan.log_pass import Split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
+    from rmqtool.engine import Engine
     from rmqtool.releases import RecordRules
-    from rmqtool.scan.log_pass import Split
+    from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store.segments import Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +107,67 @@ def _inspect(split: Split, due: int, walk: GapWalk) -> GapContents:
             if gap.start <= split.start < gap.stop:
                 first = gap
     return GapContents(split.start, first, records, record_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreachableRange:
+    """Bytes of one file that the broker never comes to.
+
+    Attributes:
+        start: physical offset of the first of them.
+        length: how many.
+        segment: the file.
+        stalled: whether the broker repeats the record at which its way ends; else files are missing there.
+        records: true records in them.
+        record_bytes: their size.
+    """
+
+    start: int
+    length: int
+    segment: Segment
+    stalled: bool
+    records: int
+    record_bytes: int
+
+    @property
+    def reason(self) -> str:
+        """Say why the broker never comes here."""
+        if self.stalled:
+            return "after a record that the broker repeats for ever"
+        return "after a part of the log that is missing"
+
+
+def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[UnreachableRange]:
+    """Look at what lies after the end of the broker's way, file by file; nothing where it saw the whole log.
+
+    Raises:
+        EnvironmentFailureError: a file of the log cannot be opened or read.
+    """
+    tasks = unreachable_tasks(plan, result)
+    found = engine.map(inspect_gaps, [[task] for task in tasks])
+    return [
+        UnreachableRange(
+            task.split.start,
+            task.split.stop - task.split.start,
+            task.split.segment,
+            result.chain.stalled,
+            contents.records,
+            contents.record_bytes,
+        )
+        for task, (contents,) in zip(tasks, found, strict=True)
+        if contents.records
+    ]
+
+
+def unreachable_tasks(plan: ReputPlan, result: ReputResult) -> list[InspectTask]:
+    """Return how to look at what lies after the end of the broker's way; one task a file."""
+    stop = result.chain.stop
+    if stop >= plan.until_offset:
+        return []
+    tasks = []
+    for segment in plan.log:
+        if segment.stop > stop and segment.start < plan.until_offset:
+            start = max(segment.start, stop)
+            split = Split(segment, start, min(segment.stop, plan.until_offset))
+            tasks.append(InspectTask(split, start, plan.policy.release.records))
+    return tasks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from rmqtool.dispatch.rows import KEYLESS_ROW
 from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
+from rmqtool.javacompat import index_file_name
 from rmqtool.reput.blocks import ENTRY_COLUMNS
-from rmqtool.reput.names import IndexNames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +29,44 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
     Array = npt.NDArray[Any]
+
+_DIGITS = "%Y%m%d%H%M%S%f"
+_LENGTH = 17
+
+
+class IndexNames:
+    """Strictly ascending names ``yyyyMMddHHmmssSSS``.
+
+    A name is the time given, in the zone given; on ties, and where a clock was set back (or summer time
+    ended), one millisecond after the name before: names are all that orders the files.
+
+    Args:
+        zone: of the broker.
+    """
+
+    def __init__(self, zone: tzinfo) -> None:
+        self._zone = zone
+        self._last = ""
+
+    def next(self, timestamp_ms: int) -> str:
+        """Return the name of a file that a message stored at ``timestamp_ms`` made the broker create."""
+        name = index_file_name(timestamp_ms, self._zone)
+        if len(name) != _LENGTH:  # a year after 9999: no such name sorts
+            name = self._last or "0" * _LENGTH
+        if name <= self._last:
+            name = _following(self._last)
+        self._last = name
+        return name
+
+
+def _following(name: str) -> str:
+    """Return the name one millisecond after, or simply the next number where a name is no time."""
+    try:
+        moment = datetime.strptime(name + "000", _DIGITS) + timedelta(milliseconds=1)  # noqa: DTZ007 - no zone
+    except (ValueError, OverflowError):
+        return f"{int(name) + 1:0{_LENGTH}d}"
+    return f"{moment.year:04d}{moment:%m%d%H%M%S%f}"[:_LENGTH]
+
 
 _CHUNK_ENTRIES = 1 << 18
 _LARGEST_FILE_BYTES = (1 << 31) - 1

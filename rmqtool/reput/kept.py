@@ -1,4 +1,4 @@
-"""What a queue holds once its units are appended, without writing it: where it ends, and what is left out."""
+"""Content of a queue once its units are appended, without writing it: its end, and what is left out."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class MessageRows:
         segment = self._log.segment_at(defect.physical_offset) if defect.code is CL_PROP_CRC else None
         if segment is None:
             return False
-        from rmqtool.check.log.record_crcs import file_has_none
+        from rmqtool.check.log.record_checks import file_has_none
 
         return file_has_none(segment)
 

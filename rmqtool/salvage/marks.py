@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.check.log.record_crcs import most_have_none
+from rmqtool.check.log.record_checks import most_have_none
 from rmqtool.formats.message import TOPIC_LENGTHS
 from rmqtool.releases import NEWEST
 from rmqtool.salvage.rows import Mark

@@ -25,9 +25,8 @@ from rmqtool.formats.message import (
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
 from rmqtool.salvage.marks import forgive_foreign_sums, mark_torn
 from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
-from rmqtool.scan.check_kernels import Sum, check_records
+from rmqtool.scan.check_kernels import Sum, check_records, fingerprints
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
-from rmqtool.scan.fingerprint_kernels import fingerprints
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.hidden import HiddenRecords

@@ -26,11 +26,12 @@ from rmqtool.scan.field_kernels import (
     check_transaction,
     put_hit,
 )
-from rmqtool.scan.head_places import BORN_TIMESTAMP_AT
 from rmqtool.scan.kernels import read_i16, read_i64
-from rmqtool.scan.rows import MESSAGE_ROW
+from rmqtool.scan.rows import BORN_TIMESTAMP_AT, MESSAGE_ROW
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
@@ -173,3 +174,15 @@ def measure_times(rows: Rows, first: int, latest_ms: int) -> tuple[int, int]:
             return number, latest_ms
         latest_ms = store_ms
     return len(rows), latest_ms
+
+
+@entry(lambda: (np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, np.empty(0, np.uint32)))
+@kernel
+def fingerprints(buffer: Buffer, rows: Rows, base: int, cut: int, into: npt.NDArray[np.uint32]) -> None:
+    """Fill ``into``, ``(k,)``, with CRC-32 of all bytes of records; of one longer than a window, its head.
+
+    With ``cut``, the bytes at hand are all but the body's missing part, whose BODYCRC is among them.
+    """
+    for number in range(len(rows)):
+        at = rows[number].log_offset - base
+        into[number] = crc32(buffer, at, at + rows[number].total_size - cut, 0)

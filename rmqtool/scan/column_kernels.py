@@ -17,24 +17,25 @@ from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.jit import entry, inlined, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.column_layout import Count, Long, Number, Stopped, Take, Text, Word
-from rmqtool.scan.head_places import (
+from rmqtool.scan.json_kernels import UPPER, put_hex
+from rmqtool.scan.kernels import is_schedule_topic, read_i32, read_i64
+from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
+from rmqtool.scan.rows import (
     BORN_HOST_AT,
     BORN_TIMESTAMP_AT,
     BORN_V6,
     FLAG_AT,
     HEAD_SIZES,
     MAGIC_AT,
+    MESSAGE_ROW,
     PHYSICAL_OFFSET_AT,
     PREPARED_OFFSET_AT,
     RECONSUME_TIMES_AT,
     STORE_HOST_AT,
     STORE_V6,
     VARIANT_SHIFT,
+    Property,
 )
-from rmqtool.scan.json_kernels import UPPER, put_hex
-from rmqtool.scan.kernels import is_schedule_topic, read_i32, read_i64
-from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
-from rmqtool.scan.rows import MESSAGE_ROW, Property
 from rmqtool.scan.word_kernels import copy_bytes, is_word, put_word
 
 if TYPE_CHECKING:

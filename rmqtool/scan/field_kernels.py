@@ -14,7 +14,8 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_long
 from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import kernel
-from rmqtool.scan.head_places import (
+from rmqtool.scan.kernels import read_i32, read_i64
+from rmqtool.scan.rows import (
     BODY_LENGTH_AT,
     BORN_PORT_AT,
     BORN_TIMESTAMP_AT,
@@ -22,7 +23,6 @@ from rmqtool.scan.head_places import (
     STORE_PORT_AT,
     VARIANT_SHIFT,
 )
-from rmqtool.scan.kernels import read_i32, read_i64
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Row, Rows

@@ -23,23 +23,21 @@ from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, inlined, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.head_places import (
+from rmqtool.scan.rows import (
     BODY_CRC_AT,
     BODY_LENGTH_AT,
     HEAD_SIZES,
     MAGIC_AT,
+    MESSAGE_ROW,
+    MISMATCH_ROW,
     PHYSICAL_OFFSET_AT,
+    PROPERTY_BOUNDS,
+    PROPERTY_NAMES,
     QUEUE_ID_AT,
     QUEUE_OFFSET_AT,
     STORE_TIMESTAMP_AT,
     SYS_FLAG_AT,
     VARIANT_SHIFT,
-)
-from rmqtool.scan.rows import (
-    MESSAGE_ROW,
-    MISMATCH_ROW,
-    PROPERTY_BOUNDS,
-    PROPERTY_NAMES,
     Property,
     Rules,
     rules_of,

@@ -1,4 +1,4 @@
-"""Where the records of a log end: what the judge of a gap asks of the log around it."""
+"""Edge of a log: the facts about the log around a gap, by which the gap is judged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the log ends, found from the back: nothing on disk states it, and reading all of it takes minutes."""
+"""End of the log, found from the back: nothing on disk states it, and reading all of it takes minutes."""
 
 from __future__ import annotations
 

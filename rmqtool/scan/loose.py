@@ -16,8 +16,14 @@ from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc3
 from rmqtool.releases import LENIENT
 from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.loose_kernels import find_loose_records
-from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW, LOOK_BYTES, SECTOR_BYTES, Found
+from rmqtool.scan.loose_kernels import (
+    DLEDGER_BYTES,
+    FOUND_ROW,
+    LOOK_BYTES,
+    SECTOR_BYTES,
+    Found,
+    find_loose_records,
+)
 from rmqtool.scan.resync import occurrences
 from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
 

@@ -7,6 +7,7 @@ of any size, and does the same in plain Python.
 
 from __future__ import annotations
 
+from enum import IntFlag
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,24 +21,63 @@ from rmqtool.releases import LENIENT
 from rmqtool.scan.check_kernels import stored_record_crc
 from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.head_places import (
+from rmqtool.scan.kernels import check_record, read_i32, read_i64
+from rmqtool.scan.rows import (
     BODY_LENGTH_AT,
     BORN_PORT_AT,
     HEAD_SIZES,
     MAGIC_AT,
+    MESSAGE_ROW,
     PHYSICAL_OFFSET_AT,
     STORE_HOST_AT,
     STORE_PORT_AT,
     STORE_TIMESTAMP_AT,
     SYS_FLAG_AT,
     VARIANT_SHIFT,
+    Property,
+    rules_of,
 )
-from rmqtool.scan.kernels import check_record, read_i32, read_i64
-from rmqtool.scan.loose_rows import DLEDGER_BYTES, FOUND_ROW, LOOK_BYTES, SECTOR_BYTES, Found
-from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
+
+SECTOR_BYTES = 512
+"""A disk overwrites so many bytes as a whole, or none of them."""
+
+DLEDGER_BYTES = 48
+"""The head of an entry of DLedger, which stands before each of its records."""
+
+LOOK_BYTES = DLEDGER_BYTES + message.HEAD_OFFSETS[0]["physicalOffset"] + 8
+"""Bytes read after a record, to see whether the next one names that place."""
+
+
+class Found(IntFlag):
+    """Marks of a record found somewhere."""
+
+    FRAME = 1  # the lengths do not add up, or the image ends before it does
+    BODY = 2  # the body does not match BODYCRC
+    SIGNATURE = 4  # the record does not match its property __CRC32#
+    SIGNED = 8  # it matches its property __CRC32#
+    TEXT = 16  # topic or properties are not text, or the latter not a list
+    CHAINED = 32  # a record that names this place follows, or a BLANK
+    ENDS = 64  # zeros follow, or the image ends
+    CROSSES = 128  # topic and properties, which no checksum protects, lie in more than one sector
+
+
+FOUND_ROW = np.dtype(
+    [
+        ("position", np.int64),  # bytes from the image's start
+        ("log_offset", np.int64),  # PHYSICALOFFSET
+        ("store_timestamp_ms", np.int64),
+        ("host", np.int64),  # STOREHOST as a number
+        ("total_size", np.int32),
+        ("blank", np.int32),  # TOTALSIZE of the BLANK after it, 0 if there is none
+        ("crc", np.uint32),  # CRC-32 of the whole record; 0 where its lengths do not add up
+        ("marks", np.uint16),  # Found
+        ("image", np.uint16),  # number of the image
+    ],
+    align=True,
+)
 
 
 _LARGEST_HEAD, _SMALLEST_RECORD = max(message.HEAD_SIZES), message.SMALLEST_RECORD

@@ -15,20 +15,6 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import hash_utf8, next_key
 from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
-from rmqtool.scan.head_places import (
-    BORN_HOST_AT,
-    BORN_TIMESTAMP_AT,
-    BORN_V6,
-    FLAG_AT,
-    HEAD_SIZES,
-    MAGIC_AT,
-    PHYSICAL_OFFSET_AT,
-    PREPARED_OFFSET_AT,
-    RECONSUME_TIMES_AT,
-    STORE_HOST_AT,
-    STORE_V6,
-    VARIANT_SHIFT,
-)
 from rmqtool.scan.json_kernels import (
     UPPER,
     BodyForm,
@@ -51,7 +37,22 @@ from rmqtool.scan.plain_kernels import (
     is_sound,
     is_wanted,
 )
-from rmqtool.scan.rows import MESSAGE_ROW, Property
+from rmqtool.scan.rows import (
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    BORN_V6,
+    FLAG_AT,
+    HEAD_SIZES,
+    MAGIC_AT,
+    MESSAGE_ROW,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_V6,
+    VARIANT_SHIFT,
+    Property,
+)
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows

@@ -14,9 +14,16 @@ from rmqtool.javacompat.kernels import crc32, next_key, next_property, parse_lon
 from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.jit import inlined, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
-from rmqtool.scan.head_places import BORN_HOST_AT, BORN_V6, HEAD_SIZES, STORE_HOST_AT, STORE_V6, VARIANT_SHIFT
 from rmqtool.scan.json_kernels import chars, is_harmless
-from rmqtool.scan.rows import Property
+from rmqtool.scan.rows import (
+    BORN_HOST_AT,
+    BORN_V6,
+    HEAD_SIZES,
+    STORE_HOST_AT,
+    STORE_V6,
+    VARIANT_SHIFT,
+    Property,
+)
 from rmqtool.topics import EXPLAINED_TOPICS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What a message must be like to be looked at closely; without numpy, so that asking costs nothing."""
+"""Conditions by which kernels choose the messages to look at closely; without numpy, so it costs nothing."""
 
 from __future__ import annotations
 

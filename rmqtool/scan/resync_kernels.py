@@ -10,9 +10,16 @@ from rmqtool.formats import message
 from rmqtool.jit import entry, kernel
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.head_places import MAGIC_AT, PHYSICAL_OFFSET_AT
 from rmqtool.scan.kernels import find_record, read_i32, read_i64, walk_records
-from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property, rules_of
+from rmqtool.scan.rows import (
+    GAP_ROW,
+    MAGIC_AT,
+    MESSAGE_ROW,
+    MISMATCH_ROW,
+    PHYSICAL_OFFSET_AT,
+    Property,
+    rules_of,
+)
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Rows

@@ -19,9 +19,8 @@ from rmqtool.formats import message
 from rmqtool.javacompat.kernels import find_property, parse_int, parse_long
 from rmqtool.javacompat.kernels.integers import as_int
 from rmqtool.jit import entry, kernel
-from rmqtool.scan.head_places import PREPARED_OFFSET_AT, VARIANT_SHIFT
 from rmqtool.scan.kernels import read_i64
-from rmqtool.scan.rows import MESSAGE_ROW, Property
+from rmqtool.scan.rows import MESSAGE_ROW, PREPARED_OFFSET_AT, VARIANT_SHIFT, Property
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from rmqtool.check.log.checks import check_log
-from rmqtool.check.log.model import LogCheck
+from rmqtool.check.log.checks import LogCheck, check_log
 from rmqtool.check.model import CheckInterruptedError, VerifyInterruptedError, VerifyReport
 from rmqtool.check.tasks import IndexCheckTask, QueueCheckTask
 from rmqtool.engine import MapInterruptedError

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW
 from rmqtool.errors import UsageError
-from rmqtool.reput.indexes import without_backward_messages
-from rmqtool.reput.names import IndexNames
+from rmqtool.reput.indexes import IndexNames, without_backward_messages
 from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, build, memory_log, properties
 from tests.reput.comparing import assert_as_the_model

@@ -1,8 +1,7 @@
 """Checks of the commit log.
 
-``check_split`` checks a split and goes on at the next true record after damage, ``record_runs`` is what a
-split then consists of, ``segment_scan`` puts the splits of a file together, ``reader`` has an engine do it;
-``checks`` says what it means, ``so_far`` what a part of it means when the run is interrupted.
+``check_split`` is the sink of a split, ``segment_scan`` stitches the splits of a file and finds what may be a
+stale tail, ``reader`` is the pass that an engine runs; ``checks`` concludes what the log holds and lacks.
 """
 
 from __future__ import annotations

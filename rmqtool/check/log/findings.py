@@ -1,31 +1,100 @@
-"""Findings that more than one split shows: store times across them, ranges that windows met twice."""
+"""Findings about the log: its framing, store times, names and ids of queues, ranges that cannot be read."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.record_crcs import most_have_none
+from rmqtool.check.log.record_checks import most_have_none
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
-from rmqtool.findings.commitlog import CL_PROP_CRC
+from rmqtool.findings.commitlog import CL_PROP_CRC, CL_TAIL_DIRTY
 from rmqtool.findings.consumequeue import CQ_TYPE
 from rmqtool.findings.places import IO_CHANGED
-from rmqtool.findings.records import CL_TIME, CL_TS_BACK
+from rmqtool.findings.records import CL_QUEUE_ID, CL_TIME, CL_TOPIC_NAME, CL_TS_BACK
+from rmqtool.findings.wording import counted
+from rmqtool.javacompat import decode_utf8
+from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank
+from rmqtool.scan.gaps import Outcome
+from rmqtool.store.names import component_problem
 from rmqtool.times import utc_text
+from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.check.log.record_checks import Ahead
-    from rmqtool.check.log.record_runs import RecordRun
-    from rmqtool.check.log.segment_scan import SegmentScan
+    from rmqtool.check.log.segment_scan import RecordRun, SegmentScan, StaleTail
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.reput.scan import SplitReport
     from rmqtool.store import Store
-    from rmqtool.store.segments import Segment
+    from rmqtool.store.segments import FileQueue, Segment
+
+_LEGAL = frozenset(b"%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""``TopicValidator#isTopicOrGroupIllegal`` (4.9.8, 5.3.3)."""
+
+_LONGEST_TOPIC = 127
+_LONGEST_RETRY_TOPIC = 255
+_LONG_PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+_HIGHEST_QUEUE_ID = 0xFFFF  # far more queues than any topic has
+
+
+def is_illegal(raw_topic: bytes, queue_id: int) -> bool:
+    """Whether something is wrong with a queue."""
+    return _topic_problem(raw_topic) is not None or not 0 <= queue_id <= _HIGHEST_QUEUE_ID
+
+
+def illegal_queue_findings(
+    log: FileQueue, illegal_queues: Mapping[tuple[bytes, int], int]
+) -> Iterator[Finding]:
+    """Yield a finding for each such topic, and for each such queue id of a topic.
+
+    Args:
+        log: the commit log.
+        illegal_queues: physical offset of the first record of each queue, in log order.
+    """
+    told: set[bytes] = set()
+    for (raw_topic, queue_id), log_offset in illegal_queues.items():
+        problem = _topic_problem(raw_topic)
+        if problem is not None and raw_topic not in told:
+            told.add(raw_topic)
+            message, severity = problem
+            yield _finding(log, log_offset, raw_topic, queue_id, message, severity)
+        if not 0 <= queue_id <= _HIGHEST_QUEUE_ID:
+            yield _finding(log, log_offset, raw_topic, queue_id, f"queue id {queue_id}", None)
+
+
+def _topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
+    topic = decode_utf8(raw_topic)
+    unsafe = component_problem(topic)
+    if unsafe is not None:
+        return f"the topic's name cannot be a directory: {unsafe}", Severity.ERROR
+    if topic.startswith(LMQ_PREFIX):
+        return None
+    if not _LEGAL.issuperset(raw_topic):
+        return "no broker lets a client create a topic of that name", Severity.WARNING
+    longest = _LONGEST_RETRY_TOPIC if topic.startswith(_LONG_PREFIXES) else _LONGEST_TOPIC
+    if len(raw_topic) > longest:
+        return f"the topic has {len(raw_topic)} bytes, more than a broker allows", Severity.WARNING
+    return None
+
+
+def _finding(
+    log: FileQueue, log_offset: int, raw_topic: bytes, queue_id: int, message: str, severity: Severity | None
+) -> Finding:
+    segment = log.segment_at(log_offset)
+    return Finding(
+        code=CL_QUEUE_ID if severity is None else CL_TOPIC_NAME,
+        file=None if segment is None else segment.label,
+        position=None if segment is None else log_offset - segment.start,
+        topic=decode_utf8(raw_topic),
+        queue_id=queue_id,
+        physical_offset=log_offset,
+        message=message,
+        severity_override=severity,
+    )
 
 
 def unlisted_batch_topics(store: Store, plans: Iterable[QueuePlan]) -> Iterator[Finding]:
@@ -125,3 +194,51 @@ def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:
         observed=run.first_ms,
         message=f"stored at {utc_text(run.first_ms)}, {before.last_ms - run.first_ms} ms before the last",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where the log ends, and how sure that is: a ``LogEdge`` of a log that was read.
+
+    Attributes:
+        last: number of the last file with records; -1 if there is none.
+        stale: old records after the end, which are in no scan; None if there are none.
+        unclean: whether a torn record at the end is what the next start expects: ``abort`` is there.
+        page_writer: see ``LogEdge``.
+        stale_from: see ``LogEdge``.
+    """
+
+    last: int
+    stale: StaleTail | None
+    unclean: bool
+    page_writer: str = ""
+    stale_from: int | None = None
+
+
+def damage_findings(scans: Sequence[SegmentScan], end: LogEnd) -> Iterator[Finding]:
+    """Yield what is wrong with the framing of the log, in log order."""
+    for number, scan in enumerate(scans):
+        for defect in _defects(scan, number, end):
+            yield defect.finding(scan.segment)
+    if end.stale is not None:
+        yield _stale(end.stale).finding(scans[end.last].segment)
+
+
+def _defects(scan: SegmentScan, number: int, end: LogEnd) -> Iterator[Defect]:
+    segment = scan.segment
+    for gap in scan.gaps:
+        yield from classified(gap, segment, number, end)
+    if number > end.last:
+        return
+    if scan.ghosts:
+        yield ghosts(segment, scan.log_offset)
+    if scan.end is Outcome.STOP and scan.log_offset == segment.stop and scan.parts:
+        yield missing_blank(segment)
+
+
+def _stale(stale: StaleTail) -> Defect:
+    message = (
+        f"{counted(stale.records, 'record')} after the log's end, older than its last one: left by a"
+        " truncation, and a start that reaches them accepts them again"
+    )
+    return Defect(CL_TAIL_DIRTY, stale.start, stale.stop - stale.start, message)

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.log.census import Census, census_of
-from rmqtool.check.log.record_runs import RecordRun
+from rmqtool.check.log.segment_scan import RecordRun
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.scan.gaps import Outcome
 

@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.census import period_of
 from rmqtool.check.log.check_split import CheckJob, CheckReport
-from rmqtool.check.log.damage import LogEnd, damage_findings
-from rmqtool.check.log.findings import record_findings
-from rmqtool.check.log.segment_scan import SegmentScan, stitch_segment, torn_record
-from rmqtool.check.log.stale_tail import stale_candidates, without_tail
+from rmqtool.check.log.findings import LogEnd, damage_findings, record_findings
+from rmqtool.check.log.segment_scan import (
+    SegmentScan,
+    stale_candidates,
+    stitch_segment,
+    torn_record,
+    without_tail,
+)
 from rmqtool.check.model import CheckInterruptedError, Examined
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
@@ -28,7 +32,7 @@ from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_s
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.check.log.model import LogCheck
+    from rmqtool.check.log.checks import LogCheck
     from rmqtool.check.log.segment_scan import Recheck
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,8 +21,11 @@ from rmqtool.findings.records import (
 from rmqtool.findings.transactions import CL_PREPARED
 from rmqtool.javacompat import decode_utf8
 from rmqtool.javacompat.scalars import PROP_CRC_SIZE
+from rmqtool.releases import NEWEST
 from rmqtool.scan.check_kernels import Sum, check_records, stored_record_crc
 from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
+from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.gaps import Gap
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
@@ -205,3 +208,31 @@ def _shown(check: Check, observed: int) -> int | str:
     if check in {Check.BORN_TIME, Check.STORE_TIME}:
         return utc_text(observed)
     return observed & 0xFFFFFFFF if check in _HEX_FIELDS else observed
+
+
+def most_have_none(records: int, sound: int, wrong: int) -> bool:
+    """Tell whether a wrong ``__CRC32#`` may come from elsewhere.
+
+    Args:
+        records: of the file.
+        sound: of them, how many carry one that holds.
+        wrong: how many carry one that does not.
+    """
+    return 2 * sound < records - wrong
+
+
+@lru_cache(maxsize=64)
+def file_has_none(segment: Segment) -> bool:
+    """Tell whether a wrong ``__CRC32#`` in a file of the log may come from elsewhere; reads the whole file.
+
+    Raises:
+        EnvironmentFailureError: The file cannot be opened or read.
+    """
+    findings = FindingLog(1)
+    checker = RecordChecker(segment, findings)
+    records = 0
+    for part in GapWalk(segment, NEWEST.records).parts(segment.start, segment.stop):
+        if not isinstance(part, Gap):
+            checker.check(part)
+            records += len(part.rows)
+    return most_have_none(records, checker.sound_crcs, findings.counts.get(CL_PROP_CRC.code, 0))

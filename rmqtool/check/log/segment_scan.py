@@ -1,27 +1,125 @@
-"""Put the checked splits of a file together: its records and gaps, the same however the log was cut."""
+"""Runs of records and gaps of one file, put together from its splits, and what may be a stale tail."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.record_runs import RecordRun
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_CRC
+from rmqtool.scan.check_kernels import measure_times
 from rmqtool.scan.classify import TORN, TORN_REMEDY
-from rmqtool.scan.gap_walk import joined_gap
+from rmqtool.scan.gap_walk import gap_of, joined_gap
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.log_pass import stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.findings import Finding
     from rmqtool.scan.log_pass import Split
+    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
     Recheck = Callable[[Split, int], CheckReport]
+    from collections.abc import Iterator
+
+
+MAX_PARTS = 10_000
+"""Parts of one split that are told apart; a log that is torn more often than that is only counted on."""
+
+_NO_TIME = -(1 << 63)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRun:
+    """Records that follow each other without a gap, their store times never falling.
+
+    Attributes:
+        start: physical offset of the first record.
+        stop: physical offset after the last one.
+        records: how many.
+        first_ms: STORETIMESTAMP of the first.
+        last_ms: STORETIMESTAMP of the last, the highest.
+    """
+
+    start: int
+    stop: int
+    records: int
+    first_ms: int
+    last_ms: int
+
+
+class RunBuilder:
+    """Puts runs together out of batches."""
+
+    def __init__(self) -> None:
+        self.done: list[RecordRun | Gap] = []
+        self.more_gaps = self.more_steps = self.records = 0
+        self._open: RecordRun | None = None
+        self._latest_ms = _NO_TIME
+
+    def add_batch(self, batch: MessageBatch) -> None:
+        """Take the records of a batch, and the gaps between them."""
+        row = 0
+        for number, gap in enumerate(batch.gaps):
+            self.add_records(batch.rows[row : gap["row"]])
+            row = int(gap["row"])
+            if len(self.done) >= MAX_PARTS:
+                self.more_gaps += len(batch.gaps) - number
+                break
+            self.add_gap(gap_of(gap))
+        self.add_records(batch.rows[row:])
+
+    def add_records(self, rows: npt.NDArray[np.void]) -> None:
+        """Take records that follow each other, and the open run if there is one."""
+        row = 0
+        while row < len(rows):
+            step, latest_ms = measure_times(rows, row, self._latest_ms)
+            if step > row:
+                self._extend(rows, row, step, latest_ms)
+                self._latest_ms = latest_ms
+            row = step
+            if row < len(rows):
+                self._step()
+
+    def _extend(self, rows: npt.NDArray[np.void], first: int, stop: int, last_ms: int) -> None:
+        last = rows[stop - 1]
+        end = int(last["log_offset"]) + int(last["total_size"])
+        self.records += stop - first
+        if self._open is None:
+            start, first_ms = int(rows["log_offset"][first]), int(rows["store_timestamp_ms"][first])
+            self._open = RecordRun(start, end, stop - first, first_ms, last_ms)
+        else:
+            before = self._open
+            count = before.records + stop - first
+            self._open = RecordRun(before.start, end, count, before.first_ms, last_ms)
+
+    def _step(self) -> None:
+        """Begin a new run, if there is room for one."""
+        self._latest_ms = _NO_TIME
+        if len(self.done) >= MAX_PARTS:
+            self.more_steps += 1
+        else:
+            self.close()
+
+    def add_gap(self, gap: Gap) -> None:
+        """Take a gap; where there is no room it only counts."""
+        if len(self.done) >= MAX_PARTS:
+            self.more_gaps += 1
+            return
+        self.close()
+        self.done.append(gap)
+
+    def close(self) -> None:
+        """End the open run."""
+        if self._open is not None:
+            self.done.append(self._open)
+        self._open, self._latest_ms = None, _NO_TIME
 
 
 @dataclass
@@ -139,3 +237,56 @@ def as_torn(finding: Finding) -> Finding:
 def stop_of(finding: Finding) -> int:
     """Return the physical offset after the record that a finding is about."""
     return (finding.physical_offset or 0) + (finding.length or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class StaleTail:
+    """Old records after the log's end.
+
+    Attributes:
+        start: physical offset of the log's end.
+        stop: physical offset after the last old record.
+        records: old records.
+        after_gap: whether bytes that are no record lie between the end and the first of them.
+    """
+
+    start: int
+    stop: int
+    records: int
+    after_gap: bool
+
+
+def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
+    """Yield what could be a stale tail in the last file of the log, the longest first.
+
+    Everything in one was stored before the record in front of it.
+    """
+    latest_after = _latest_after(scan)
+    before: RecordRun | None = None
+    gap: Gap | None = None
+    for number, part in enumerate(scan.parts):
+        if isinstance(part, Gap):
+            gap = part
+            continue
+        if before is not None and latest_after[number] < before.last_ms:
+            old = [one for one in scan.parts[number:] if isinstance(one, RecordRun)]
+            start = part.start if gap is None else gap.start
+            yield StaleTail(start, old[-1].stop, sum(one.records for one in old), gap is not None)
+        before, gap = part, None
+
+
+def without_tail(scan: SegmentScan, start: int) -> SegmentScan:
+    """Return the parts of a file that lie before ``start``; its reports are left as they are."""
+    parts = [replace(part, stop=min(part.stop, start)) for part in scan.parts if part.start < start]
+    return replace(scan, parts=parts, end=Outcome.STOP, log_offset=start)
+
+
+def _latest_after(scan: SegmentScan) -> list[int]:
+    """Return for every part the latest store time in it and after it."""
+    latest_ms = -(1 << 63)
+    found = []
+    for part in reversed(scan.parts):
+        if isinstance(part, RecordRun):
+            latest_ms = max(latest_ms, part.last_ms)
+        found.append(latest_ms)
+    return found[::-1]

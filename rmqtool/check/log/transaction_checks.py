@@ -1,4 +1,4 @@
-"""What transactions say of each other: half messages, op messages, and the commits that name a half message.
+"""Balance of transactions: half messages, op messages, and the commits that name a half message.
 
 Half messages below the first one of the log have expired, and with them whatever named them: normal wear.
 """
@@ -13,7 +13,7 @@ import numpy as np
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.transactions import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.findings.wording import counted
-from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role
+from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role, collect_transactions
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
@@ -26,9 +26,41 @@ if TYPE_CHECKING:
     from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.findings import FindingCode
     from rmqtool.reput.blocks import Block
+    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import FileQueue
 
     Rows = npt.NDArray[Any]
+
+_FIRST_ROWS = 1 << 12
+
+
+class TransactionRows:
+    """Collects rows out of batches."""
+
+    def __init__(self) -> None:
+        self._rows: npt.NDArray[np.void] = np.empty(_FIRST_ROWS, TRANSACTION_ROW)
+        self._count = 0
+
+    @property
+    def rows(self) -> npt.NDArray[np.void]:
+        """Return the rows so far, ``(n,)`` of ``TRANSACTION_ROW`` in log order."""
+        return self._rows[: self._count]
+
+    def collect(self, batch: MessageBatch) -> None:
+        """Take a batch."""
+        row = 0
+        while True:
+            row, self._count = collect_transactions(
+                batch.buffer, batch.rows, batch.values, row, batch.base, batch.cut, self._rows, self._count
+            )
+            if row == len(batch.rows):
+                return
+            self._grow(2 + int(batch.rows["body_length"][row]))
+
+    def _grow(self, needed: int) -> None:
+        grown = np.empty(max(2 * len(self._rows), self._count + needed), TRANSACTION_ROW)
+        grown[: self._count] = self.rows
+        self._rows = grown
 
 
 _COLUMN = "transactions"

@@ -11,10 +11,9 @@ from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
 from rmqtool.check.queues.ext import NO_EXT_TIME, ExtQueue
 from rmqtool.check.queues.match import UnitMatch
-from rmqtool.check.queues.missing import missing_ranges, report_missing
+from rmqtool.check.queues.missing import UnmatchedUnits, missing_ranges, report_missing
 from rmqtool.check.queues.order import UnitOrder
 from rmqtool.check.queues.report import Problem, QueueReport
-from rmqtool.check.queues.unmatched_units import UnmatchedUnits
 from rmqtool.derived.queue_files import QueueReader
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_PHY_ORDER

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.expected import ExpectedUnits
-    from rmqtool.check.queues.unmatched_units import UnmatchedUnits
+    from rmqtool.check.queues.missing import UnmatchedUnits
     from rmqtool.check.tasks import QueueCheckTask
     from rmqtool.derived.queue_files import Units
 

@@ -7,8 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rmqtool.check.expiry import check_expiry, of_queues
-from rmqtool.check.log.findings import record_findings
-from rmqtool.check.log.illegal_queues import illegal_queue_findings, is_illegal
+from rmqtool.check.log.findings import illegal_queue_findings, is_illegal, record_findings
 from rmqtool.check.log.queue_offsets import (
     add_breaks,
     check_offsets,

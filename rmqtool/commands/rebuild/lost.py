@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.account.lost import LostMessages, LostReason
 from rmqtool.reput.damage import skip_tasks
-from rmqtool.reput.gap_contents import true_records
-from rmqtool.reput.unreachable import unreachable_tasks
+from rmqtool.reput.gap_contents import true_records, unreachable_tasks
 
 if TYPE_CHECKING:
     from collections.abc import Callable

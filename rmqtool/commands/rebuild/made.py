@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import FindingLog
     from rmqtool.reput.damage import SkippedRange
+    from rmqtool.reput.gap_contents import UnreachableRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
-    from rmqtool.reput.unreachable import UnreachableRange
     from rmqtool.store import Store
 
 _TRANSACTIONAL = frozenset({HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC})

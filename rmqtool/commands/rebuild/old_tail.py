@@ -44,8 +44,7 @@ def tell_old_tail(
     if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):
         return
     # Verify's checks of a log are not what every rebuild needs.
-    from rmqtool.check.log.checks import check_log
-    from rmqtool.check.log.model import LogCheck
+    from rmqtool.check.log.checks import LogCheck, check_log
 
     check = LogCheck(
         log=replace(plan.log, segments=tuple(segments)),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.tag_evidence import TagRule
     from rmqtool.findings import Findings
     from rmqtool.reput.damage import SkippedRange
-    from rmqtool.reput.unreachable import UnreachableRange
+    from rmqtool.reput.gap_contents import UnreachableRange
     from rmqtool.scan.log_end import LogExtent
     from rmqtool.store import Setting
 

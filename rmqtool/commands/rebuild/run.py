@@ -26,11 +26,11 @@ from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.jit import compile_kernels
 from rmqtool.projection import json_object
+from rmqtool.reput.blocks import open_scratch
 from rmqtool.reput.damage import inspect_skips
+from rmqtool.reput.gap_contents import inspect_unreachable
 from rmqtool.reput.pipeline import ReputPlan, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.reput.scratch import open_scratch
-from rmqtool.reput.unreachable import inspect_unreachable
 from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.store.lock import lock_holder

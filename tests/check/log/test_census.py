@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.log import census_taker
+from rmqtool.check.log import census as census_module
 from rmqtool.check.log import picture as picture_module
 from rmqtool.check.log.census import DELAY_BOUNDS_MS, SERIES, Silence
-from rmqtool.check.log.checks import check_log
-from rmqtool.check.log.model import LogCheck
+from rmqtool.check.log.checks import LogCheck, check_log
 from rmqtool.check.log.picture import Lies
 from rmqtool.progress import NullProgress
 from rmqtool.scan.log_pass import SPLIT_BYTES
@@ -54,8 +53,8 @@ def test_without_being_asked_nothing_is_counted(tmp_path: Path) -> None:
 
 def test_messages_by_topic_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Times go up and down, delays of all classes, more topics than are drawn, names that are no UTF-8."""
-    monkeypatch.setattr(census_taker, "_FIRST_CELLS", 4)
-    monkeypatch.setattr(census_taker, "_MINUTE_ROOM", 2)
+    monkeypatch.setattr(census_module, "_FIRST_CELLS", 4)
+    monkeypatch.setattr(census_module, "_MINUTE_ROOM", 2)
     log = Log()
     counted: dict[str, list[tuple[int, int, int]]] = {}
     delays: Counter[int] = Counter()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.check.log.record_runs import RecordRun
+    from rmqtool.check.log.segment_scan import RecordRun
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.scan.gaps import Gap
     from rmqtool.store.segments import Segment
