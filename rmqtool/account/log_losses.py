@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.store import QueueFiles, Store
-    from rmqtool.store.kinds import PathKind
 
 _END = (1 << 63) - 1
 _NO_RUNS = np.empty(0, RUN_ROW)
@@ -52,6 +51,31 @@ class _Queue:
 
     files: QueueFiles
     places: Int64s
+
+
+def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, LiveUnits]]:
+    """Yield the queues of a store that are files, and what each lists.
+
+    Args:
+        store: whose queues.
+        unread: receives sentences about those that cannot be read.
+    """
+    for kind in UNIT_QUEUE_KINDS:
+        root = store.roots.get(kind)
+        if root is None or is_rocksdb(root.paths[0]):
+            continue
+        try:
+            queues = list(store.queues(kind))
+        except EnvironmentFailureError as failure:
+            unread.append(str(failure))
+            continue
+        for queue in queues:
+            try:
+                units = all_live_units(queue)
+            except EnvironmentFailureError as failure:
+                unread.append(str(failure))
+                continue
+            yield queue, units
 
 
 class Account:
@@ -71,23 +95,8 @@ class Account:
         self._queues: dict[QueueKey, _Queue] = {}
         self._indexed: Int64s | None = None
         self.unread: list[str] = []
-        for kind in UNIT_QUEUE_KINDS:
-            root = store.roots.get(kind)
-            if root is not None and not is_rocksdb(root.paths[0]):
-                self._read(store, kind)
-
-    def _read(self, store: Store, kind: PathKind) -> None:
-        try:
-            queues = list(store.queues(kind))
-        except EnvironmentFailureError as failure:
-            self.unread.append(str(failure))
-            return
-        for queue in queues:
-            try:
-                places = np.sort(all_live_units(queue).physical_offsets)
-            except EnvironmentFailureError as failure:
-                self.unread.append(str(failure))
-                continue
+        for queue, units in queue_units(store, self.unread):
+            places = np.sort(units.physical_offsets)
             self._queues[queue.topic or "", queue.queue_id or 0] = _Queue(queue, places)
 
     def queue_files(self, key: QueueKey) -> QueueFiles | None:

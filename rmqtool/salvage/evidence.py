@@ -11,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.derived.queue_files import all_live_units
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.account.log_losses import queue_units
 from rmqtool.salvage.rows import by_queue
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
-from rmqtool.store.kinds import PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.salvage.survey import Survey
-    from rmqtool.store import QueueFiles, Store
+    from rmqtool.store import Store
 
     Rows = npt.NDArray[Any]
 
@@ -81,14 +80,10 @@ class QueueEvidence:
 def read_evidence(store: Store) -> QueueEvidence:
     """Read all queues of a store; what cannot be read proves nothing."""
     evidence = QueueEvidence(declared=_declared(store))
-    for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
-        try:
-            queues = list(store.queues(kind))
-        except EnvironmentFailureError as failure:
-            evidence.unread.append(str(failure))
-            continue
-        for queue in queues:
-            _read(queue, evidence)
+    for queue, units in queue_units(store, evidence.unread):
+        rows = _listed(units.sane)
+        if queue.topic is not None and queue.queue_id is not None and len(rows):
+            evidence.units[queue.topic, queue.queue_id] = rows
     return evidence
 
 
@@ -103,21 +98,12 @@ def _declared(store: Store) -> dict[str, int]:
     return counts
 
 
-def _read(queue: QueueFiles, evidence: QueueEvidence) -> None:
-    if queue.topic is None or queue.queue_id is None:
-        return
-    try:
-        units = all_live_units(queue).sane
-    except EnvironmentFailureError as failure:
-        evidence.unread.append(str(failure))
-        return
-    if not len(units.keys):
-        return
+def _listed(units: LiveUnits) -> Rows:
     rows = np.empty(len(units.keys), LISTED_ROW)
     columns = units.keys, units.physical_offsets, units.tags_codes, units.sizes, units.messages
     for name, column in zip(LISTED_ROW.names or (), columns, strict=True):
         rows[name] = column
-    evidence.units[queue.topic, queue.queue_id] = np.sort(rows, order="queue_offset", kind="stable")
+    return np.sort(rows, order="queue_offset", kind="stable")
 
 
 def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.bool_]:

@@ -60,6 +60,12 @@ def test_damage_that_was_misread_once(seed: int, tmp_path: Path) -> None:
     assert judged(seed, tmp_path / "one").undecided == []
 
 
+@pytest.mark.parametrize("seed", [310000, 310051])
+def test_files_of_the_log_that_claim_the_same_place(seed: int, tmp_path: Path) -> None:
+    """One was copied over another, and names were exchanged."""
+    assert judged(seed, tmp_path / "one", MISLED).undecided == []
+
+
 def test_where_nothing_decides_between_two_copies_both_are_kept(tmp_path: Path) -> None:
     """A byte of a key's value: no index is left, and both are text."""
     assert judged(100431, tmp_path / "one").undecided == [2693]
