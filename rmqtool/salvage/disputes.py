@@ -16,6 +16,7 @@ from rmqtool.salvage.evidence import confirmed_units
 from rmqtool.salvage.marks import oddities, property_names
 from rmqtool.salvage.model import Found, Grounds
 from rmqtool.salvage.rows import by_queue
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -232,8 +233,13 @@ class Disputes:
         return jumps + int((times[1:] < times[:-1]).sum()) + int(self._unheard_of[units["queue"]].sum())
 
     def _is_unheard_of(self, topic: str, queue_id: int) -> bool:
-        """Whether no copy's queues or ``topics.json`` know a queue, though some do know topics."""
-        if any((topic, queue_id) in one.units or topic in one.declared for one in self._evidence):
+        """Whether no copy's queues or ``topics.json`` know a queue, though some do know topics.
+
+        Light queues are listed nowhere.
+        """
+        if topic.startswith(LMQ_PREFIX) or any(
+            (topic, queue_id) in one.units or topic in one.declared for one in self._evidence
+        ):
             return False
         return any(one.declared for one in self._evidence)
 
