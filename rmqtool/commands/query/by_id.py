@@ -1,4 +1,4 @@
-"""Messages by their place in the log, or by an id: whether it is an offset id is found out by looking."""
+"""Messages by their place in the log, or by an id, which is tried as an offset id first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def by_offset(context: QueryContext, offset: int) -> Record | None:
-    """Return the record at a physical offset; None, and tell why, if there is none."""
+    """Return the record at a physical offset; explain why if there is none."""
     record = record_at(context.store.commitlog, offset)
     if record is None:
         context.explain_nothing_at(offset)
@@ -26,7 +26,7 @@ def by_offset(context: QueryContext, offset: int) -> Record | None:
 
 
 def by_offset_id(context: QueryContext, text: str) -> Record | None:
-    """Return the message that an offset id names; None, and tell why, if it is none of this store."""
+    """Return the message that an offset id names; explain why if this store has none."""
     offset_id = decode_offset_id(text)
     if offset_id is None:
         message = f"{text} cannot be an offset id: those are 32 or 56 hex digits"
@@ -66,7 +66,7 @@ def id_questions(context: QueryContext, text: str) -> list[KeyQuestion]:
 
 
 def spellings(text: str) -> list[str]:
-    """Return an id, and in upper case if it is one in lower case.
+    """Return an id, and its upper-case form if it is in lower case.
 
     Java: ``MessageClientIDSetter#createUniqID`` (4.9.8, 5.3.3) and ``MessageIdCodec#nextMessageId`` of the
     gRPC client write upper case.

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
-    """Return the physical offsets that a broker's index gives for each key, ascending.
+    """Return the physical offsets that a broker's index has for each key, ascending.
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
     """
@@ -45,7 +45,7 @@ def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list
 
 
 def _cut(context: QueryContext, hits: list[int]) -> list[int]:
-    """Return as many of the newest hits as wanted, ascending; they come as a broker meets them."""
+    """Return the wanted number of the newest hits, ascending; they come in a broker's order."""
     return sorted(context.limit.newest(hits[::-1]))
 
 
@@ -69,7 +69,7 @@ def _consulted(context: QueryContext, begin_ms: int, end_ms: int) -> Iterator[In
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A broker's way through the chain of one key."""
+    """A broker's walk through the chain of one key."""
 
     context: QueryContext
     key_hash: int
@@ -80,7 +80,7 @@ class _Walk:
         """Yield the hits of one file, newest first.
 
         Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). It also follows a link that does not descend,
-        round and round; here that ends the chain, and is said.
+        round and round; here that ends the chain, with a warning.
         """
         header = index_file.header
         if not index_file.has_items:

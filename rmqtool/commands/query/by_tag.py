@@ -1,7 +1,7 @@
 """Messages by tag: through the index where all messages have tag items, else through the consume queues.
 
-A broker of 5.4.0 or later answers from its tag items alone (index type ``T``), and so misses what an older
-one dispatched. The units of a consume queue hold the hash of TAGS whatever the broker; the records decide.
+A broker of 5.4.0 or later answers from its tag items alone (index type ``T``), and so misses messages that an
+older one dispatched. The units of a consume queue hold the hash of TAGS for any broker; the records decide.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def has_all_tag_items(context: QueryContext) -> bool:
-    """Tell whether the index has an item for the tags of every message, and say so."""
+    """Whether the index has an item for the tags of every message; adds a step."""
     rule = tag_rule(context.store)
     message = f"messages with tag items: {rule.value}, {rule.reason}"
     context.explanation.add(Reason.TAG_ITEMS, message, None, tagItems=str(rule.value))
@@ -80,9 +80,9 @@ class _QueueSearch:
                     self._context.left_out.add_time(record.head.store_timestamp_ms)
 
     def _offsets(self, segment: Segment) -> list[int]:
-        """Return where the candidates of a file lie, newest first.
+        """Return the places of a file's candidates, newest first.
 
-        A code beyond 32 bits is none of tags but the address of an ext unit, or a time of delivery.
+        A code beyond 32 bits is not that of tags but the address of an ext unit, or a time of delivery.
         """
         import numpy as np  # most questions need none
 
@@ -98,7 +98,7 @@ class _QueueSearch:
         return offsets
 
     def finish(self) -> None:
-        """Say how far the search went, and what the queue does not hold."""
+        """Explain how far the search went, and which messages the queue lacks."""
         message = f"{self._queue.name}: of {counted(self._units, 'unit')}, {self._candidates} may have it"
         self._context.explanation.add(Reason.QUEUE, message, None, tagsCode=self._code)
         self._queue.check_begin()

@@ -1,4 +1,4 @@
-"""Messages by key: the index names candidates, the records decide; how much of the log the index covers."""
+"""Messages by key: the index names candidates, the records decide; and the index's coverage of the log."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_indexed(record: Record) -> bool:
 
 
 def is_rolled_back(record: Record) -> bool:
-    """Whether the record says that its transaction was rolled back."""
+    """Whether the record's transaction was rolled back."""
     return record.head.sys_flag & TRANSACTION_MASK == TRANSACTION_ROLLBACK
 
 
@@ -53,13 +53,10 @@ def coverage(store: Store) -> tuple[int, int] | None:
 
 
 class IndexCoverage:
-    """Goes along with a search through the index files, newest first, and tells what lies between them.
+    """Follows a search through the index files, newest first, and examines the log between them.
 
     A broker indexes every message once, in the order of the log: where one file ends the next begins, and
     between the two, before the first and after the last there is no message with keys.
-
-    Args:
-        context: The question that is searched for.
     """
 
     def __init__(self, context: QueryContext) -> None:
@@ -68,19 +65,19 @@ class IndexCoverage:
         self._newer: tuple[str, int] | None = None
 
     def pass_file(self, index_file: IndexFile) -> None:
-        """Look at what lies after a file and before the newer one."""
+        """Examine the log after a file and before the newer one."""
         header, label = index_file.header, index_file.file.label
         if index_file.last_item == 0:
             return
         end = header.end_phy_offset
         if self._newer is None:
-            self._look_behind_all(end)
+            self._look_after_all(end)
         else:
             self._look_between(label, end, *self._newer)
         self._newer = label, header.begin_phy_offset
 
     def finish(self) -> None:
-        """Look at what lies before the oldest file."""
+        """Examine the log before the oldest file."""
         start = self._log.start - 1
         if self._newer is None:
             self._look(Reason.INDEX_BEHIND, "the index files hold nothing", None, start, None)
@@ -89,11 +86,11 @@ class IndexCoverage:
         what = f"the index begins with log offset {begin}"
         self._look(Reason.INDEX_BEGINS_LATER, what, begin, start, begin)
 
-    def _look_behind_all(self, end: int) -> None:
+    def _look_after_all(self, end: int) -> None:
         self._look(Reason.INDEX_BEHIND, f"the index goes up to log offset {end}", end, end, None)
 
     def _look(self, reason: Reason, what: str, edge: int | None, start: int, stop: int | None) -> None:
-        """Look beyond an edge of what the index covers."""
+        """Search beyond an edge of the index's coverage."""
         look = peek_after(self._log, start, stop, is_indexed)
         self._tell(reason, what, look.record, {"physicalOffset": edge})
         if look.record is None and not look.is_complete:
@@ -123,7 +120,7 @@ _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
 
 @dataclass(slots=True)
 class _Search:
-    """The search for one key: what was found so far, newest first."""
+    """The search for one key, with its hits so far, newest first."""
 
     question: KeyQuestion
     key_hash: int
@@ -132,13 +129,10 @@ class _Search:
 
 
 class IndexSearch:
-    """Looks keys up in all index files, whatever the times in their headers say.
+    """Looks keys up in all index files, whatever the times in their headers.
 
-    A broker rules files out by those times, which a clock that was set back makes wrong; what it would
-    miss is found here, and told.
-
-    Args:
-        context: The question; of its request count the times, and how many messages of each key are wanted.
+    A broker rules files out by those times, which a clock that was set back makes wrong. Messages that it
+    would miss are found here, and reported. Of the request, the times and the limit for each key count.
     """
 
     def __init__(self, context: QueryContext) -> None:
@@ -152,7 +146,8 @@ class IndexSearch:
         """Return the physical offsets that answer each question, ascending; the newest, if there are more.
 
         Java: ``IndexService#queryOffset``, ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). Where a chain is
-        broken, older messages of that file may be missed; that is said, as is what the files do not cover.
+        broken, older messages of that file may be missed; the answer says so, as it does for messages outside
+        the files' coverage.
         """
         searches = [_Search(question, question.key_hash) for question in questions]
         reach = IndexCoverage(self._context)
@@ -202,7 +197,7 @@ class IndexSearch:
     def _explain_chain(
         self, index_file: IndexFile, search: _Search, place: int, items: int, hits: int
     ) -> None:
-        """Tell of the chain, before what its items led to."""
+        """Explain the chain, before the steps of its items."""
         label, key = index_file.file.label, search.question.key
         if self._request.is_of_any_topic:
             key = f"{search.question.topic}#{key}"
@@ -219,7 +214,7 @@ class IndexSearch:
             self._check_slots(index_file)
 
     def _check_slots(self, index_file: IndexFile) -> None:
-        """Say when slots were emptied: the one looked for may be one of them."""
+        """Warn if slots were emptied: the wanted one may be among them."""
         if index_file.lost_slots:
             label = index_file.file.label
             more = f"its header counts {counted(index_file.lost_slots, 'slot')} more than are in use"
@@ -237,7 +232,7 @@ class IndexSearch:
             self._context.explain_doubt(Reason.CHAIN_BROKEN, message, label, slot=slot)
 
     def _check_slot(self, index_file: IndexFile, slot: int, entry: tuple[int, Item]) -> None:
-        """Say when an item stands in a chain that its hash does not lead to: it may be the one looked for."""
+        """Warn if an item stands in a chain that its hash does not lead to: it may be a wanted one."""
         number, item = entry
         if item.key_hash >= 0 and item.key_hash % index_file.slots == slot:
             return
@@ -253,7 +248,7 @@ class IndexSearch:
         refusal = self._refusal(item.physical_offset, search)
         if refusal is not None:
             reason, why = refusal
-            if reason is not Reason.RECORD_OUT_OF_TIME:  # those are counted with their times
+            if reason is not Reason.RECORD_OUT_OF_TIME:  # which are counted with their times
                 self._context.left_out.add(reason, item.physical_offset)
             borne_out = item.physical_offset <= index_file.header.end_phy_offset
             if reason in {Reason.LOG_MISSING, Reason.NO_RECORD} and borne_out:
@@ -270,7 +265,7 @@ class IndexSearch:
         tell(reason, message, file, item=number, physicalOffset=offset)
 
     def _proof(self, index_file: IndexFile, item: Item, search: _Search) -> str:
-        """Return what is known of a message that a hit leads to and the log has not."""
+        """Return what is known of a message that a hit leads to and that the log lacks."""
         topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
         queues = self._context.store.queues(PathKind.CONSUMEQUEUE, topic)
         units = [unit for queue in queues for unit in units_at(queue, item.physical_offset)]
@@ -279,7 +274,7 @@ class IndexSearch:
         return f"{search.question.key} of {topic}, or a key with its hash: {stored}{by_unit}"
 
     def _refusal(self, offset: int, search: _Search) -> tuple[Reason, str] | None:
-        """Say why what lies at an offset is no answer; None if it is one."""
+        """Return why the record at an offset is no answer; None if it is one."""
         if offset in search.seen:
             return Reason.REPEATED, "that message was met already"
         record = record_at(self._log, offset)
@@ -318,12 +313,12 @@ class IndexSearch:
 
 
 def header_times(header: Header) -> str:
-    """Return the times between which the header of an index file says that its messages were stored."""
+    """Return the store times in the header of an index file."""
     return f"{time_text(header.begin_timestamp_ms)} to {time_text(header.end_timestamp_ms)}"
 
 
 def index_files(context: QueryContext) -> Iterator[IndexFile]:
-    """Yield the index files, newest first; each is closed when the next one is asked for."""
+    """Yield the index files, newest first; each is closed when the next one is drawn."""
     store = context.store
     geometry = store.settings.index_geometry
     assumed = warn_of_assumed_geometry(store, context.progress)

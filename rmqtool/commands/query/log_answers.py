@@ -1,4 +1,4 @@
-"""What a walk over the log answers: the prefilter that finds candidates, and the rules that decide."""
+"""Answers from a walk over the log: the prefilter that finds candidates, and the rules that decide."""
 
 from __future__ import annotations
 
@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 class LogAnswers:
-    """Answers from the log alone.
-
-    Args:
-        context: The question.
-        note_defect: Told what is damaged.
-    """
+    """Answers from the log alone."""
 
     def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
         self._scan = LogScan(
@@ -89,7 +84,7 @@ class LogAnswers:
         return answers
 
     def _is_in_time(self, record: Record) -> bool:
-        """Tell whether a record that answers was stored between the times, and count it if not."""
+        """Whether a record that answers was stored between the times; counts it if not."""
         time_ms = record.head.store_timestamp_ms
         if self._request.admits_time(time_ms):
             return True
@@ -155,7 +150,7 @@ def _questions_of(record: Record) -> Iterable[KeyQuestion]:
 
 
 def _queue_offsets(request: QueryRequest) -> range:
-    """Return the queue offsets that are asked for: as many units from the first on as messages are wanted."""
+    """Return the requested queue offsets: as many units from the first on as messages are wanted."""
     first, wanted = request.queue_offset, request.max_messages
     if first is None or wanted is None:
         return range(first or 0, LATEST_MS)
@@ -168,7 +163,7 @@ def _times(request: QueryRequest) -> tuple[int, int]:
 
 
 def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Prefilter:
-    """Keep what has one of the keys, whatever its time: that is told; of a tag only what is asked for."""
+    """Keep messages with one of the keys, of any time, which is explained; of a tag only those in time."""
     if any(one.is_tag for one in questions):
         return Prefilter(*_times(request), topic_hash=string_hash(questions[0].topic))
     key_hashes = tuple(sorted({one.key_hash for one in questions}))

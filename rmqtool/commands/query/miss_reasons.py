@@ -39,7 +39,7 @@ QUEUES = {PathKind.CONSUMEQUEUE: "consume queues", PathKind.BATCHCONSUMEQUEUE: "
 
 
 def part_problem(store: Store, needed: Mapping[PathKind, str]) -> tuple[Reason, str] | None:
-    """Say that only a part of a store was given, and none of what is needed to answer."""
+    """Return that the path is only a part of a store, and has nothing of what the answer needs; else None."""
     if store.kind is PathKind.STORE or any(kind in store.roots for kind in needed):
         return None
     what = next(iter(needed.values()))
@@ -50,7 +50,7 @@ def part_problem(store: Store, needed: Mapping[PathKind, str]) -> tuple[Reason, 
 
 
 def index_problem(store: Store) -> tuple[Reason, str] | None:
-    """Say why no index can answer; None if there are index files."""
+    """Return why no index can answer; None if there are index files."""
     if store.index_files:
         return None
     directory = store.root / "index" if store.root is not None else None
@@ -62,7 +62,7 @@ def index_problem(store: Store) -> tuple[Reason, str] | None:
 
 
 def explain_absence(context: QueryContext, questions: Sequence[KeyQuestion]) -> None:
-    """Tell what may be the reason that questions have no answer in the index."""
+    """Explain why questions may have no answer in the index."""
     if not context.explanation.wanted:
         return
     if not context.store.settings.message_index_enable:
@@ -75,7 +75,7 @@ def explain_absence(context: QueryContext, questions: Sequence[KeyQuestion]) -> 
 def explain_unindexed(
     context: QueryContext, question: KeyQuestion, records: Iterable[Record]
 ) -> Iterator[Record]:
-    """Pass on what the log has for a key; tell why the index does not lead to it, where it does not."""
+    """Pass on the log's records of a key; explain why the index does not lead to those that it lacks."""
     indexed: set[int] = set()
     problem = index_problem(context.store)
     if problem is None:
@@ -133,7 +133,7 @@ def _role(topic: str) -> str:
 
 
 def advise(context: QueryContext) -> None:
-    """Tell what else the user may have meant."""
+    """Advise on what else the user may have meant."""
     topic, queue_id = context.request.topic, context.request.queue_id
     if topic is not None and not _advise_topic(context, topic) and queue_id is not None:
         _advise_queue(context, topic, queue_id)
@@ -146,7 +146,7 @@ def advise(context: QueryContext) -> None:
 
 
 def _advise_topic(context: QueryContext, topic: str) -> bool:
-    """Tell of a topic that is not there, and names near it; return whether there was cause to."""
+    """Advise on an unknown topic, with names near it; return whether it is unknown."""
     known = topics_of(context.store, context.progress)
     if not known or topic in known:
         return False

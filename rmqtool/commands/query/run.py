@@ -1,4 +1,4 @@
-"""The way from a question to messages: the structure that answers, and damage that it met."""
+"""Way from a question to messages: the structure that answers, and damage on the way."""
 
 from __future__ import annotations
 
@@ -41,22 +41,14 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 
-_HELD_AGAINST_OTHERS = 100
-"""Messages shown that are held against unit and index."""
+_MOST_COMPARED = 100
+"""Messages shown that are compared with unit and index."""
 _EXAMINED = 20
-"""Places at which the log is looked at for its damage."""
+"""Places at which the log is examined for damage."""
 
 
 class MetDefects:
-    """Takes note of defects.
-
-    Args:
-        rows: Tells where they lie.
-        progress: Told of each.
-
-    Attributes:
-        findings: What was met.
-    """
+    """Findings of defects that were met, each with a warning."""
 
     def __init__(self, rows: MessageRows, progress: Progress) -> None:
         self._rows = rows
@@ -64,14 +56,14 @@ class MetDefects:
         self.findings = FindingLog()
 
     def note(self, defect: Defect) -> None:
-        """Take note of one."""
+        """Add a defect, and warn."""
         row = self._rows.row(defect)
         if isinstance(row, Damage):
             self.findings.add(row.finding())
         self._progress.warn(f"{defect.code.code}: {defect.message}")
 
     def of_record(self, record: Record, *more: Defect) -> Iterator[Damage]:
-        """Yield what is wrong with a record that is shown; its row says so, and nothing is told besides."""
+        """Yield the damage of a record that is shown; its row names it, so there is no warning."""
         for defect in (*record_defects(record), *_torn_properties(record), *more):
             row = self._rows.row(defect)
             if isinstance(row, Damage):
@@ -86,9 +78,9 @@ def _torn_properties(record: Record) -> Iterator[Defect]:
 
 
 def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -> set[int]:
-    """Name the damage of the log where index or queue promise a record; return the places it has lost.
+    """Report the damage of the log where index or queue promise a record; return the places it has lost.
 
-    A wrong item or unit leads to a place where the log is sound: nothing is said of that here.
+    A wrong item or unit leads to a place where the log is sound, which is not reported here.
     """
     lost = {*context.left_out.lost, *_in_damage(context, defects), *_beyond(context, defects)}
     _tell_missing(context, defects, progress)
@@ -101,7 +93,7 @@ def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -
 
 
 def _in_damage(context: QueryContext, defects: MetDefects) -> Iterator[int]:
-    """Yield the promised places that lie in damage, of which note is taken."""
+    """Yield the promised places that lie in damage, which is noted."""
     edge = FoundEdge.of(context.store)
     noted: set[int] = set()
     for offset in sorted(set(context.left_out.absent))[:_EXAMINED]:
@@ -130,7 +122,7 @@ def _beyond(context: QueryContext, defects: MetDefects) -> list[int]:
 
 
 def _tell_missing(context: QueryContext, defects: MetDefects, progress: Progress) -> None:
-    """Say how many hits lie where files of the log are missing, and count that as damage of the log."""
+    """Report how many hits lie where files of the log are missing, as damage of the log."""
     lost = context.left_out.lost
     if not lost:
         return
@@ -145,16 +137,8 @@ def _tell_missing(context: QueryContext, defects: MetDefects, progress: Progress
 class Query:
     """One question to one store.
 
-    Only the way that answers is imported: a look-up by key costs no more than what it reads.
-
-    Args:
-        store: The store.
-        request: The question.
-        progress: Told which structure answered, and what is wrong with it.
-        explanation: Told every step.
-
-    Attributes:
-        unanswered: Why the structure that should answer cannot; None if it could.
+    Only the structure that answers is imported: a look-up by key costs no more than what it reads.
+    ``unanswered`` is why that structure cannot answer.
     """
 
     def __init__(
@@ -174,12 +158,12 @@ class Query:
 
     @property
     def findings(self) -> FindingLog:
-        """Return the damage of the log that was met on the way."""
+        """Return the damage of the log that was met."""
         return self._defects.findings
 
     @property
     def limit(self) -> Limit:
-        """Return how many messages are wanted; once they are drawn it knows whether there are more."""
+        """Return the limit; once the messages are drawn it knows whether there are more."""
         return self._context.limit
 
     def run(self) -> Iterator[Message]:
@@ -191,11 +175,11 @@ class Query:
     def answers(self) -> Iterator[tuple[Message | Damage, KeyQuestion | None]]:
         """Yield messages, each with the one of many keys that it answers; by key, in their order.
 
-        What is wrong with a message comes before it, and is among the findings.
+        Damage of a message comes before it, and is among the findings.
         """
         shown = damaged = 0
         for question, record in self._answers():
-            against = self._against(record) if shown < _HELD_AGAINST_OTHERS else None
+            against = self._against(record) if shown < _MOST_COMPARED else None
             for damage in self._defects.of_record(record, *([] if against is None else [against])):
                 yield damage, question
             row = self._rows.row(record)
@@ -208,17 +192,17 @@ class Query:
         self._context.store.close()
 
     def _against(self, record: Record) -> Defect | None:
-        """Return what unit and index say against a record that is shown."""
+        """Return the contradiction of unit and index to a record that is shown."""
         from rmqtool.commands.query.witnesses import contradiction
 
         try:
             return contradiction(self._context, record)
         except EnvironmentFailureError:
-            return None  # whoever asks queues or index hears of that
+            return None  # look-ups in queues or index report that
 
     @cached_property
     def judge(self) -> ConsumptionJudge | None:
-        """Return who says of a message whether the group has consumed it; None if no group was named."""
+        """Return the judge of whether the group has consumed a message; None if no group was named."""
         group = self._context.request.consumed_by
         if group is None:
             return None
@@ -227,7 +211,7 @@ class Query:
         return ConsumptionJudge(self._context, group, self._defects.note)
 
     def _tell(self, shown: int, damaged: int) -> None:
-        """Say what the rows alone do not: damage, what is missing, how many more there are."""
+        """Report what the rows alone do not show: damage, losses, how many more there are."""
         if damaged:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
@@ -245,7 +229,7 @@ class Query:
             )
 
     def _tell_lost_of_places(self, lost: set[int], *, found_any: bool) -> None:
-        """Say which messages are lost that were requested by their places in a queue, and what proves it."""
+        """Report the lost messages among those requested by their places in a queue, with the proof."""
         left_out = self._context.left_out
         if found_any and not left_out.places:
             return
@@ -301,7 +285,7 @@ class Query:
         self._remarks.note(f"answered by {structure}")
 
     def _give_up(self, reason: Reason, why: str) -> None:
-        """Say that there is nothing to ask, and what would help; the log is walked only when told to."""
+        """Explain that no structure can answer, and what would help; the log is walked only on request."""
         self._context.explanation.add(reason, why)
         self.unanswered = why
 
@@ -357,7 +341,7 @@ class Query:
                 self._defects.note(event)
 
     def _by_message_id(self, text: str) -> Iterator[Match]:
-        """An offset id says where the message lies; anything else can only be a unique key."""
+        """An offset id names the place of the message; anything else can only be a unique key."""
         from rmqtool.commands.query.by_id import by_offset_id, id_questions
 
         record = by_offset_id(self._context, text)
@@ -371,7 +355,7 @@ class Query:
             yield from self._newest([record for _, record in found])
 
     def _by_key_of_any_topic(self) -> Iterator[Match]:
-        """Ask for the key under every topic that is known of: the index has no key without its topic."""
+        """Look the key up under every known topic: the index has no key without its topic."""
         from rmqtool.lookup.topic_names import known_topics
 
         known = known_topics(self._context)
@@ -381,7 +365,6 @@ class Query:
         yield from self._newest([record for _, record in found])
 
     def _newest(self, records: list[Record]) -> Iterator[Match]:
-        """Yield the newest records, as many as wanted, in the order of the log."""
         ordered = sorted(records, key=lambda record: record.physical_offset)
         yield from ((None, record) for record in self._context.limit.newest(ordered))
 

@@ -1,4 +1,4 @@
-"""The log itself, walked for answers: in plain Python where it is small, else with kernels on all cores."""
+"""Walk of the log for answers: in plain Python where it is small, else with kernels on all cores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.store import FileQueue
 
 SMALL_LOG_BYTES = 16 << 20
-"""Up to here plain Python is done before the kernels are loaded."""
+"""Up to this size plain Python is done before the kernels are loaded."""
 
 _SPLIT_BYTES = 64 << 20
 
@@ -30,13 +30,7 @@ _SPLIT_BYTES = 64 << 20
 class LogScan:
     """A walk over the whole log for the records that answer a question.
 
-    Args:
-        log: The log.
-        progress: Told how far it is.
-        note_defect: Told what is damaged.
-        small_log_bytes: Up to here the log is walked in plain Python.
-        split_bytes: What one core walks at a time.
-        edge: What is known of the log as a whole; None: its files alone.
+    Without ``edge``, facts about the log as a whole, its files alone count.
     """
 
     def __init__(
@@ -57,12 +51,7 @@ class LogScan:
         self._is_small = log.size_bytes <= small_log_bytes
 
     def records(self, prefilter: Prefilter, answers: Callable[[Record], bool]) -> Iterator[Record]:
-        """Yield all answers, in the order of the log.
-
-        Args:
-            prefilter: Keeps all that may be an answer.
-            answers: Decides.
-        """
+        """Yield all answers among the records that the prefilter keeps, in the order of the log."""
         return chain.from_iterable(self._by_file(range(len(self._log)), prefilter, answers))
 
     def newest(self, prefilter: Prefilter, answers: Callable[[Record], bool], wanted: int) -> list[Record]:

@@ -1,8 +1,8 @@
-"""What the rest of a store says against what a query shows, or misses: one message at a time.
+"""Contradictions of the rest of a store to the messages that a query shows, or misses, one at a time.
 
 A unit and the index hold hashes of a record's tags and keys, made when it was stored. If both contradict the
-record that lies there, its properties are no longer those that it was stored with. Whether a message that is
-asked for by its place in a queue was lost, the account of the store says (``rmqtool.account``).
+record, its properties have changed since. The account of the store (``rmqtool.account``) shows whether a
+message that was requested by its place in a queue was lost.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CAUSES = {
 
 
 def contradiction(context: QueryContext, record: Record) -> Defect | None:
-    """Return that unit and index contradict a record's properties; None if they do not."""
+    """Return the defect of a record whose properties unit and index contradict; None if they do not."""
     if not _unit_contradicts(context.store, record) or not _index_contradicts(context, record):
         return None
     sentence = (
@@ -71,7 +71,7 @@ def _unit_contradicts(store: Store, record: Record) -> bool:
 
 
 def _index_contradicts(context: QueryContext, record: Record) -> bool:
-    """Tell whether the index covers a record's place, and has not all of its keys there."""
+    """Whether the index covers a record's place, and lacks one of its keys there."""
     place, store = record.physical_offset, context.store
     keys = index_keys(record.properties)
     headers = []
@@ -87,7 +87,7 @@ def _index_contradicts(context: QueryContext, record: Record) -> bool:
 
 @dataclass
 class _Asked:
-    """Takes what the account says of some places in a queue."""
+    """Collects the account's losses at some places in a queue."""
 
     queue: tuple[str, int]
     wanted: range
@@ -100,25 +100,20 @@ class _Asked:
             self.found += ((number, one) for number in range(max(one.queue_offset, self.wanted.start), last))
 
     def indexed(self, places: Iterable[int]) -> None:
-        """Nothing names the queues of those."""
+        """Skip them: nothing names their queues."""
 
 
 def lost_by_units(context: QueryContext, places: Mapping[int, int]) -> Iterator[Finding]:
-    """Yield that messages are lost, by queue offset the places that their units lead to."""
+    """Yield findings of lost messages, by queue offset the places that their units lead to."""
     for number, place in sorted(places.items()):
         unit = context.left_out.proofs.get(place, "a unit")
         yield _lost(context, number, place, f"{unit}, which leads to log offset {place}")
 
 
 def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Finding]:
-    """Yield the messages that are lost of those that a question by places in a queue did not find.
+    """Yield findings of lost messages among those that a question by places in a queue did not find.
 
-    Args:
-        context: The question.
-        known: Queue offsets of messages that are lost for sure, which are left out.
-
-    Raises:
-        EnvironmentFailureError: a file of the log or of a queue cannot be read.
+    ``known`` are queue offsets of messages that are certainly lost, which are left out.
     """
     from rmqtool.account.store_account import StoreAccount  # numpy comes with it
 
@@ -136,7 +131,7 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
 
 
 def _lost(context: QueryContext, number: int, place: int, why: str) -> Finding:
-    """Return that a message is lost; what lay after the log's last record, as verify judges that."""
+    """Return the finding of a lost message; after the log's last record, with the severity of verify."""
     topic, queue_id = context.request.topic, context.request.queue_id
     store = context.store
     of_kill = store.is_end_torn_by_kill and place >= LogExtent.of(store).end

@@ -1,11 +1,9 @@
-"""Whether a group has consumed a message: what offsets, copies for retry, dead letters and pop tell.
+"""CONSUMPTION of a message by a group: the evidence of offsets, copies for retry, dead letters and pop.
 
-``judge`` decides, ``model`` is what it says. ``groups`` reads the committed offsets and which groups there
-are, ``lineage`` knows a copy by its properties, ``copies`` finds what a broker wrote again for the group,
-``pops`` what the group was given by pop.
-
-``judge`` is imported where it is needed: most questions do not ask for it. Nothing here knows what a consumer
-did: a broker is only told how far it may go on.
+``judge`` decides, ``model`` is its verdict. ``groups`` reads the committed offsets and the known groups,
+``lineage`` knows a copy by its properties, ``copies`` finds the copies that a broker wrote for the group,
+``pops`` the messages that the group received by pop. Most questions do not need ``judge``, so it is imported
+on use. No store shows what a consumer did: a broker only learns how far it may go on.
 """
 
 from __future__ import annotations

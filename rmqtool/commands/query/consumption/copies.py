@@ -1,4 +1,4 @@
-"""Finding the copies of a message: by the index, else in the queues of their topics, else in the log."""
+"""Search for the copies of a message: by the index, else in the queues of their topics, else in the log."""
 
 from __future__ import annotations
 
@@ -29,16 +29,11 @@ if TYPE_CHECKING:
     from rmqtool.scan.records import Record
 
 NEWEST_UNITS = 1_000_000
-"""Units of a queue that are looked at where the index does not answer."""
+"""Units of a queue that are read where the index does not answer."""
 
 
 class TopicRecords:
-    """The records of topics, read without the index.
-
-    Args:
-        context: The question; ``--scan`` walks the log.
-        note_defect: Told what of the log is damaged.
-    """
+    """The records of topics, read without the index; ``--scan`` walks the log."""
 
     def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
         self._context = context
@@ -46,7 +41,7 @@ class TopicRecords:
 
     @property
     def words(self) -> str:
-        """Say what is read."""
+        """Return the structure that is read, in words."""
         return "the commit log" if self._is_log_walked else "the consume queues of these topics"
 
     @property
@@ -84,14 +79,7 @@ class TopicRecords:
 
 
 class Copies:
-    """The copies that a broker wrote of messages for one group.
-
-    Args:
-        context: The question.
-        topics: The group's.
-        known: All topics of the store.
-        records: Reads topics where the index does not answer.
-    """
+    """The copies that a broker wrote of messages for one group."""
 
     def __init__(
         self, context: QueryContext, topics: GroupTopics, known: Iterable[str], records: TopicRecords
@@ -121,7 +109,7 @@ class Copies:
         return [one for one in records if one is not None and lineage.is_copy(one, self._topics)]
 
     def delivered(self, record: Record, topic: str) -> list[Record] | None:
-        """Return the records of a topic with the unique key of one that waited; None if nothing can tell."""
+        """Return the records of a topic with the unique key of one that waited; None if that is unknown."""
         unique = record.properties.get("UNIQ_KEY")
         if self._doubts or unique is None:
             return None
@@ -146,7 +134,7 @@ class Copies:
         return found
 
     def _search(self, questions: list[KeyQuestion]) -> list[int] | None:
-        """Return what the index has; None, from then on, if it is damaged or not complete."""
+        """Return the index's hits; None, from then on, if it is damaged or not complete."""
         remarks = RecordingProgress()
         beside = QueryContext(self._context.store, QueryRequest(), remarks)
         found = [offset for offsets in IndexSearch(beside).answers(questions) for offset in offsets]
@@ -162,7 +150,7 @@ class Copies:
 
     @cached_property
     def _table(self) -> dict[str, list[int]]:
-        """Return all copies for the group by the names of what they are copies of; made once."""
+        """Return all copies for the group by the names of their originals; made once."""
         of_group = [topic for topic in self._known if self._topics.may_be(topic)]
         table: dict[str, list[int]] = defaultdict(list)
         for record in self._records.of([*of_group, *WAITING_TOPICS]):

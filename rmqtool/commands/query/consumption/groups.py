@@ -1,6 +1,6 @@
-"""How far a group has committed, and whether there is such a group.
+"""Committed offsets of a group, and whether the store knows the group.
 
-Source: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``SubscriptionGroupManager``,
+Origin: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``SubscriptionGroupManager``,
 ``MessageRequestModeManager`` (4.9.8, 5.3.3).
 """
 
@@ -28,14 +28,8 @@ _NAMED = 5
 class GroupOffsets:
     """The committed offsets of one group.
 
-    Args:
-        store: The store.
-        group: The group.
-        topics: The store's topics.
-        progress: Told of files that cannot be decoded.
-
     Attributes:
-        file: Where the offsets stand, relative to the store; None if there is no such file.
+        file: Their file, relative to the store; None without one.
         offsets: By topic and queue: the next queue offset to be consumed.
     """
 
@@ -50,7 +44,7 @@ class GroupOffsets:
         self._read_offsets()
 
     def _read_offsets(self) -> None:
-        """Read the table that the broker reads: with ``enableLmq`` that of light queues, too, alone."""
+        """Read the first table that exists; with ``enableLmq`` a broker reads that of light queues alone."""
         names = [_OFFSETS, _LIGHT_OFFSETS]
         for name in reversed(names) if self._store.settings.enable_lmq else names:
             found = self._document(name)
@@ -65,7 +59,7 @@ class GroupOffsets:
             return
 
     def _document(self, name: str) -> tuple[str, object] | None:
-        """Return a config file, and which one it is: ``.bak`` where the other cannot be used."""
+        """Return a config file and its name: ``.bak`` where the other cannot be used."""
         if self._store.config is None:
             return None
         try:
@@ -96,7 +90,7 @@ class GroupOffsets:
         return self._group in self.known
 
     def near(self) -> str:
-        """Say which groups a name that is none may mean."""
+        """Return the groups that an unknown name may mean, as a sentence goes on."""
         folded = {one.casefold(): one for one in sorted(self.known)}
         near = [folded[one] for one in get_close_matches(self._group.casefold(), folded)]
         if near:
@@ -106,7 +100,7 @@ class GroupOffsets:
         return f"it has {', '.join(some)}{more}" if some else "it names no group"
 
     def is_popping(self, topic: str) -> bool:
-        """Whether ``messageRequestMode.json`` (5.0.0+) says that the group gets a topic by pop."""
+        """Whether ``messageRequestMode.json`` (5.0.0+) gives the group a topic by pop."""
         document = self._document("messageRequestMode.json")
         modes = None if document is None else _member(document[1], "messageRequestModeMap")
         mode = _member(_member(modes, topic), self._group)
@@ -114,7 +108,7 @@ class GroupOffsets:
 
     @property
     def are_all(self) -> bool:
-        """Whether the group has committed nothing but these."""
+        """Whether the group has committed no offsets elsewhere."""
         return self.file is not None and self.elsewhere is None
 
     @cached_property
@@ -124,7 +118,7 @@ class GroupOffsets:
 
     @cached_property
     def popped_elsewhere(self) -> str | None:
-        """Return the database that holds what was popped (5.4.0+) and is not read; None without one."""
+        """Return the database of popped messages (5.4.0+) that is not read; None without one."""
         return next(self._unread("kvStore"), None)
 
     def _unread(self, start: str) -> Iterator[str]:

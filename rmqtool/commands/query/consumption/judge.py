@@ -1,4 +1,4 @@
-"""The verdict on a message and a group."""
+"""Verdict on a message and a group."""
 
 from __future__ import annotations
 
@@ -41,13 +41,7 @@ _CLIENT_SIDE = "broadcasting consumers, and those that commit nothing, keep thei
 
 
 class ConsumptionJudge:
-    """Says of messages how far a group has come with them.
-
-    Args:
-        context: The question that found them.
-        group: The group.
-        note_defect: Told what of the log is damaged, where it has to be walked.
-    """
+    """Judges how far a group has come with messages."""
 
     def __init__(self, context: QueryContext, group: str, note_defect: Callable[[Defect], None]) -> None:
         store = context.store
@@ -61,7 +55,7 @@ class ConsumptionJudge:
 
     @cached_property
     def missing_group(self) -> str | None:
-        """Say that the store names no such group, and which may be meant; None if it does."""
+        """Return that the store does not name the group, and which may be meant; None if it does."""
         if self.offsets.is_known or not self.offsets.are_all:
             return None
         where = "offsets, subscriptions or retry topics"
@@ -70,7 +64,7 @@ class ConsumptionJudge:
     def consumption(self, physical_offset: int) -> Consumption:
         """Return the verdict on the message at a physical offset.
 
-        The newest copy decides: what was written last is what the group gets next, or has got last.
+        The newest copy decides: the group gets the last written one next, or got it last.
         """
         record = record_at(self._context.store.commitlog, physical_offset)
         if record is None:
@@ -111,7 +105,7 @@ class ConsumptionJudge:
         return self._verdict(found.state, *found.evidence, copy, *older)
 
     def _by_delivery(self, record: Record, *, waits: bool) -> Consumption:
-        """Judge a message that lies in a topic of the broker's own by what was delivered of it."""
+        """Judge a message in a topic of the broker's own by its delivery."""
         topic = record.properties.get("REAL_TOPIC", "")
         delivered = self._copies.delivered(record, topic) if topic else []
         if delivered is None:
@@ -131,7 +125,7 @@ class ConsumptionJudge:
         return self._verdict(ConsumptionState.NOT_YET, _of_message(why, record))
 
     def _due(self, record: Record) -> str:
-        """Say when a message is delivered that waits."""
+        """Return when a waiting message is delivered."""
         due_ms = parse_long(record.properties.get("TIMER_OUT_MS", ""))
         level = parse_int(record.properties.get("DELAY", ""))
         if due_ms is None and level is not None:
@@ -184,7 +178,7 @@ class ConsumptionJudge:
         )
 
     def _offset_problem(self, place: QueuePlace, committed: int) -> str | None:
-        """Say why an offset that lies after a message does not tell that it was consumed; None if it does."""
+        """Return why an offset after a message does not show that it was consumed; None if it does."""
         queue = find_queue(self._context.store, place.topic, place.queue_id)
         if queue is not None and queue.files.segments:
             end = queue_bounds(queue, self._context.store.commitlog.start).max_offset

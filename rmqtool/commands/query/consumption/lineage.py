@@ -1,6 +1,6 @@
-"""Which records are copies of a message that a broker wrote again for a group, and where it writes them.
+"""Lineage of a message: the copies that a broker writes again for a group, and the topics for them.
 
-Source: ``AbstractSendMessageProcessor#consumerSendMsgBack``, ``SendMessageProcessor#handleRetryAndDLQ``,
+Origin: ``AbstractSendMessageProcessor#consumerSendMsgBack``, ``SendMessageProcessor#handleRetryAndDLQ``,
 ``PopReviveService#reviveRetry``, ``KeyBuilder``, ``DefaultMQPushConsumerImpl#sendMessageBackAsNormalMessage``
 (4.9.8, 5.3.3, 5.5.1).
 """
@@ -23,7 +23,7 @@ POP_SEPARATORS = "_+"
 
 
 def meant_for(record: Record) -> str:
-    """Return the topic that a record is meant for: of one that waits, that of its delivery."""
+    """Return the topic that a record is meant for: for a waiting one, that of its delivery."""
     if record.topic in WAITING_TOPICS:
         return record.properties.get("REAL_TOPIC", record.topic)
     return record.topic
@@ -37,26 +37,22 @@ def queue_meant_for(record: Record) -> int:
 
 @dataclass(frozen=True)
 class GroupTopics:
-    """The topics of a group's retries and dead letters.
-
-    Attributes:
-        group: The group.
-    """
+    """The topics of a group's retries and dead letters."""
 
     group: str
 
     @property
     def retry(self) -> str:
-        """Return the topic of what consumers send back."""
+        """Return the topic of messages that consumers send back."""
         return RETRY_PREFIX + self.group
 
     @property
     def dead_letter(self) -> str:
-        """Return the topic of what is not tried again."""
+        """Return the topic of messages that are not tried again."""
         return DEAD_LETTER_PREFIX + self.group
 
     def pop_retries(self, topic: str) -> tuple[str, ...]:
-        """Return the topics of what came back from pop, of a topic."""
+        """Return the topics of a topic's messages that came back from pop."""
         return tuple(f"{self.retry}{separator}{topic}" for separator in POP_SEPARATORS)
 
     def of_topic(self, topic: str) -> tuple[str, ...]:
@@ -69,7 +65,7 @@ class GroupTopics:
         return of_pop or topic in {self.retry, self.dead_letter}
 
     def origin_topic(self, record: Record) -> str:
-        """Return the topic in which a message was at first: a copy says so, by property or by its topic."""
+        """Return the first topic of a message, which a copy names by property or by its topic."""
         topic = meant_for(record)
         if not self.may_be(topic):
             return topic
@@ -79,18 +75,17 @@ class GroupTopics:
         return self._unpopped(topic)
 
     def _unpopped(self, topic: str) -> str:
-        """Return the topic in the name of a pop retry topic."""
         return topic[len(self.retry) + 1 :] if topic.startswith(self.retry) and self.may_be(topic) else topic
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """What a message is known by in all of its copies.
+    """Names of a message in all of its copies.
 
     Attributes:
-        topic: In which it was at first.
+        topic: The first one.
         unique: UNIQ_KEY; None without.
-        ids: What ORIGIN_MESSAGE_ID of a copy may be: clients and brokers write different ids there.
+        ids: Values that ORIGIN_MESSAGE_ID of a copy may have: clients and brokers write different ids there.
         keys: KEYS as stored.
     """
 
@@ -111,8 +106,8 @@ class Lineage:
     def is_copy(self, record: Record, topics: GroupTopics) -> bool:
         """Whether a record of a retry or dead letter topic, or on its way there, is a copy of the message.
 
-        A consumer that sends back names the record it got in ORIGIN_MESSAGE_ID; what comes back from pop has
-        only the message's own properties.
+        A consumer that sends back names its record in ORIGIN_MESSAGE_ID; a record that comes back from pop
+        has only the message's own properties.
         """
         is_written_for = meant_for(record) in topics.of_topic(self.topic)
         if not is_written_for or topics.origin_topic(record) != self.topic:

@@ -1,4 +1,4 @@
-"""What can be said of a message and a group."""
+"""Verdicts on a message and a group, with their evidence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class ConsumptionState(StrEnum):
-    """How far a group has come with a message; the values are stable."""
+    """Progress of a group with a message; the values are stable."""
 
     CONSUMED = "consumed"
     NOT_YET = "not-yet"
@@ -27,13 +27,13 @@ class ConsumptionState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One thing that a verdict rests on.
+    """One fact that a verdict rests on.
 
     Attributes:
         kind: ``offset``, ``copy``, ``pop``, ``group`` or ``message``.
         message: One sentence.
-        file: Of the store, where it is said; None if it is a record of the log.
-        topic: Of the queue that it speaks of.
+        file: Its source in the store; None if it is a record of the log.
+        topic: Of the queue that it is about.
         queue_id: Of that queue.
         queue_offset: Of a message in it.
         committed_offset: Of the group in it: the next queue offset to be consumed.
@@ -52,12 +52,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """What a store tells of one message and one group.
+    """The verdict of a store on one message and one group.
 
     Attributes:
         group: The group.
         state: The verdict.
-        evidence: What it rests on, the decisive first.
+        evidence: Its facts, the decisive one first.
     """
 
     group: str

@@ -1,10 +1,10 @@
-"""What a group was given by pop, and what of it was acknowledged: check points and acks in the revive topic.
+"""Messages that a group received by pop, and those that it acknowledged: records of the revive topic.
 
-A check point says which messages are invisible until when; what is not acknowledged by then is written to a
+A check point names messages that are invisible until a time; those not acknowledged by then are written to a
 pop retry topic. Both are timed: until they are due they lie in the timer's topic. A broker that has all acks
 of a check point in memory writes neither, and commits the offset.
 
-Source: ``PopMessageProcessor#buildCkMsg``, ``PopBufferMergeService#scanCommitOffset``,
+Origin: ``PopMessageProcessor#buildCkMsg``, ``PopBufferMergeService#scanCommitOffset``,
 ``PopReviveService#consumeReviveMessage``, ``PopCheckPoint``, ``AckMsg``, ``BatchAckMsg`` (5.0.0 to 5.5.1).
 """
 
@@ -29,14 +29,14 @@ _BITS = 32
 
 
 class CheckPoint(NamedTuple):
-    """Messages that a group was given at once.
+    """Messages that a group received at once.
 
     Attributes:
         record_offset: Physical offset of the record.
         start: Queue offset of the first one.
         offsets: Queue offsets of all, in the order of the bits.
         bits: Those that were acknowledged when it was written.
-        pop_ms: When they were given.
+        pop_ms: When they were received.
         due_ms: Until when they are invisible.
     """
 
@@ -53,14 +53,7 @@ class CheckPoint(NamedTuple):
 
 
 class Ack(NamedTuple):
-    """An acknowledgement.
-
-    Attributes:
-        record_offset: Physical offset of the record.
-        start: Of the check point that it belongs to.
-        pop_ms: Of that check point, too.
-        offsets: Queue offsets of the messages.
-    """
+    """An acknowledgement of messages, by queue offsets; ``start`` and ``pop_ms`` name its check point."""
 
     record_offset: int
     start: int | None
@@ -70,25 +63,14 @@ class Ack(NamedTuple):
 
 @dataclass(frozen=True)
 class Popped:
-    """What is known of one message that a group was given.
-
-    Attributes:
-        check_point: The last one.
-        ack_offset: Physical offset of the record that acknowledges it; None if none does.
-    """
+    """The last check point of a message, and the physical offset of the record that acknowledges it."""
 
     check_point: CheckPoint
     ack_offset: int | None
 
 
 class PopLog:
-    """Check points and acks of one group; read once, when first asked.
-
-    Args:
-        group: The group.
-        topics: The store's.
-        records: Reads topics.
-    """
+    """Check points and acks of one group, read once, on first use."""
 
     def __init__(self, group: str, topics: Iterable[str], records: TopicRecords) -> None:
         self._group = group
@@ -96,10 +78,10 @@ class PopLog:
         self._records = records
 
     def of(self, place: QueuePlace) -> Popped | None:
-        """Return what became of a message; None if no check point names it.
+        """Return the last check point of a message; None if no check point names it.
 
-        Only what acknowledges its last check point counts: to make a message invisible for longer, a broker
-        writes a further check point and acknowledges the one before (``ChangeInvisibleTimeProcessor``).
+        Only an acknowledgement of that one counts: to make a message invisible for longer, a broker writes a
+        further check point and acknowledges the one before (``ChangeInvisibleTimeProcessor``).
         """
         points, acks = self._found.get((place.topic, place.queue_id), ([], []))
         own = [one for one in points if place.queue_offset in one.offsets]
@@ -115,7 +97,7 @@ class PopLog:
 
     @property
     def is_popping(self) -> bool:
-        """Whether the group was given anything by pop."""
+        """Whether the group received anything by pop."""
         return bool(self._found)
 
     @cached_property
