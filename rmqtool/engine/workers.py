@@ -167,7 +167,7 @@ class _Workers(Generic[T, R]):
             worker.number = None
 
     def _bury(self, worker: _Worker) -> None:
-        """Note the item lost by a process that ended by itself; start another, unless none becomes ready."""
+        """Note the item lost by a process that ended by itself; start another, if it ever was ready."""
         del self._at_work[worker.connection]
         reason = worker.end(_PATIENCE_S)
         if worker.number is not None:

@@ -61,7 +61,7 @@ class Store(StoreFiles):
         self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
 
     def __reduce__(self) -> tuple[Callable[..., Store], tuple[object, ...]]:
-        """Pickle as the arguments of `open_store`; the files are listed again where it arrives."""
+        """Pickle as the constructor's arguments; the files are listed again where it arrives."""
         return _opened_as, (self._opened, self._words)
 
     def afresh(self) -> Store:

@@ -141,7 +141,7 @@ def _pieces(
 ) -> Iterator[Piece]:
     """Yield the content of some files, and the gaps between them.
 
-    With ``follows``, the first file only ends a gap.
+    With ``follows``, only the end of the first file counts.
     """
     end = files[0].stop if follows else files[0].start
     for file in files[follows:]:
