@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.picture import Lies
+from rmqtool.check.log.picture import Content
 from rmqtool.findings.wording import counted
 from rmqtool.recovery.outcome import lost_messages
 from rmqtool.report.finding_text import finding_sentence
@@ -127,7 +127,7 @@ def _of_findings(report: StoreReport) -> Iterator[Event]:
 
 def _of_segments(picture: LogPicture) -> Iterator[Event]:
     for file in picture.files:
-        runs = [one for one in file.stretches if one.what is Lies.RECORDS]
+        runs = [one for one in file.stretches if one.what is Content.RECORDS]
         if not runs:
             continue
         for moment, which, at in (

@@ -24,8 +24,8 @@ MAX_STRETCHES = 240
 _MAX_STEPS = 50
 
 
-class Lies(StrEnum):
-    """What lies in a stretch of the log, the gravest first."""
+class Content(StrEnum):
+    """Content of a stretch of the log, the gravest first."""
 
     DAMAGED = "damaged"
     REST = "rest"  # after the log's end, from before a truncation or of a page's buffer
@@ -47,7 +47,7 @@ class Stretch:
         last_ms: of the last.
     """
 
-    what: Lies
+    what: Content
     start: int
     stop: int
     records: int = 0
@@ -182,17 +182,17 @@ def _stretches(scan: SegmentScan, frame: PictureFrame) -> Iterator[Stretch]:
     at, stop = scan.segment.start, scan.segment.stop
     for found in _parts(scan, frame.end):
         if found.start > at:
-            yield Stretch(Lies.ZEROS, at, found.start)
+            yield Stretch(Content.ZEROS, at, found.start)
         yield found
         at = found.stop
     if at < stop and scan.end == Outcome.BLANK:
-        yield Stretch(Lies.BLANK, at, stop)
+        yield Stretch(Content.BLANK, at, stop)
         return
     if at == frame.end < frame.stale_stop <= stop:
-        yield Stretch(Lies.REST, at, frame.stale_stop)
+        yield Stretch(Content.REST, at, frame.stale_stop)
         at = frame.stale_stop
     if at < stop:
-        yield Stretch(Lies.ZEROS, at, stop)
+        yield Stretch(Content.ZEROS, at, stop)
 
 
 def _parts(scan: SegmentScan, end: int) -> Iterator[Stretch]:
@@ -202,31 +202,36 @@ def _parts(scan: SegmentScan, end: int) -> Iterator[Stretch]:
         if isinstance(part, RecordRun):
             if run is not None and run.stop == part.start:
                 run = Stretch(
-                    Lies.RECORDS, run.start, part.stop, run.records + part.records, run.first_ms, part.last_ms
+                    Content.RECORDS,
+                    run.start,
+                    part.stop,
+                    run.records + part.records,
+                    run.first_ms,
+                    part.last_ms,
                 )
                 continue
             if run is not None:
                 yield run
-            run = Stretch(Lies.RECORDS, part.start, part.stop, part.records, part.first_ms, part.last_ms)
+            run = Stretch(Content.RECORDS, part.start, part.stop, part.records, part.first_ms, part.last_ms)
             continue
         if run is not None:
             yield run
             run = None
         if part.start < end:  # zeros amid the log are a hole, as any other bytes are
-            yield Stretch(Lies.DAMAGED, part.start, part.stop)
+            yield Stretch(Content.DAMAGED, part.start, part.stop)
             continue
         if part.data_start > part.start and part.begins_with_zeros:
-            yield Stretch(Lies.ZEROS, part.start, min(part.data_start, part.stop))
+            yield Stretch(Content.ZEROS, part.start, min(part.data_start, part.stop))
         if not part.zero:
             start = part.data_start if part.begins_with_zeros else part.start
-            yield Stretch(Lies.REST, start, part.stop)
+            yield Stretch(Content.REST, start, part.stop)
     if run is not None:
         yield run
 
 
 def _coarse(stretches: Sequence[Stretch], start: int, stop: int) -> Iterator[Stretch]:
     """Yield equal pieces of a file: each as grave as the gravest in it, with the records that begin in it."""
-    ranks = list(Lies)
+    ranks = list(Content)
     size = -(-(stop - start) // MAX_STRETCHES)
     number = 0
     for low in range(start, stop, size):

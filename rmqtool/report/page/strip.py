@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.check.log.picture import Lies, Stretch
+from rmqtool.check.log.picture import Content, Stretch
 from rmqtool.commands.report.model import LogRange
 from rmqtool.report.page.words import shown
 from rmqtool.report.times import size_text
@@ -28,18 +28,18 @@ _INDEX_ROWS = 8
 _TOPIC_ROWS = 10
 
 MISSING, CUT, UNREAD = "missing", "cut", "unread"
-_RANKS = (MISSING, Lies.DAMAGED, CUT, UNREAD, Lies.REST, Lies.RECORDS, Lies.BLANK, Lies.ZEROS)
+_RANKS = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST, Content.RECORDS, Content.BLANK, Content.ZEROS)
 KINDS = {
-    Lies.RECORDS: "records",
+    Content.RECORDS: "records",
     CUT: "records that the next start cuts off",
-    Lies.DAMAGED: "damaged",
+    Content.DAMAGED: "damaged",
     MISSING: "no file",
     UNREAD: "could not be read",
-    Lies.REST: "old bytes after the log's end",
-    Lies.BLANK: "BLANK, which closes a file",
-    Lies.ZEROS: "zeros",
+    Content.REST: "old bytes after the log's end",
+    Content.BLANK: "BLANK, which closes a file",
+    Content.ZEROS: "zeros",
 }
-NOTABLE = (MISSING, Lies.DAMAGED, CUT, UNREAD, Lies.REST)
+NOTABLE = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST)
 
 
 Range = tuple[int, int]
@@ -156,7 +156,7 @@ def _pieces(
 
 def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[Piece]:
     """Yield a stretch; records are divided into damaged ones, those after the cut, and the rest."""
-    if one.what is not Lies.RECORDS:
+    if one.what is not Content.RECORDS:
         yield Piece(one.what, one.start, one.stop, one)
         return
     inside = [place for place in hurt if one.start < place[1] and place[0] < one.stop]
@@ -164,10 +164,10 @@ def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[P
     if cut is not None and one.start < cut < one.stop:
         bounds.add(cut)
     for start, stop in pairwise(sorted(bounds)):
-        kind: str = Lies.RECORDS if cut is None or start < cut else CUT
+        kind: str = Content.RECORDS if cut is None or start < cut else CUT
         if any(low <= start < high for low, high in inside):
-            kind = Lies.DAMAGED
-        yield Piece(kind, start, stop, one if len(bounds) == 2 and kind != Lies.DAMAGED else None)
+            kind = Content.DAMAGED
+        yield Piece(kind, start, stop, one if len(bounds) == 2 and kind != Content.DAMAGED else None)
 
 
 def _laid(pieces: Sequence[Piece]) -> list[Laid]:

@@ -12,7 +12,7 @@ from rmqtool.check.log import census as census_module
 from rmqtool.check.log import picture as picture_module
 from rmqtool.check.log.census import DELAY_BOUNDS_MS, SERIES, Silence
 from rmqtool.check.log.checks import LogCheck, check_log
-from rmqtool.check.log.picture import Lies
+from rmqtool.check.log.picture import Content
 from rmqtool.progress import NullProgress
 from rmqtool.scan.log_pass import SPLIT_BYTES
 from tests.builders import POLICY_5, InlineEngine, staging
@@ -137,7 +137,7 @@ def test_hardly_a_log(tmp_path: Path, records: int) -> None:
     found = picture_at_any_split(Log().fill(records).write(tmp_path, tail=bytes(FILE_SIZE // 2)))
     assert found.census.messages == records
     assert len(found.census.topics) == records
-    assert [one.what for one in found.files[0].stretches] == [Lies.RECORDS, Lies.ZEROS][1 - records :]
+    assert [one.what for one in found.files[0].stretches] == [Content.RECORDS, Content.ZEROS][1 - records :]
 
 
 def test_the_files_are_filled_from_end_to_end(tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_the_files_are_filled_from_end_to_end(tmp_path: Path) -> None:
         for one, two in zip(file.stretches, file.stretches[1:], strict=False):
             assert one.stop == two.start
     kinds = [(one.what, one.start, one.stop) for file in found.files for one in file.stretches]
-    assert (Lies.DAMAGED, hurt, log.places[11]) in kinds
-    assert [what for what, _, _ in kinds].count(Lies.BLANK) == len(found.files) - 1
-    assert kinds[-1] == (Lies.ZEROS, found.end, found.files[-1].stop)
+    assert (Content.DAMAGED, hurt, log.places[11]) in kinds
+    assert [what for what, _, _ in kinds].count(Content.BLANK) == len(found.files) - 1
+    assert kinds[-1] == (Content.ZEROS, found.end, found.files[-1].stop)
     assert sum(one.records for file in found.files for one in file.stretches) == 59
 
 
@@ -167,7 +167,7 @@ def test_zeros_amid_the_log_are_a_hole_and_as_wide_as_it_is(tmp_path: Path) -> N
         file.seek(start)
         file.write(bytes(stop - start - 44))  # the end of the last record is left
     kinds = [(one.what, one.start, one.stop) for one in picture_at_any_split(queue).files[0].stretches]
-    assert (Lies.DAMAGED, start, stop) in kinds
+    assert (Content.DAMAGED, start, stop) in kinds
 
 
 def test_gaps_of_queue_offsets_are_added_up_without_single_wild_ones(tmp_path: Path) -> None:
@@ -193,8 +193,8 @@ def test_a_torn_file_is_shown_in_equal_pieces(tmp_path: Path, monkeypatch: pytes
     assert len(fine) > 6
     assert len(coarse) == 6
     assert [one.start for one in coarse[1:]] == [one.stop for one in coarse[:-1]]
-    damaged = [one.start for one in fine if one.what is Lies.DAMAGED]
+    damaged = [one.start for one in fine if one.what is Content.DAMAGED]
     assert all(
-        any(one.what is Lies.DAMAGED and one.start <= at < one.stop for one in coarse) for at in damaged
+        any(one.what is Content.DAMAGED and one.start <= at < one.stop for one in coarse) for at in damaged
     )
     assert sum(one.records for one in coarse) == sum(one.records for one in fine)

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from rmqtool.account.model import LogLosses
 from rmqtool.check.log.census import Census, Period, Series, Silence, TopicFigures
-from rmqtool.check.log.picture import ClockStep, Lies, LogFile, LogPicture, OffsetGap, Stretch
+from rmqtool.check.log.picture import ClockStep, Content, LogFile, LogPicture, OffsetGap, Stretch
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.report.model import (
     Backlog,
@@ -68,7 +68,7 @@ def picture(topics: int, files: int) -> LogPicture:
     for number in range(files):
         start = number * FILE_BYTES
         cuts = range(start, start + FILE_BYTES + 1, FILE_BYTES // 64)
-        kinds = (Lies.RECORDS, Lies.DAMAGED) if number % 5 == 0 else (Lies.RECORDS, Lies.BLANK)
+        kinds = (Content.RECORDS, Content.DAMAGED) if number % 5 == 0 else (Content.RECORDS, Content.BLANK)
         log.append(
             LogFile(
                 f"commitlog/{number}{HOSTILE}",

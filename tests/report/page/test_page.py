@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.log.picture import Lies, LogFile, LogPicture, Stretch
+from rmqtool.check.log.picture import Content, LogFile, LogPicture, Stretch
 from rmqtool.findings import FailOn
 from rmqtool.report.page import render_page
 from rmqtool.report.page.strip import CUT, MISSING, strip_of
@@ -120,7 +120,7 @@ def test_what_there_is_to_be_told() -> None:
     assert page.text.count("cp -a --sparse=always") == 1
 
 
-def stretches(*kinds: tuple[Lies, int, int]) -> tuple[Stretch, ...]:
+def stretches(*kinds: tuple[Content, int, int]) -> tuple[Stretch, ...]:
     return tuple(Stretch(what, start, stop, 1, 5, 6) for what, start, stop in kinds)
 
 
@@ -130,8 +130,8 @@ def log(*files: LogFile) -> LogPicture:
 
 def test_the_strip_shows_the_cut_and_files_that_are_not_there() -> None:
     picture = log(
-        LogFile("commitlog/0", 0, 100, stretches((Lies.RECORDS, 0, 90), (Lies.BLANK, 90, 100))),
-        LogFile("commitlog/3", 300, 400, stretches((Lies.RECORDS, 300, 400))),
+        LogFile("commitlog/0", 0, 100, stretches((Content.RECORDS, 0, 90), (Content.BLANK, 90, 100))),
+        LogFile("commitlog/3", 300, 400, stretches((Content.RECORDS, 300, 400))),
     )
     strip = strip_of(picture, 350, Clock(UTC), [(310, 320)])
     drawn = [(bar.kind, bar.title.partition(",")[0]) for row in strip.rows for bar in row.bars]
@@ -157,18 +157,18 @@ def test_the_strip_is_bounded_and_damage_is_seen(files: int) -> None:
     made = []
     for number in range(files):
         start = number * size
-        kinds = [(Lies.RECORDS, start, start + size)]
+        kinds = [(Content.RECORDS, start, start + size)]
         if number == hurt:
             kinds = [
-                (Lies.RECORDS, start, start + 10),
-                (Lies.DAMAGED, start + 10, start + 11),
-                (Lies.RECORDS, start + 11, start + size),
+                (Content.RECORDS, start, start + 10),
+                (Content.DAMAGED, start + 10, start + 11),
+                (Content.RECORDS, start + 11, start + size),
             ]
         made.append(LogFile(f"commitlog/{start:020d}", start, start + size, stretches(*kinds)))
     strip = strip_of(log(*made), None, Clock(UTC))
     assert len(strip.rows) <= 36
     assert sum(len(row.bars) for row in strip.rows) <= 500
-    damaged = [bar for row in strip.rows for bar in row.bars if bar.kind == Lies.DAMAGED]
+    damaged = [bar for row in strip.rows for bar in row.bars if bar.kind == Content.DAMAGED]
     assert [bar.width >= 2 for bar in damaged] == [True]
     assert all(bar.x >= 0 and bar.width > 0 for row in strip.rows for bar in row.bars)
 
