@@ -1,4 +1,7 @@
-"""Verification of a store: its layout here; the content of files, from level 1 on, in ``stages``."""
+"""Verification of a store: its layout, the parts that are left out, unfetched tails and fitting remedies.
+
+The content of files, from level 1 on, is checked in ``stages``.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,13 @@ def _other_layouts(store: Store) -> Iterator[str]:
 
 
 class Tails:
-    """The ends of a store's files that a verification has not fetched."""
+    """The ends of a store's files in object storage that a verification has not fetched.
+
+    A clean result holds for all that was read, and the report names the rest. But no finding of damage or
+    loss may rest on bytes that nobody has fetched: records could lie there, and units lead to them. So after
+    errors and warnings the log's tail is fetched, too, and if it is not all zeros, everything is checked
+    again.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

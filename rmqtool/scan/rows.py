@@ -1,4 +1,4 @@
-"""Rows of messages that kernels fill, with the ranges of their parts in the window."""
+"""Rows of messages that kernels fill, with the ranges of their parts in the window; places in a head."""
 
 from __future__ import annotations
 
@@ -91,6 +91,7 @@ def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]
     return rules
 
 
+# Arrays are by host variant: the rest of the head moves with the length of the hosts.
 _AT = message.HEAD_OFFSETS
 _PORT_BYTES = 4
 

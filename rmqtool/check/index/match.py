@@ -328,7 +328,11 @@ _NONE = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class MissingRanges:
-    """Ranges of rows without items, in log order, each with ``keys`` entries of keys; columns ``(n,)``."""
+    """Ranges of rows without items, in log order, each with ``keys`` entries of keys; columns ``(n,)``.
+
+    The entry of TAGS is never missed: a broker before 5.4.0 puts none, so a message is whole with and
+    without.
+    """
 
     starts: Int64s
     stops: Int64s

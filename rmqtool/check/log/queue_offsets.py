@@ -49,10 +49,12 @@ class RepeatedName(NamedTuple):
 
 
 class RepeatedNames:
-    """Goes through the units of one queue in log order, chunk by chunk.
+    """Finds messages that name one light queue more than once in INNER_MULTI_DISPATCH, chunk by chunk.
 
-    Args:
-        max_kept: messages that are kept.
+    A broker gives all of these names the same queue offset, and the queue one unit: dispatch skips the others
+    as repetitions. 4.9 counts the queue up by one, 5.x by one for each name, so that queue offsets in the log
+    run ahead of the queue until a restart counts it again (``LmqDispatch#updateLmqOffsets`` and
+    ``QueueOffsetOperator#increaseLmqOffset``, 5.3.3; ``MultiDispatch#updateMultiQueueOffset``, 4.9.8).
 
     Attributes:
         kept: the first messages that name the queue more than once.

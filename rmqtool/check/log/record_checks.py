@@ -211,23 +211,17 @@ def _shown(check: Check, observed: int) -> int | str:
 
 
 def most_have_none(records: int, sound: int, wrong: int) -> bool:
-    """Tell whether a wrong ``__CRC32#`` may come from elsewhere.
+    """Whether a wrong ``__CRC32#`` may come from elsewhere, by counts of a file's records.
 
-    Args:
-        records: of the file.
-        sound: of them, how many carry one that holds.
-        wrong: how many carry one that does not.
+    A broker deletes a property ``__CRC32#`` that a message brings along only if it appends its own
+    (``CommitLog#asyncPutMessage``, 5.3.3): where most records have none, a wrong one may come from elsewhere.
     """
     return 2 * sound < records - wrong
 
 
 @lru_cache(maxsize=64)
 def file_has_none(segment: Segment) -> bool:
-    """Tell whether a wrong ``__CRC32#`` in a file of the log may come from elsewhere; reads the whole file.
-
-    Raises:
-        EnvironmentFailureError: The file cannot be opened or read.
-    """
+    """Whether a wrong ``__CRC32#`` in a file of the log may come from elsewhere; reads the whole file."""
     findings = FindingLog(1)
     checker = RecordChecker(segment, findings)
     records = 0

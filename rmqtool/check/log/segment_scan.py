@@ -241,13 +241,17 @@ def stop_of(finding: Finding) -> int:
 
 @dataclass(frozen=True, slots=True)
 class StaleTail:
-    """Old records after the log's end.
+    """Old records after the log's end, which a truncation leaves on disk.
+
+    Recovery cuts a log by moving a position; the bytes after it stay until they are overwritten. New records
+    then end somewhere among the old ones, and old ones that begin there, or further on, are intact in every
+    field. Two things give them away: they were all stored before the last record of the log, and either bytes
+    that are not a record lie before them (the middle of an old record), or queue offsets come again.
 
     Attributes:
         start: physical offset of the log's end.
         stop: physical offset after the last old record.
-        records: old records.
-        after_gap: whether bytes that are no record lie between the end and the first of them.
+        after_gap: whether bytes that are not a record lie between the end and the first of them.
     """
 
     start: int

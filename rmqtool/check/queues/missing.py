@@ -1,4 +1,4 @@
-"""Level 3 of a queue: records that have no unit."""
+"""Level 3 of a queue: records that have no unit, and units that point at no record of their queue."""
 
 from __future__ import annotations
 
@@ -242,7 +242,7 @@ _CHUNK_ROWS = 1 << 19
 
 
 class UnmatchedUnits:
-    """Collects such units of many queues, and compares all of them with the log's records at once."""
+    """Collects units that point at no record of their queue, and compares all with the log's records."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
