@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, cast
 
 from rmqtool.api.arguments import path_of, target_of
 from rmqtool.engine import Engine, EngineOptions, LiveSession, check_master_form, live_engine
@@ -14,44 +14,52 @@ from rmqtool.options import check_least
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from typing_extensions import Unpack
+
     from rmqtool.api.arguments import AnyPath, AnyStore
 
 EngineKind: TypeAlias = Literal["local", "spark"]
-AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine | LiveSession"
-"""A word, what `engine_options` made, an engine that is open already, or a live session of Spark."""
 
 
-def open_engine(
-    kind: EngineKind | LiveSession = "local",
-    *,
-    jobs: int | None = None,
-    master: str | None = None,
-    spark_conf: Mapping[str, str] | None = None,
-    log_file: AnyPath | None = None,
-    scratch: AnyStore | None = None,
-) -> Engine:
-    """Open an engine for several calls; use it as a context manager, or close it.
+class EngineSettings(TypedDict, total=False):
+    """Settings of an engine.
 
-    Args:
-        kind: ``local`` for threads of this process, ``spark``, or a live ``SparkSession``, which stays open.
+    Attributes:
         jobs: Tasks at a time; None is all cores.
         master: Spark master; None is an embedded Spark on all cores of this machine.
         spark_conf: Settings of Spark.
         log_file: Where Spark's own output is appended.
         scratch: Where tasks hand over blocks; on a cluster, all executors must see it. Or the URL of a
             place in object storage.
+    """
+
+    jobs: int | None
+    master: str | None
+    spark_conf: Mapping[str, str] | None
+    log_file: AnyPath | None
+    scratch: AnyStore | None
+
+
+AnyEngine: TypeAlias = "EngineKind | EngineOptions | Engine | LiveSession"
+"""A word, what `engine_options` made, an engine that is open already, or a live session of Spark."""
+
+
+def open_engine(kind: EngineKind | LiveSession = "local", **settings: Unpack[EngineSettings]) -> Engine:
+    """Open an engine for several calls; use it as a context manager, or close it.
+
+    Args:
+        kind: ``local`` for threads of this process, ``spark``, or a live ``SparkSession``, which stays open.
+        settings: See `EngineSettings`.
 
     Raises:
         UsageError: The arguments contradict each other.
         EnvironmentFailureError: No Java for Spark can be found or started.
     """
     word = kind if isinstance(kind, str) else "spark"
-    options = engine_options(
-        word, jobs=jobs, master=master, spark_conf=spark_conf, log_file=log_file, scratch=scratch
-    )
+    options = engine_options(word, **settings)
     if isinstance(kind, str):
         return open_engine_of(options)
-    if jobs or master is not None or spark_conf or log_file:
+    if any(settings.get(name) for name in ("jobs", "master", "spark_conf", "log_file")):
         raise UsageError("jobs, master, settings and log cannot be set: the given Spark session has its own")
     return _live(kind, options)
 
@@ -65,7 +73,7 @@ def engine_options(
     log_file: AnyPath | None = None,
     scratch: AnyStore | None = None,
 ) -> EngineOptions:
-    """Return options of an engine, checked.
+    """Return options of an engine, checked; see `EngineSettings`.
 
     Raises:
         UsageError: There is no such engine or master, or the options contradict each other.

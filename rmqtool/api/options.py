@@ -14,19 +14,24 @@ if TYPE_CHECKING:
     from rmqtool.api.arguments import Time
 
 
-class MessageOptions(TypedDict, total=False):
+class QueueOptions(TypedDict, total=False):
+    """Options of `Queue.messages`."""
+
+    begin: Time | None
+    end: Time | None
+    from_queue_offset: int | None
+    decompress: bool
+
+
+class MessageOptions(QueueOptions, total=False):
     """Filters of messages in the order of the log; times and topics are those of storing."""
 
     topic: str | Iterable[str] | None
     queue: int | None
     tag: str | None
     key: str | None
-    begin: Time | None
-    end: Time | None
-    from_queue_offset: int | None
     from_offset: int | None
     to_offset: int | None
-    decompress: bool
 
 
 class MessagesOptions(MessageOptions, total=False):

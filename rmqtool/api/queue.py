@@ -13,7 +13,9 @@ from rmqtool.progress import RecordingProgress
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.api.arguments import Time
+    from typing_extensions import Unpack
+
+    from rmqtool.api.options import QueueOptions
     from rmqtool.api.results import Rows
     from rmqtool.api.store import Store
     from rmqtool.derived.queue_bounds import Bounds
@@ -70,37 +72,25 @@ class Queue:
     def messages(
         self,
         *,
-        begin: Time | None = None,
-        end: Time | None = None,
-        from_queue_offset: int = 0,
         limit: int | None = None,
-        decompress: bool = False,
         progress: Progress | None = None,
+        **options: Unpack[QueueOptions],
     ) -> Rows[Message]:
         """Return the messages of the queue, in its order, each read from the log and compared with its unit.
 
         Args:
-            begin: Stored at this time or later.
-            end: Stored at this time or earlier.
-            from_queue_offset: From this queue offset on.
             limit: At most so many.
-            decompress: Unpack bodies that SYSFLAG says are compressed.
-            progress: Told what is going on.
+            progress: Receives remarks.
+            options: See `rmqtool.api.options.QueueOptions`.
 
         Raises:
             UsageError: An argument makes no sense.
             EnvironmentFailureError: No commit log is there to read from; or, while rows are drawn, a file
                 cannot be opened or read.
         """
+        options.setdefault("from_queue_offset", 0)
         return self._store.messages(
-            topic=self.topic,
-            queue=self.queue_id,
-            begin=begin,
-            end=end,
-            from_queue_offset=from_queue_offset,
-            limit=limit,
-            decompress=decompress,
-            progress=progress,
+            topic=self.topic, queue=self.queue_id, limit=limit, progress=progress, **options
         )
 
     def units(self, *, from_queue_offset: int = 0, limit: int | None = None) -> Rows[Unit | BatchUnit]:

@@ -11,7 +11,7 @@ from rmqtool import __version__
 from rmqtool.api.arguments import target_of
 from rmqtool.api.reads import ReadStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.options import check_least, names_of, request_of
+from rmqtool.options import names_of, request_of
 from rmqtool.progress import NullProgress
 from rmqtool.store import PathKind
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -178,8 +178,7 @@ class Store(ReadStore):
         from rmqtool.commands.diff.model import Comparison
         from rmqtool.commands.diff.run import diff_stores
 
-        check_least(1, max_differences=max_differences)
-        comparison = Comparison(max_differences)
+        comparison = request_of(Comparison, {"max_differences": max_differences})
         return Differences(diff_stores(self._examined(), other._examined(), comparison), comparison)
 
     def repair(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, shared_options, type_option
+from rmqtool.cli.options import A_STORE, given_options, request_options, shared_options, type_option
 from rmqtool.cli.session import Session, other_command
 from rmqtool.commands.diff.model import Comparison, Difference
 from rmqtool.errors import ExitStatus
@@ -39,22 +39,13 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
     is_flag=True,
     help="Allow different bounds of the logs and different checkpoints, as between running replicas.",
 )
-@click.option(
-    "--max-differences",
-    "limit",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    metavar="N",
-    help="Differences listed of each log, queue or index; the rest is counted.",
-)
+@request_options(Comparison)
 @shared_options("text", "json", "ndjson", "csv")
 def diff_command(
     a: StorePath,
     b: StorePath,
     type_name: str | None,
     replica: bool,
-    limit: int,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
     """Compare two stores, or the same part of two stores.
@@ -69,7 +60,7 @@ def diff_command(
     one, other = session.open_root(a, type_name), session.open_root(b, type_name)
     for store in (one, other):
         session.note_broker(store)
-    rows = one.diff(other, max_differences=limit)
+    rows = one.diff(other, **given_options(Comparison, shared))
     comparison = rows.comparison
 
     def status() -> ExitStatus:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_PATH, given_options, request_options, shared_options
 from rmqtool.cli.session import Session
+from rmqtool.commands.replay.model import ReplayRequest
 from rmqtool.errors import UsageError
+from rmqtool.options import request_of
 from rmqtool.report.formats import Format, report_json
 
 if TYPE_CHECKING:
@@ -30,14 +32,13 @@ rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
 @click.command("replay", cls=Command, examples=_EXAMPLES)
 @click.argument("file", type=A_PATH, metavar="FILE")
 @click.option("--proxy", required=True, metavar="HOST:PORT", help="gRPC address of the cluster's proxy.")
-@click.option("--send", is_flag=True, help="Send; without it, only show what would be sent.")
+@request_options(ReplayRequest)
 @click.option(
     "--ledger",
     type=A_PATH,
     metavar="FILE",
     help="Messages sent so far, to continue from; default: FILE.ledger.",
 )
-@click.option("-t", "--topic", "topics", multiple=True, metavar="GLOB", help="Only these topics; repeatable.")
 @click.option(
     "--topic-map",
     "mapped",
@@ -53,17 +54,13 @@ rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
     metavar="N",
     help="At most N messages a second.",
 )
-@click.option("--tls", is_flag=True, help="Encrypt the connection.")
 @shared_options("text", "json")
 def replay_command(
     file: Path,
     proxy: str,
-    send: bool,
     ledger: Path | None,
-    topics: tuple[str, ...],
     mapped: tuple[str, ...],
     rate: float,
-    tls: bool,
     **shared: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
     """Send the messages of a file to a cluster, through its proxy.
@@ -75,19 +72,17 @@ def replay_command(
     if the cluster did not accept a message. Credentials: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY.
     """
     session = Session(shared)
-    from rmqtool.commands.replay.model import ReplayRequest
     from rmqtool.commands.replay.run import replay
 
     session.leaves(lambda: "the ledger lists the sent messages; run the same command again to continue")
-    request = ReplayRequest(
+    request = request_of(
+        ReplayRequest,
+        given_options(ReplayRequest, shared),
         path=file,
         proxy=proxy,
-        send=send,
         ledger=ledger or file.with_name(f"{file.name}.ledger"),
-        topics=topics,
         topic_map=_pairs(mapped),
         rate=rate,
-        tls=tls,
     )
     with session.output(whole=True) as stream:
         report = replay(request, session.console)

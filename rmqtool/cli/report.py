@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import __version__
-from rmqtool.check.model import VerifyRequest
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_PATH,
     A_STORE,
     engine_of,
     engine_options,
+    given_options,
     request_options,
     shared_options,
 )
 from rmqtool.cli.session import Session, command_line
+from rmqtool.commands.report.model import ReportRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings.wording import counted
 from rmqtool.report.formats import Format, report_json
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.commands.offsets import Progress
-    from rmqtool.commands.report import StoreReport
+    from rmqtool.commands.report.model import StoreReport
 
 
 _EXAMPLES = """\
@@ -48,8 +49,7 @@ rmqtool report $STORE -o sealed.html --hash-log
 @click.option(
     "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
 )
-@click.option("--hash-log", is_flag=True, help="Also show SHA-256 of the log's files; reads them once more.")
-@request_options(VerifyRequest, only=("max_findings", "live"))
+@request_options(ReportRequest)
 @engine_options("local")
 @shared_options("html", "json")
 def report_command(
@@ -92,17 +92,15 @@ def _gather(
     options: dict[str, Any],
     engine: Any,  # noqa: ANN401 - EngineOptions
 ) -> tuple[StoreReport, ExitStatus]:
-    from rmqtool.commands.report import ReportRequest, gather
+    from rmqtool.commands.report.gather import gather
 
     request = ReportRequest(
         store.files,
         __version__,
         command_line(),
         engine=engine,
-        max_findings=options["max_findings"],
-        live=options["live"],
-        hash_log=options["hash_log"],
         broker_conf=options["broker_conf"],
+        **given_options(ReportRequest, options),
     )
     report = gather(request, _readers(session, store), session.console)
     session.console.close()

@@ -21,7 +21,8 @@ from rmqtool.account.model import NO_LOSSES, AccountError, LogLosses, MessageSta
 from rmqtool.account.store_account import StoreAccount
 from rmqtool.account.witnesses import Hole, unaccounted
 from rmqtool.commands.info import summarise
-from rmqtool.commands.report.gather import ReportRequest, gather
+from rmqtool.commands.report.gather import gather
+from rmqtool.commands.report.model import ReportRequest
 from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD, CL_LOST

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from rmqtool import options
 from rmqtool.findings.wording import counted
 from rmqtool.times import time_text
 
@@ -110,7 +111,12 @@ class Comparison:
         healing: Losses of each side, once all was compared.
     """
 
-    limit: int = 20
+    limit: int = options.number(
+        "Differences listed of each log, queue or index; the rest is counted.",
+        20,
+        name="max_differences",
+        least=1,
+    )
     compared: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     normal: Counter[str] = field(default_factory=Counter)

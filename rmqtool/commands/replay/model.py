@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
+from rmqtool import options
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 
@@ -13,25 +14,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReplayRequest:
-    """A request to send the messages of a file again, to ``proxy`` (``HOST:PORT``).
-
-    Attributes:
-        send: whether to send; else only the report is made.
-        topics: globs of topics to send; empty is all.
-        topic_map: the new topics, by the old.
-        rate: messages a second at most.
-    """
+    """A request to send the messages of a file again; ``topic_map`` has the new topics by the old."""
 
     path: Path
     proxy: str
-    send: bool
     ledger: Path
-    topics: tuple[str, ...] = ()
+    send: bool = options.flag("Send; without it, only show what would be sent.")
+    topics: tuple[str, ...] = options.names(
+        "Only these topics; repeatable.", name="topic", flags=("-t", "--topic")
+    )
     topic_map: Mapping[str, str] = field(default_factory=dict)
     rate: float = 100.0
-    tls: bool = False
+    tls: bool = options.flag("Encrypt the connection.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
 from rmqtool.check.model import VerifyRequest, VerifyRun
 from rmqtool.check.run import verify
 from rmqtool.commands.report.coverage import coverage_of
-from rmqtool.commands.report.model import Backlog, StoreReport, TopicLoss
+from rmqtool.commands.report.model import Backlog, ReportRequest, StoreReport, TopicLoss
 from rmqtool.commands.report.provenance import file_times, provenance_of
 from rmqtool.derived.checkpoint import read_checkpoint
-from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.recovery import NotPredictedError, predict_recovery
 from rmqtool.recovery.outcome import skipped, start_findings
@@ -26,7 +24,6 @@ from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.account.model import LogLosses
@@ -39,28 +36,6 @@ if TYPE_CHECKING:
 _IN_ORDER = {"ok", "no-offset"}
 NAMED = 100
 """Limit of lost messages by name; verify --lost has all."""
-
-
-@dataclass(frozen=True)
-class ReportRequest:
-    """A request for a report on a whole store.
-
-    Attributes:
-        version: of rmqtool, for the record.
-        command: the command line, likewise.
-        live: go on although a broker holds the store's lock.
-        hash_log: digests of the log's files, too, which are read once more for it.
-        broker_conf: the given file of settings, if any.
-    """
-
-    store: Store
-    version: str
-    command: str
-    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
-    max_findings: int = 100
-    live: bool = False
-    hash_log: bool = False
-    broker_conf: Path | None = None
 
 
 def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: Progress) -> StoreReport:

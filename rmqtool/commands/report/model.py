@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from rmqtool import options
+from rmqtool.engine import EngineOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.check.model import VerifyReport
     from rmqtool.recovery.model import Prediction
     from rmqtool.rows import Checkpoint
-    from rmqtool.store import Setting
+    from rmqtool.store import Setting, Store
 
 
 class QueueProgress(Protocol):
@@ -42,6 +46,20 @@ class QueueProgress(Protocol):
     def last_timestamp_ms(self) -> int | None:
         """Return the store time of the message that was read last."""
         ...
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """A request for a report on a whole store; ``version`` and ``command`` are of the run, for the record."""
+
+    store: Store
+    version: str
+    command: str
+    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
+    hash_log: bool = options.flag("Also show SHA-256 of the log's files; reads them once more.")
+    max_findings: int = options.max_findings(100, "kept")
+    live: bool = options.live()
+    broker_conf: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
