@@ -79,11 +79,7 @@ def _flags(*questions: str) -> list[str]:
 class QueryRequest:
     """A question; exactly one of key, unique_key, tag, keys, msg_id, offset, queue_offset, or times.
 
-    Attributes:
-        topic: None with a key: every topic.
-        keys: Many questions in one pass.
-        begin_ms: Inclusive, as is the end.
-        max_messages: None is all. By key, the newest.
+    ``keys`` are many questions in one pass; without ``max_messages`` all answers are wanted.
     """
 
     topic: str | None = options.text("The stored topic.", "T", flags=("-t", "--topic"))
@@ -114,11 +110,7 @@ class QueryRequest:
     )
 
     def check(self) -> None:
-        """Check that there is one question, with the options that it needs, and none that it cannot use.
-
-        Raises:
-            UsageError: There is not.
-        """
+        """Check that there is one question, with the options that it needs, and none that it cannot use."""
         asked = [name for name in _QUESTIONS if getattr(self, name) is not None]
         flags = _flags(*asked)
         if len(asked) > 1:

@@ -70,12 +70,9 @@ class NotPredictedError(UsageError):
 def predict_recovery(
     store: Store, release: Release, tell_lost: Callable[[LostMessage], object] | None = None
 ) -> Prediction:
-    """Predict what a broker does with a store when it starts.
+    """Predict what a broker of a release does with a whole store when it starts.
 
-    Args:
-        store: a whole store; `Settings.of_broker` chooses the broker's settings.
-        release: the broker's.
-        tell_lost: receives every message that is lost, if anyone wants them.
+    `Settings.of_broker` chooses its settings; ``tell_lost`` receives every message that is lost.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.

@@ -187,7 +187,6 @@ class ReadSplit:
     Attributes:
         first_log_offset: Physical offset where its chain of records begins; None if no record begins in it.
         next_log_offset: Physical offset at which the next split has to begin.
-        rows: Lines, and the rows of messages that are not plain.
         closed: Whether damage, not a message, came last.
         ended: Whether a BLANK ended the file.
     """

@@ -31,13 +31,10 @@ _SIZE_BYTES = message.HEAD_OFFSETS[0]["magic"]
 class GapWalk:
     """The records of one file and the gaps between them.
 
-    From ``stale_from`` on, copies of older records lie after the log's end.
-
-    Attributes:
-        outcome: what ended the last walk: STOP, its end was reached; BLANK, one that states the rest of the
-            file; else what lies where the gap begins that reaches its end.
-        log_offset: physical offset of that end: after the last record, of the BLANK, or where the walk was to
-            end.
+    From ``stale_from`` on, copies of older records lie after the log's end. ``log_offset`` is the physical
+    offset of the last walk's end: after the last record, of the BLANK, or where the walk was to end.
+    ``outcome`` is what ended it: STOP, its end was reached; BLANK, one that states the rest of the file; else
+    what lies where the gap begins that reaches its end.
     """
 
     def __init__(self, segment: Segment, records: RecordRules, stale_from: int | None = None) -> None:

@@ -102,14 +102,12 @@ class Record:
 
 
 class Checked(NamedTuple):
-    """Result of ``CommitLog#checkMessageAndReturnSize``, with its reason.
+    """Result of ``CommitLog#checkMessageAndReturnSize``, with its reason in one phrase.
 
     Attributes:
         success: The broker goes on: a message, or a BLANK.
         size: Bytes to advance: TOTALSIZE; 0 at a BLANK; -1 when the broker cannot know.
-        record: The message on success with a size.
         outcome: What lies there; None where only the body's checksum is wrong.
-        reason: One phrase about the damage.
     """
 
     success: bool

@@ -51,11 +51,8 @@ _LEVELS_TO_A_ROOT = 3
 class CarveRequest:
     """A request to carve images, files or block devices; without ``out`` only to search.
 
-    Attributes:
-        domains: of each image, the ranges to read, ``(n, 2)``, merged; None: all.
-        file_size: bytes of a log's files; None infers it.
-        one_log: whether all store hosts are those of one broker.
-        engine: of this machine.
+    Without ``file_size``, in bytes, it is inferred; ``domains`` are the ranges to read of each image, ``(n,
+    2)``, merged, or None for all; with ``one_log`` all store hosts are those of one broker.
     """
 
     images: Sequence[Location]

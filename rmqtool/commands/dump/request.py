@@ -48,17 +48,10 @@ class OnCorrupt(StrEnum):
 
 @dataclass(frozen=True)
 class DumpRequest:
-    """A request to dump a store.
+    """A request to dump a store; without ``kinds``, all structures that the path shows.
 
-    Attributes:
-        kinds: Structures; empty means all that the path shows.
-        messages: Filter of messages, or units of queues.
-        from_offset: Physical offset; inside a record the next one is the first.
-        lines: How bodies look if messages may come as lines of ndjson; None if rows are needed. ``none``,
-            ``text`` and ``hex`` can be written so.
-        columns: Which columns are wanted if messages may come as such; None if rows are needed.
-        row_types: Types of rows, as of `ROW_TYPES`; empty means all, or messages if they are filtered. Damage
-            is always shown.
+    Messages may come as lines of ndjson with ``lines``, the form of bodies (``none``, ``text`` or ``hex``),
+    or as ``columns``; with None, they come as rows.
     """
 
     kinds: frozenset[PathKind] = frozenset()
