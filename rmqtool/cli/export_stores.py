@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.api.exporting import export, export_request
 from rmqtool.cli.fleet import Fleet
 from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport
-from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
+from rmqtool.commands.fleet.earlier import ResumedReport, earlier_report, earlier_status
 from rmqtool.findings.wording import counted
 from rmqtool.projection import json_value
 from rmqtool.report.export_text import write_export_text
-from rmqtool.report.fleet import forms_of_made
+from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import Format, document_of
 from rmqtool.report.times import size_text
 from rmqtool.scan.log_end import LogExtent
@@ -71,7 +71,7 @@ class ExportQuestion:
 
     def __call__(
         self, store: Store, engine: Engine, progress: Progress
-    ) -> tuple[Made[ExportReport], ExitStatus]:
+    ) -> tuple[ResumedReport[ExportReport], ExitStatus]:
         """Export a store, unless that was done.
 
         Raises:
@@ -90,10 +90,10 @@ class ExportQuestion:
         }
         document = earlier_report(out, REPORT_NAME, wanted)
         if document is not None:
-            return Made(document, None), earlier_status(document, self.fail_on)
+            return ResumedReport(document, None), earlier_status(document, self.fail_on)
         report = export(store, out, engine=engine, progress=progress, **words)
         status = report.exit_status(self.fail_on)
-        return Made(document_of(report, status), report), status
+        return ResumedReport(document_of(report, status), report), status
 
 
 def _verdict(document: Mapping[str, Any]) -> str:
@@ -105,4 +105,4 @@ def _totals(document: Mapping[str, Any]) -> dict[str, int]:
     return {"messages": document["messages"], "files": len(document["files"])}
 
 
-_FORMS = forms_of_made("export", _verdict, "out", write_export_text, _totals)
+_FORMS = forms_of_resumed("export", _verdict, "out", write_export_text, _totals)

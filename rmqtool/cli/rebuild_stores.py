@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.cli.fleet import Fleet, refuse_contents
 from rmqtool.cli.options import engine_of, note_engine
-from rmqtool.commands.fleet.earlier import Made, earlier_report, earlier_status
+from rmqtool.commands.fleet.earlier import ResumedReport, earlier_report, earlier_status
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.rebuild.request import Asked, RebuildRequest
 from rmqtool.errors import ExitStatus, UsageError
@@ -16,7 +16,7 @@ from rmqtool.findings.wording import counted
 from rmqtool.options import request_of
 from rmqtool.projection import json_value
 from rmqtool.report.escaping import escape_text
-from rmqtool.report.fleet import forms_of_made
+from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import document_of
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.store.results import REBUILD_REPORT
@@ -82,7 +82,7 @@ class RebuildQuestion:
 
     def __call__(
         self, store: Store, engine: Engine, progress: Progress
-    ) -> tuple[Made[RebuildReport], ExitStatus]:
+    ) -> tuple[ResumedReport[RebuildReport], ExitStatus]:
         """Rebuild a store, unless that was done.
 
         Raises:
@@ -92,10 +92,10 @@ class RebuildQuestion:
         document = self._made_before(store, out) if self.resume and out is not None else None
         if document is not None:
             status = earlier_status(document, self.fail_on)
-            return Made(document | {"exitStatus": int(status)}, None), status
+            return ResumedReport(document | {"exitStatus": int(status)}, None), status
         report = store.rebuild(out, engine=engine, progress=progress, **self.words)
         status = report.exit_status(self.fail_on)
-        return Made(document_of(report, status), report), status
+        return ResumedReport(document_of(report, status), report), status
 
     def _made_before(self, store: Store, out: Target) -> dict[str, Any] | None:
         """Return the report of a result of this store, made with the same options; None if there is none."""
@@ -130,7 +130,9 @@ def _check(options: dict[str, Any]) -> None:
         refuse_contents(out)
 
 
-def _say_what_next(session: Session, out: Target | None, report: FleetReport[Made[RebuildReport]]) -> None:
+def _say_what_next(
+    session: Session, out: Target | None, report: FleetReport[ResumedReport[RebuildReport]]
+) -> None:
     session.report_interrupt(report)
     made = [one.report.report for one in report if one.report is not None and one.report.report is not None]
     ready = [one for one in made if one.is_installable]
@@ -158,4 +160,4 @@ def _totals(document: Mapping[str, Any]) -> dict[str, int]:
     return {name: document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
 
 
-_FORMS = forms_of_made("rebuild", _verdict, "store", _text, _totals)
+_FORMS = forms_of_resumed("rebuild", _verdict, "store", _text, _totals)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from rmqtool.commands.fleet import FleetReport, StoreOutcome
-    from rmqtool.commands.fleet.earlier import Made
+    from rmqtool.commands.fleet.earlier import ResumedReport
 
 R = TypeVar("R")
 
@@ -65,19 +65,19 @@ class Forms(Generic[R]):
     columns: tuple[str, ...] = ()
 
 
-def forms_of_made(
+def forms_of_resumed(
     command: str,
     verdict: Callable[[Mapping[str, Any]], str],
     place: str,
     text: Callable[[R, TextIO], None],
     totals: Callable[[Mapping[str, Any]], Mapping[str, int]],
-) -> Forms[Made[R]]:
+) -> Forms[ResumedReport[R]]:
     """Return forms of results, whose documents name that of an earlier run in the member ``place``."""
 
-    def verdict_text(made: Made[R]) -> str:
+    def verdict_text(made: ResumedReport[R]) -> str:
         return verdict(made.document) + (" (by an earlier run)" if made.report is None else "")
 
-    def write(made: Made[R], stream: TextIO) -> None:
+    def write(made: ResumedReport[R], stream: TextIO) -> None:
         if made.report is None:
             stream.write(f"{verdict_text(made)}: {escape_text(made.document[place])}\n")
         else:

@@ -170,22 +170,30 @@ def _next_words(verdict: Verdict) -> list[str] | None:
     is_log_damaged = report.findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
     is_of_settings = not _SETTINGS.isdisjoint(report.findings.counts) and not is_object_url(store)
     if (is_of_settings or only_strays(verdict)) and not is_log_damaged and not is_object_url(store):
-        return ["rmqtool", "repair", store, *verdict.given, "--plan"]
+        return ["rmqtool", "repair", store, *verdict.setting_arguments, "--plan"]
     is_unread = any(one.structure in NOT_READ for one in report.findings)
     if report.findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:
         is_foreseen = verdict.predictions or NS_SKIPPED.code in report.findings.counts
-        ask = ["rmqtool", "verify", store, *verdict.given, "--predict-recovery"]
-        return _copy(store, verdict.given) if is_unread or is_foreseen else ask
+        ask = ["rmqtool", "verify", store, *verdict.setting_arguments, "--predict-recovery"]
+        return _copy(store, verdict.setting_arguments) if is_unread or is_foreseen else ask
     derived = report.findings.exit_status(without=set(Structure) - _REBUILT)
     if (derived or IX_GONE.code in report.findings.counts) and not is_unread:
         kept = ["--lost", _beside(store, "lost.ndjson")] if log_losses(verdict) else []
-        return ["rmqtool", "rebuild", store, *verdict.given, "--out", _beside(store, "rebuilt"), *kept]
+        return [
+            "rmqtool",
+            "rebuild",
+            store,
+            *verdict.setting_arguments,
+            "--out",
+            _beside(store, "rebuilt"),
+            *kept,
+        ]
     return None
 
 
-def _copy(store: str, given: tuple[str, ...]) -> list[str]:
+def _copy(store: str, setting_arguments: tuple[str, ...]) -> list[str]:
     if is_object_url(store):
-        return ["rmqtool", "salvage", store, *given, "--out", _beside(store, "salvaged")]
+        return ["rmqtool", "salvage", store, *setting_arguments, "--out", _beside(store, "salvaged")]
     return ["cp", "-a", "--sparse=always", store, _beside(store, "copy")]
 
 
@@ -198,7 +206,7 @@ def _verify(verdict: Verdict) -> list[str]:
     report = verdict.report
     path = report.store if verdict.part is None else join(report.store, verdict.part)
     level = [] if report.level == 3 else ["--level", str(report.level)]
-    return ["rmqtool", "verify", path, *verdict.given, *level]
+    return ["rmqtool", "verify", path, *verdict.setting_arguments, *level]
 
 
 def names_limits(report: VerifyReport) -> bool:

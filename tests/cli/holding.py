@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.api.store import Store
-    from rmqtool.commands.fleet.earlier import Made
+    from rmqtool.commands.fleet.earlier import ResumedReport
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
     from rmqtool.errors import ExitStatus
@@ -73,7 +73,7 @@ class HeldQuestion(RebuildQuestion):
 
     def __call__(
         self, store: Store, engine: Engine, progress: Progress
-    ) -> tuple[Made[RebuildReport], ExitStatus]:
+    ) -> tuple[ResumedReport[RebuildReport], ExitStatus]:
         """Rebuild a store."""
         here = os.environ[_ASKER] == str(os.getpid())
         return super().__call__(store, engine, progress if here else _Held(progress))

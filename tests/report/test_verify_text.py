@@ -85,7 +85,7 @@ def test_what_follows_is_told_with_its_root() -> None:
 def test_the_next_command_is_ready_to_be_pasted() -> None:
     assert "\nNext: rmqtool verify /data/store --predict-recovery\n" in text(verdict(CRC))
     derived = verdict(MISSING)
-    derived.given = ("-c", "my broker.conf")
+    derived.setting_arguments = ("-c", "my broker.conf")
     assert "\nNext: rmqtool rebuild /data/store -c 'my broker.conf' --out /data/store.rebuilt\n" in text(
         derived
     )

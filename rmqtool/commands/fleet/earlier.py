@@ -20,13 +20,8 @@ R = TypeVar("R")
 _WAY_OUT = "delete it to have it made again, or give another --out"
 
 
-class Made(NamedTuple, Generic[R]):
-    """What was made of one store.
-
-    Attributes:
-        document: the report, as JSON has it.
-        report: itself; None where an earlier run made it.
-    """
+class ResumedReport(NamedTuple, Generic[R]):
+    """JSON document of one store's report, and the report itself; None if an earlier run made it."""
 
     document: dict[str, Any]
     report: R | None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Verdict:
-    """What one store gets.
+    """Verdict on one store.
 
     Attributes:
         report: what was found.
@@ -29,7 +29,7 @@ class Verdict:
         comparison: the findings told apart by ``--baseline``, if one was given.
         predictions: what brokers would do with the store, if that was asked.
         part: what of the store was looked at, relative to it; None for all of it.
-        given: the words that told the settings, for commands that have to be told the same.
+        setting_arguments: arguments of the command line that give settings, for the next command.
     """
 
     report: VerifyReport
@@ -37,7 +37,7 @@ class Verdict:
     comparison: Comparison | None = None
     predictions: tuple[Prediction, ...] = ()
     part: str | None = None
-    given: tuple[str, ...] = ()
+    setting_arguments: tuple[str, ...] = ()
 
     @cached_property
     def roots(self) -> Roots:

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 _TEMPLATE, _STYLE = "page.html.j2", "page.css"
 
 
-def render_page(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], zone: tzinfo | None) -> str:
+def render_page(
+    report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], zone: tzinfo | None
+) -> str:
     """Return the page of a report as one document without external resources.
 
-    ``fail_on`` decides the exit status, ``given`` are the command's words for settings, for the next command;
+    ``fail_on`` decides the exit status, the next command gets ``setting_arguments``;
     ``zone`` None is this machine's.
     """
     style = _packaged(_STYLE)
@@ -39,7 +41,7 @@ def render_page(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], zo
         lstrip_blocks=True,
     )
     return environment.get_template(_TEMPLATE).render(
-        view=view_of(report, fail_on, given, Clock(zone)),
+        view=view_of(report, fail_on, setting_arguments, Clock(zone)),
         style=Markup(style),
         policy=_policy(style),
         chart={"width": WIDTH, "height": HEIGHT},

@@ -107,9 +107,11 @@ class View(NamedTuple):
     digests: Table
 
 
-def view_of(report: StoreReport, fail_on: FailOn, given: tuple[str, ...], clock: Clock) -> View:
-    """Return a report's page; ``given`` are the command's words for settings, for the next command."""
-    verdict = Verdict(report.verification, fail_on, predictions=report.predictions, given=given)
+def view_of(report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], clock: Clock) -> View:
+    """Return a report's page; the next command gets ``setting_arguments``."""
+    verdict = Verdict(
+        report.verification, fail_on, predictions=report.predictions, setting_arguments=setting_arguments
+    )
     picture = report.verification.picture
     census = None if picture is None else picture.census
     cut = _cut(report)
