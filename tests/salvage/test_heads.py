@@ -172,6 +172,19 @@ def test_a_frame_of_old_bytes_hides_no_record(
     assert report.left_out.keys() <= {"body"}
 
 
+@pytest.mark.parametrize("own", [True, False])
+def test_a_false_frame_over_the_seam_of_two_parts_is_read_as_in_one(
+    damaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, own: bool
+) -> None:
+    log = LogCopy(damaged)
+    assert set(hidden_records(log, own=own, over=None))
+    opened(damaged).salvage(tmp_path / "whole")
+    for size in (333, 1500):
+        monkeypatch.setattr("rmqtool.salvage.survey.SPLIT_BYTES", size)
+        opened(damaged).salvage(tmp_path / str(size))
+        assert records_of(tmp_path / str(size) / "commitlog") == records_of(tmp_path / "whole" / "commitlog")
+
+
 def test_what_a_body_carries_is_no_record_of_the_log(tmp_path: Path) -> None:
     start, head = 300, message.HEAD_SIZES[0]
     carried = record(start + head, topic=b"Never", queueOffset=9)
