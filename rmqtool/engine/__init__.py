@@ -1,10 +1,9 @@
 """Engines, which run one function over many items, here in threads or on Spark.
 
-An engine is one method, ``map(function, items)``, whose results come in the order of the items. Only small
-values travel (descriptors, numpy rows); tasks write bulk bytes into the staging area. ``local`` uses threads,
-as kernels release the GIL; ``spark`` a Spark of its own, in a private Java process or on a cluster;
-``spark_live`` an open session or Spark Connect. ``spark_private`` has all private names of pyspark. Nothing
-heavy is imported before a Spark engine opens.
+Results come in the order of the items. Only small values travel (descriptors, numpy rows); tasks write bulk
+bytes into the staging area. ``local`` uses threads, as kernels release the GIL; ``spark`` a Spark of its own,
+in a private Java process or on a cluster; ``spark_live`` an open session or Spark Connect. Nothing heavy is
+imported before a Spark engine opens.
 """
 
 from __future__ import annotations

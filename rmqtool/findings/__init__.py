@@ -1,9 +1,8 @@
 """Catalogue of all that can be wrong with a store, and of what it means to its owner.
 
-Every kind of finding is a `FindingCode` constant in the module of its structure (``commitlog`` for framing,
-``records`` for their content, ``transactions``, ``consumequeue``, ``index``, ``places``); `CATALOG` has them
-all by id. A `Finding` is one of them at one place. Damage is data: no package raises for it. Ids are
-append-only: scripts and baselines of users name them.
+Every kind of finding is a `FindingCode` constant in the module of its structure; `CATALOG` has them all by
+id. A `Finding` is one of them at one place. Damage is data: no package raises for it. Ids are append-only:
+scripts and baselines of users name them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Layouts of the store's file formats, each written once as construct schemas.
 
-No other package has an offset. From a schema, ``layout`` derives the table of fields (offset, width, Java
-name, unit), ``record_dtype`` the numpy dtype of an array of records, ``struct_of`` the ``struct.Struct`` of a
-fixed part; a ``Decoder`` reads records of integers by both. Kernels take their offsets from ``layout`` when
-their module is imported. All integers are big-endian, two's complement; nothing is aligned or padded.
+No other package has an offset. From a schema, ``layout`` derives the table of fields, ``record_dtype`` the
+numpy dtype of records, ``struct_of`` the ``struct.Struct`` of a fixed part; a ``Decoder`` reads records of
+integers by both. All integers are big-endian, two's complement; nothing is aligned or padded.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Access to the storage that holds a store: every listing, status and read goes through a `Location`.
 
-That is a name in a `Source`: `LocalFiles`, the files of this machine, or `rmqtool.io.objects.ObjectFiles`,
-those of object stores and HDFS by way of pyarrow, which only a URL loads. They raise
-`EnvironmentFailureError` (without permission `DeniedError`), or `SourceFailureError` if a remote source
-fails. A new source is a class with the methods of `Source`; no other package opens a store's file by path or
-descriptor (``tests/house/test_one_seam.py``). Local outputs, and files that the user names beside the store,
-do not pass here; objects of results do (`rmqtool.io.object_store`).
+That is a name in a `Source`: `LocalFiles`, or `rmqtool.io.objects.ObjectFiles`, by way of pyarrow, which only
+a URL loads. Both raise `EnvironmentFailureError` (without permission `DeniedError`), remote ones also
+`SourceFailureError`. No other package opens a store's file by path or descriptor
+(``tests/house/test_one_seam.py``). Local outputs, and files beside the store, do not pass here; objects of
+results do (`rmqtool.io.object_store`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """Proofs that a file planned on one machine is the one read on another.
 
-A task that cannot open a planned file, or opens another one, must not report on the store: its machine is
-wrong. So the planner takes a `FileProof` of every file of its tasks, and there `PlannedFiles` compares each
-file with its proof, before a byte of it is used. Under one kernel, two files of one device are the same if
-their inodes are. Between machines neither number means anything (device numbers depend on mounts, copies have
-inodes of their own), so size, time of change and first page must be equal. A copy that keeps those is
-accepted: it may be the store's mirror on a local disk.
+A task that reads another file, or none, must not report on the store: its machine is wrong. So the planner
+takes a `FileProof` of every file, with which `PlannedFiles` compares it before a byte is used. Under one
+kernel, device and inode decide. Between machines neither number means anything, so size, time of change and
+first page must be equal; a copy that keeps those, as a mirror on a local disk, is accepted.
 """
 
 from __future__ import annotations

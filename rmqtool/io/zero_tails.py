@@ -1,10 +1,9 @@
 """Zeros at the end of files that a broker allocates in full and fills from the front.
 
-A disk knows where nothing was ever written; an object has to be fetched. So the end of an object is taken for
-zeros by samples: a first stretch of it in full, and pieces of the rest at even distances, the last one
-included. No chain of records leads to what that misses: every reader of the file, a broker too, stops at the
-first zeros. After a crash of the machine, unwritten pages may lie before written ones, but only among the
-latest, so in the first stretch. A copy or a digest reads everything instead.
+Objects have no holes, so their ends are taken for zeros by samples: a first stretch in full, and pieces of
+the rest at even distances, the last one included. No chain of records leads to what that misses: every
+reader, a broker too, stops at the first zeros. After a crash, unwritten pages may lie before written ones
+only among the latest, so in the first stretch. A copy or a digest reads everything instead.
 """
 
 from __future__ import annotations

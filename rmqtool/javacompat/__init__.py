@@ -1,10 +1,9 @@
-"""Java's rules for strings, numbers, dates and checksums.
+"""Java's rules for strings, numbers, dates and checksums, by which the broker's values are made.
 
-The broker's hashes, tags codes, checksums and names are only equal by Java's own rules: strings are UTF-16,
-malformed UTF-8 is replaced in Java's way, ``int`` wraps, division truncates. Each rule is here twice: as a
-plain function in ``scalars`` (no numpy, imported in milliseconds, for look-ups) and as a numba kernel in
-``kernels`` (for scans). Tests compare the two on arbitrary bytes. ``ids`` (message ids) and ``kernels`` are
-imported by name.
+Strings are UTF-16, malformed UTF-8 is replaced in Java's way, ``int`` wraps, division truncates. Each rule is
+here twice: as a plain function in ``scalars`` (no numpy, for look-ups) and as a numba kernel in ``kernels``
+(for scans); tests compare the two on arbitrary bytes. ``ids`` (message ids) and ``kernels`` are imported by
+name.
 """
 
 from __future__ import annotations

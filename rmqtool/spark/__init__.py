@@ -1,9 +1,7 @@
 """Stores as a data source of a Spark session: ``spark.read.format("rocketmq-store")``.
 
-``options`` are a reader's, ``shapes`` the columns of each table, ``filters`` those of a query, ``plan`` the
-tasks, ``tasks`` their work on a store and ``reading`` their batches; Spark calls ``source`` and ``stream``.
-Messages are read in the same pieces as by ``export``, files are proven as by the Spark engine. Nothing here
-is loaded before its use.
+Spark calls ``source`` and ``stream``. Messages are read in the same pieces as by ``export``, files are proven
+as by the Spark engine. Nothing here is loaded before its use.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The only module that changes a store: renames, times and new files below one root, for `repair` alone.
 
-The kernel does each primitive as a whole or not at all; `rmqtool.store.journal` combines and undoes them. No
-primitive leaves the root, whatever is renamed meanwhile: each begins at the directory, by device and inode,
-that was the root when the run began, and opens each part of a path in its parent (``openat``,
-``O_NOFOLLOW``). The last name is never followed either.
+The kernel does each primitive as a whole or not at all; `rmqtool.store.journal` combines and undoes them.
+None leaves the root, whatever is renamed meanwhile: each begins at the root's device and inode, and opens
+each part of a path in its parent (``openat``, ``O_NOFOLLOW``), links not followed.
 """
 
 from __future__ import annotations
