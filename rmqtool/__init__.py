@@ -89,10 +89,9 @@ _HOMES = {
     "api.engines": ("open_engine",),
     "api.exporting": ("export",),
     "api.fleet": ("ask_stores",),
-    "api.index": ("Index",),
     "api.messages": ("Messages",),
     "api.opening": ("decode_id", "open"),
-    "api.queue": ("Queue",),
+    "api.parts": ("Index", "Queue"),
     "api.results": ("Answer", "Differences", "Rows"),
     "api.store": ("Store",),
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
@@ -129,10 +128,9 @@ if TYPE_CHECKING:
     from rmqtool.api.engines import open_engine
     from rmqtool.api.exporting import export
     from rmqtool.api.fleet import ask_stores
-    from rmqtool.api.index import Index
     from rmqtool.api.messages import Messages
     from rmqtool.api.opening import decode_id, open
-    from rmqtool.api.queue import Queue
+    from rmqtool.api.parts import Index, Queue
     from rmqtool.api.results import Answer, Differences, Rows
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport

@@ -12,12 +12,13 @@ from rmqtool.store import PathKind
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import tzinfo
     from typing import Self
 
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.offsets import Progress as ConsumerProgress
+    from rmqtool.recovery import LostMessage, Prediction
     from rmqtool.store import Setting
     from rmqtool.store import Store as StoreFiles
 
@@ -116,6 +117,26 @@ class OpenedStore:
                 f"{self.location}: is not a store root; offsets are compared with all queues of a store"
             )
         return tuple(progress_of(self.files, names_of(topic), group))
+
+    def predict_recovery(
+        self, release: str | None = None, *, lost: Callable[[LostMessage], object] | None = None
+    ) -> Prediction:
+        """Tell what the next start of a broker would do with the store; nothing is done to it.
+
+        Args:
+            release: The broker's, such as ``5.3.3``, ``4.9`` or ``5.x``; None is that of the store's own.
+            lost: Told every message that will be lost, one by one; the prediction then adds them up.
+
+        Raises:
+            UsageError: The rules of that release are not known, or it is only a part of a store.
+            EnvironmentFailureError: A file cannot be opened or read.
+        """
+        from rmqtool.recovery import predict_recovery
+        from rmqtool.releases import release_named
+
+        files = self.files
+        broker = files.settings.release if release is None else release_named(release)
+        return predict_recovery(files, broker, lost)
 
     def close(self) -> None:
         """Give files back; asking the store again is an error."""

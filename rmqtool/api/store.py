@@ -9,32 +9,36 @@ from typing import TYPE_CHECKING
 
 from rmqtool import __version__
 from rmqtool.api.arguments import target_of
-from rmqtool.api.reads import ReadStore
+from rmqtool.api.opened import OpenedStore, kind_named
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.options import names_of, request_of
-from rmqtool.progress import NullProgress
+from rmqtool.options import check_least, names_of, request_of
+from rmqtool.progress import NullProgress, RecordingProgress
 from rmqtool.store import PathKind
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from typing_extensions import Unpack
 
     from rmqtool.api.arguments import AnyStore
     from rmqtool.api.engines import AnyEngine
-    from rmqtool.api.index import Index
+    from rmqtool.api.messages import Messages
     from rmqtool.api.options import (
+        DumpOptions,
+        MessagesOptions,
+        QueryOptions,
         RebuildOptions,
         RepairOptions,
         SalvageOptions,
         TopicsOptions,
         VerifyOptions,
     )
-    from rmqtool.api.queue import Queue
-    from rmqtool.api.results import Differences
+    from rmqtool.api.parts import Index, Queue
+    from rmqtool.api.results import Answer, Differences
     from rmqtool.check.model import VerifyReport
+    from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair.model import RepairReport
     from rmqtool.commands.salvage.report import SalvageReport
@@ -43,12 +47,13 @@ if TYPE_CHECKING:
     from rmqtool.commands.topics.model import Lag
     from rmqtool.engine import Engine, EngineOptions
     from rmqtool.progress import Progress
-    from rmqtool.recovery import LostMessage, Prediction
+    from rmqtool.recovery import LostMessage
+    from rmqtool.rows import Message, Row
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store import Store as StoreFiles
 
 
-class Store(ReadStore):
+class Store(OpenedStore):
     """A store, or a part of one, opened by `rmqtool.open`; iteration yields the messages of its log.
 
     It is what was there when it was first looked at: files that a running broker adds or extends later are
@@ -58,13 +63,116 @@ class Store(ReadStore):
     receives stages and remarks (`rmqtool.progress.Progress`).
     """
 
+    def __iter__(self) -> Iterator[Message]:
+        return self.messages()
+
+    def messages(
+        self,
+        *,
+        limit: int | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[MessagesOptions],
+    ) -> Messages:
+        """Return the messages of the commit log, in its order: row by row, or as columns.
+
+        A time or queue offset of one queue is found through its consume queue; what that does not hold is
+        not found so, but as columns: see `rmqtool help export` for what they leave out unread.
+
+        Args:
+            limit: At most so many.
+            progress: Receives remarks.
+            options: See `rmqtool.api.options.MessagesOptions`.
+
+        Raises:
+            UsageError: An argument makes no sense.
+            EnvironmentFailureError: No commit log is there; or, while rows are drawn, a file cannot be
+                opened or read.
+        """
+        from rmqtool.api.messages import Messages
+        from rmqtool.commands.dump import DumpRequest
+
+        self.files.require_log("read messages from")
+        check_least(1, limit=limit)
+        kinds = frozenset({PathKind.COMMITLOG})
+        request = request_of(DumpRequest, options, self._zone, kinds=kinds)
+        return Messages(self.files, request, RecordingProgress(progress), limit)
+
+    def dump(
+        self,
+        *,
+        types: str | Iterable[str] = (),
+        lines: str | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[DumpOptions],
+    ) -> Iterator[Row]:
+        """Return all rows of the files, structure by structure, damage where it lies among them.
+
+        A filter narrows what is read to the structures to which it can be applied; a filter on messages to
+        the log, unless ``types`` or ``row_types`` name others.
+
+        Args:
+            types: Kinds of files as of `rmqtool.open`; none means all.
+            lines: Messages of a large log may come as ready lines of ndjson, on all cores, with bodies in
+                this form: ``none``, ``text`` or ``hex``.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.DumpOptions`.
+
+        Raises:
+            UsageError: An argument makes no sense, or a filter cannot be applied to what the store shows.
+            EnvironmentFailureError: While rows are drawn: a file cannot be opened or read.
+        """
+        from rmqtool.commands.dump import DumpRequest, dump
+
+        kinds = frozenset(map(kind_named, names_of(types)))
+        request = request_of(DumpRequest, options, self._zone, kinds=kinds, lines=lines)
+        return dump(self.files, request, progress or NullProgress())
+
+    def query(
+        self,
+        *,
+        keys: Iterable[str | KeyQuestion] | None = None,
+        explain: bool = False,
+        decompress: bool = False,
+        progress: Progress | None = None,
+        **options: Unpack[QueryOptions],
+    ) -> Answer:
+        """Find messages by one of key, unique key, tag, keys, id, physical offset, queue offset, or times.
+
+        Args:
+            keys: Many keys or unique keys in one pass: of the topic, or each with its own as
+                `rmqtool.KeyQuestion`.
+            explain: Keep every step, and why something was not found.
+            decompress: Unpack bodies that SYSFLAG says are compressed.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.QueryOptions`; ``max`` None or 0 is all, where a broker gives
+                64. With ``queue_offset`` it is 1 by default.
+
+        Raises:
+            UsageError: That is no question, or more than one.
+            EnvironmentFailureError: No commit log is there; or, while messages are drawn, a file cannot be
+                opened or read.
+            UnansweredError: While messages are drawn: the structure that should answer cannot.
+        """
+        from rmqtool.api.results import Answer
+        from rmqtool.commands.query import Explanation, Query, QueryRequest
+
+        if options.get("queue_offset") is not None and options.get("max") is None:
+            options["max"] = 1
+        questions = None if keys is None else tuple(_question(one, options.get("topic")) for one in keys)
+        request = request_of(QueryRequest, options, self._zone, keys=questions)
+        request.check()
+        self.files.require_log("read messages from")
+        remarks, explanation = RecordingProgress(progress), Explanation(wanted=explain)
+        query = Query(self.files, request, remarks, explanation)
+        return Answer(query, explanation, remarks, decompress=decompress)
+
     def queue(self, topic: str, queue_id: int) -> Queue:
         """Return a queue.
 
         Raises:
             EnvironmentFailureError: It is not there.
         """
-        from rmqtool.api.queue import Queue
+        from rmqtool.api.parts import Queue
 
         files = self.files
         for kind in UNIT_QUEUE_KINDS:
@@ -79,7 +187,7 @@ class Store(ReadStore):
         Raises:
             EnvironmentFailureError: A directory may not be read.
         """
-        from rmqtool.api.queue import Queue
+        from rmqtool.api.parts import Queue
 
         files = self.files
         found = chain.from_iterable(files.queues(kind, topic) for kind in UNIT_QUEUE_KINDS)
@@ -87,7 +195,7 @@ class Store(ReadStore):
 
     def index(self) -> Index:
         """Return the hash index."""
-        from rmqtool.api.index import Index
+        from rmqtool.api.parts import Index
 
         return Index(self, self.files)
 
@@ -142,26 +250,6 @@ class Store(ReadStore):
         chosen, opened = engine_of(engine, jobs)
         request = request_of(VerifyRequest, options, store=self._examined(), engine=chosen)
         return verify(request, progress or NullProgress(), opened)
-
-    def predict_recovery(
-        self, release: str | None = None, *, lost: Callable[[LostMessage], object] | None = None
-    ) -> Prediction:
-        """Tell what the next start of a broker would do with the store; nothing is done to it.
-
-        Args:
-            release: The broker's, such as ``5.3.3``, ``4.9`` or ``5.x``; None is that of the store's own.
-            lost: Told every message that will be lost, one by one; the prediction then adds them up.
-
-        Raises:
-            UsageError: The rules of that release are not known, or it is only a part of a store.
-            EnvironmentFailureError: A file cannot be opened or read.
-        """
-        from rmqtool.recovery import predict_recovery
-        from rmqtool.releases import release_named
-
-        files = self.files
-        broker = files.settings.release if release is None else release_named(release)
-        return predict_recovery(files, broker, lost)
 
     def diff(self, other: Store, *, max_differences: int = 20) -> Differences:
         """Compare with another store, or the same part of one, by what is said rather than by bytes.
@@ -351,6 +439,16 @@ class Store(ReadStore):
         stores = (self._examined(), *(one._examined() for one in copies))
         engine = EngineOptions("local", jobs)
         return request_of(SalvageRequest, options, self._zone, stores=stores, engine=engine)
+
+
+def _question(key: str | KeyQuestion, topic: str | None) -> KeyQuestion:
+    from rmqtool.commands.query import KeyQuestion
+
+    if isinstance(key, KeyQuestion):
+        return key
+    if topic is None:
+        raise UsageError(f"the key {key!r} needs --topic, or a KeyQuestion of its own")
+    return KeyQuestion(topic, key, either=True)
 
 
 def _lags(files: StoreFiles, progress: Progress) -> Iterable[Lag]:

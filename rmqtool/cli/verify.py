@@ -26,8 +26,17 @@ from rmqtool.cli.options import (
     type_option,
 )
 from rmqtool.cli.session import Session
-from rmqtool.cli.verify_files import MANIFEST_ACTIONS, REPORT_KINDS, VerifyFiles, metavar
-from rmqtool.cli.verify_question import ALL, INFERRED, PREDICT, VerifyQuestion, refuse_prediction
+from rmqtool.cli.verify_run import (
+    ALL,
+    INFERRED,
+    MANIFEST_ACTIONS,
+    PREDICT,
+    REPORT_KINDS,
+    VerifyFiles,
+    VerifyQuestion,
+    metavar,
+    refuse_prediction,
+)
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES

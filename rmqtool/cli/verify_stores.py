@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.cli.fleet import Fleet
 from rmqtool.cli.options import engine_of
-from rmqtool.cli.verify_files import VerifyFiles
-from rmqtool.cli.verify_question import VerifyQuestion
+from rmqtool.cli.verify_run import VerifyFiles, VerifyQuestion
 from rmqtool.errors import UsageError
 from rmqtool.projection import json_object
 from rmqtool.report.fleet import Forms

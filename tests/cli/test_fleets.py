@@ -19,7 +19,7 @@ import pytest
 
 from rmqtool.cli.export_stores import ExportQuestion
 from rmqtool.cli.rebuild_stores import RebuildQuestion
-from rmqtool.cli.verify_question import VerifyQuestion
+from rmqtool.cli.verify_run import VerifyQuestion
 from rmqtool.commands.fleet.run import _Asking
 from rmqtool.errors import RefusedError
 from rmqtool.formats.message import HEAD_OFFSETS
