@@ -45,6 +45,7 @@ _OTHERWISE = {
         "store log verdict out mode engine partial asked installable=is_installable settings"
         " doubtful_settings tag_items records bytes units index_entries queues files present account"
         " skipped more_skipped unreachable skipped_units skipped_units_by_queue older_generations"
+        " unsettled_generations?"
         " messagesNotIndexed=unindexed salvage_would_add log_losses lost_messages? findings"
         " counts=findings.counts not_looked_at compared differences seconds exit_status"
     ),

@@ -35,24 +35,38 @@ class Older(NamedTuple):
     physical_offset: int
 
 
-def _first_of_those_there(files: FileQueue | None) -> int | None:
-    """Return where the record of the first unit of the present queue lies; None if it does not show."""
+def _first_of_those_there(files: FileQueue | None) -> tuple[int, int] | None:
+    """Return number and physical offset of the first unit in the queue's first file; None without any.
+
+    Those before it are pre-blank, if the queue was deleted while messages of the new generation came.
+    """
     if files is None or not files.segments or files.start != 0:
         return None
-    first = QueueFile(files.segments[0], UNITS).unit(0)
-    files.segments[0].close()
-    return None if first.size <= 0 or first.size == PREBLANK_SIZE else first.physical_offset
+    file = QueueFile(files.segments[0], UNITS)
+    try:
+        for number in range(file.room):
+            unit = file.unit(number)
+            if unit.size <= 0:
+                return None
+            if unit.size != PREBLANK_SIZE:
+                return number, unit.physical_offset
+        return None
+    finally:
+        files.segments[0].close()
 
 
-def _restart(pieces: Iterable[Units], first_there: int) -> Older | None:
-    """Return the units before the one at which the present queue begins; None without any."""
-    row = 0
+def _restart(pieces: Iterable[Units], number: int, first_there: int) -> Older | None:
+    """Return the units before the generation whose ``number`` leads to a place; None without any."""
+    row, begin = 0, Older(0, 0)
     for piece in pieces:
-        offsets = piece.column("units")["physicalOffset"]
-        found = np.flatnonzero((offsets == first_there) & (piece.column("queue_offsets") == 0))
+        places, queue_offsets = piece.column("units")["physicalOffset"], piece.column("queue_offsets")
+        found = np.flatnonzero((places == first_there) & (queue_offsets == number))
+        stop = int(found[0]) + 1 if len(found) else len(piece)
+        zeros = np.flatnonzero(queue_offsets[:stop] == 0)
+        if len(zeros):
+            begin = Older(row + int(zeros[-1]), int(places[zeros[-1]]))
         if len(found):
-            row += int(found[0])
-            return Older(row, first_there) if row else None
+            return begin if begin.units else None
         row += len(piece)
     return None
 
@@ -91,7 +105,7 @@ def restarts(
     for plan, pieces in by_queue(_doubtful(plans), blocks):
         key = plan.topic, plan.queue_id
         first_there = _first_of_those_there(files_of(*key))
-        older = None if first_there is None else _restart(pieces, first_there)
+        older = None if first_there is None else _restart(pieces, *first_there)
         if older is not None:
             found[key] = older
     return found

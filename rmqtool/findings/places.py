@@ -355,6 +355,8 @@ OF_AHEAD = FindingCode(
     meaning="A group's consumer offset lies above the queue's maximum offset.",
     broker_effect=(
         "Answers OFFSET_OVERFLOW_BADLY; the client corrects its offset by its own rule and may skip messages."
+        " A delay level has no client: the broker continues at the queue's end, or (before 4.9.2) delivers"
+        " nothing more of the level."
     ),
     remedy="Reset the group's offset by time.",
     origin="DefaultMessageStore#getMessage, ConsumerOffsetManager",

@@ -90,7 +90,10 @@ def predict_recovery(
     settings = store.settings.of_broker(release)
     for name in _NOT_FOLLOWED:
         if settings[name].value:
-            raise NotPredictedError(f"{name}=true; a start of such a store is not predicted")
+            raise NotPredictedError(
+                f"{name}=true: recovery ends the log, or begins its dispatch, elsewhere than without it; a"
+                " start of such a store is not predicted"
+            )
     hazards = settings_hazards(settings, store.settings, release)
     prediction = PredictionDraft(str(store.base), release, hazards=hazards)
     prediction.forgets += (

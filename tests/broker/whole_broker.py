@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import struct
 import subprocess
 import time
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ _CLIENTS: dict[jvm.Version, jvm.Version] = {"4.9.8": "5.3.3"}
 _BROKER_PORTS = 3
 _PROXY_RUNS = "rocketmq-proxy startup successfully"
 _STOP_SECONDS = 60
+_DELETE_TOPIC = 215
 _CLIENT_SECONDS = 150
 _SETTINGS = {
     "brokerName": NAME,
@@ -171,6 +174,17 @@ def await_keys(at: Site, keys: Collection[str]) -> set[str]:
     file = at.folder / "keys"
     file.write_text("\n".join(sorted(keys)), "utf-8")
     return {row["key"] for row in _rows(at, "await", at.name_server, str(file))}
+
+
+def delete_topic(at: Site, topic: str) -> None:
+    """Ask a running broker, as its tools do, to delete a topic with its queues."""
+    header = {"code": _DELETE_TOPIC, "flag": 0, "language": "OTHER", "opaque": 1, "version": 0}
+    head = json.dumps({**header, "extFields": {"topic": topic}}).encode()
+    with socket.create_connection(("127.0.0.1", at.broker_port), _CLIENT_SECONDS) as channel:
+        channel.sendall(struct.pack(">II", 4 + len(head), len(head)) + head)
+        with channel.makefile("rb") as answer:
+            length, head_length = struct.unpack(">II", answer.read(8))
+            assert json.loads(answer.read(length - 4)[:head_length])["code"] == 0
 
 
 def bounds(at: Site, queues: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:

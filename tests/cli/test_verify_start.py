@@ -105,7 +105,7 @@ def test_settings_that_change_a_recovery_leave_it_unknown(run: Callable[..., Run
     done = run("verify", plain, "--predict-recovery", "-p", "duplicationEnable=true")
     assert done.status == 0
     assert "the next start cannot be predicted" in done.out.splitlines()[0]
-    assert "prediction skipped: duplicationEnable=true; a start of such a store is not predicted" in done.out
+    assert "prediction skipped: duplicationEnable=true: recovery ends the log" in done.out
 
 
 # What was not looked at

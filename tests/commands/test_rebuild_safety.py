@@ -10,11 +10,13 @@ import pytest
 
 from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import ExitStatus
+from rmqtool.formats.consumequeue import PREBLANK, UNITS, Unit
 from rmqtool.projection import json_object
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.cases import Case, load_cases
 from tests.damage.edits import edited
-from tests.damage.recreated import recreated
+from tests.damage.places import Places
+from tests.damage.recreated import QUEUE_FILE, recreated
 from tests.damage.running import ONE_THREAD, damaged_copy, verified
 from tests.store.fixture_stores import fixture
 
@@ -221,6 +223,40 @@ class TestCreatedAgain:
         assert json_object(found)["skippedUnits"] > 0
         assert len([text for text in listener.warnings if "--generations live" in text]) == 4
         assert rebuilt(root, generations=Generations.LIVE).units == before
+
+    def test_nothing_is_installed_before_the_user_has_chosen(self, tmp_path: Path) -> None:
+        root = recreated(tmp_path, 5, queues=(0, 1, 2, 3))
+        shutil.rmtree(root / "consumequeue")
+        for number, mode in enumerate(Generations):
+            report = rebuilt(root, out=tmp_path / str(number), generations=mode)
+            assert ("To install" in report.install_hint) == (mode is not Generations.AUTO)
+            assert report.is_installable == (mode is not Generations.AUTO)
+            assert ("--generations all" in report.install_hint) == (mode is Generations.AUTO)
+
+    @pytest.mark.parametrize("preblank", [1, 3])
+    def test_a_queue_that_was_deleted_while_messages_came(self, preblank: int, tmp_path: Path) -> None:
+        """A real 5.3.3 left pre-blank units in the place of the first that live, and later old ones."""
+        root = recreated(tmp_path, 5, queues=(0, 1, 2, 3))
+        file = root / "consumequeue" / "TopicTest" / "0" / f"{0:020d}"
+        data = file.read_bytes()
+        file.write_bytes(UNITS.encode(PREBLANK) * preblank + data[preblank * UNITS.size :])
+        old = next(one for one in Places(root).records if one.topic == "TopicTest")
+        stray = root / "consumequeue" / "TopicTest" / "0" / f"{10 * QUEUE_FILE:020d}"
+        stray.write_bytes(UNITS.encode(Unit(old.physical_offset, len(old.raw), 0)).ljust(QUEUE_FILE, b"\0"))
+        judged, report = verified(root), rebuilt(root)
+        missing = [int(one.expected or 0) for one in judged.findings if one.code.code == "CQ-MISSING-MSG"]
+        assert sum(missing) == preblank
+        assert report.present is not None
+        assert (report.present.more_messages, report.fewer_messages) == (preblank, 0)
+
+    def test_a_queue_that_begins_later_than_the_log_settles_nothing(self, tmp_path: Path) -> None:
+        root = recreated(tmp_path, 5, queues=(0, 1, 2, 3))
+        file = root / "consumequeue" / "TopicTest" / "3" / f"{0:020d}"
+        file.rename(file.with_name(f"{10 * QUEUE_FILE:020d}"))
+        report = rebuilt(root)
+        assert len(report.unsettled_generations) == 1
+        assert "TopicTest/3" in report.unsettled_generations[0]
+        assert "Do not install" in report.install_hint
 
 
 def test_another_delay_table_is_said_as_verify_does(tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ RANGE_ROW = np.dtype(
 )
 """Ranges as rows: where every other unit was deleted there are half as many of them as records."""
 
+_CREATED_AGAIN = (
+    "Rebuild the consume queues from the log: rmqtool rebuild STORE --generations live if the topic was"
+    " deleted and created again on purpose, --generations all if its queues were lost."
+)
+
 
 class MissingRange(NamedTuple):
     """Consecutive records of a queue that have no unit, with the offsets of the first; see ``RANGE_ROW``.
@@ -143,7 +148,7 @@ def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges, la
     """
     is_gone = ranges["is_head"] & report.check.deleted
     if report.check.since is not None:
-        is_gone |= ranges["is_head"] & (ranges["physical_offset"] < report.check.since)
+        is_gone |= ranges["physical_offset"] < report.check.since
     _report_deleted(report, ranges[is_gone])
     ranges = ranges[~is_gone]
     if lag.is_controlled:  # nobody was to see them
@@ -194,6 +199,7 @@ def _report_range(
         physical_offset=missing.physical_offset,
         expected=missing.records,
         observed=0,
+        remedy_override=_CREATED_AGAIN if missing.is_superseded else None,
     )
 
 

@@ -9,6 +9,7 @@ from rmqtool.check.generations import last_restarts, restarts, with_queues_gone
 from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.wording import counted
+from rmqtool.formats.consumequeue import UNIT_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,11 +76,24 @@ class GenerationChoice:
                 self.unsettled.append(_unsettled(plan, restart.units))
         return [kept for plan in plans if (kept := self._chosen(plan, blocks, anew)) is not None]
 
+    @property
+    def since(self) -> dict[tuple[str, int], int]:
+        """Return where the first message lies of those that live, by topic and queue id."""
+        return {(one.topic, one.queue_id): one.physical_offset for one in self.dropped}
+
     def _shows_nothing(self, plan: QueuePlan, anew: dict[tuple[str, int], Older]) -> bool:
-        """Tell whether the log alone has to say which messages of a queue live."""
-        key = plan.topic, plan.queue_id
-        is_there = self.mode is not Generations.LIVE and self._files_of(*key) is not None
-        return key not in anew and not is_there
+        """Tell whether the log alone shows which messages of a queue live.
+
+        A queue that begins later than the log's messages was created while older ones were still dispatched.
+        """
+        if (plan.topic, plan.queue_id) in anew:
+            return False
+        files = None if self.mode is Generations.LIVE else self._files_of(plan.topic, plan.queue_id)
+        return files is None or files.start > self._first_place(plan)
+
+    def _first_place(self, plan: QueuePlan) -> int:
+        """Return the position in the queue's files where its first message in the log belongs."""
+        return max(int(plan.runs()[0]["first_queue_offset"]), 0) * UNIT_SIZE
 
     def _chosen(
         self, plan: QueuePlan, blocks: Sequence[Block], anew: dict[tuple[str, int], Older]

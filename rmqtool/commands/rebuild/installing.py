@@ -43,6 +43,11 @@ _NOT_COMPARED = (
     "Do not install this result: the present files could not be compared with it ({reason}), so consumers "
     "may see fewer messages than now"
 )
+_UNSETTLED = (
+    "Do not install this result yet: topics seem to have been deleted and created again, and older messages "
+    "hide later ones in it. If they were deleted on purpose, rebuild with --generations live; if their queues"
+    " were lost, with --generations all"
+)
 _DATABASES = (
     "Leave {names} where it is, and do not install this result: the broker keeps queues in that database, and"
     " would make a new one of the newest files of the log alone"
@@ -57,6 +62,8 @@ def _harm(report: RebuildReport, store: str) -> str:
         return _FEWER.format(store=store)
     if report.hides_losses:
         return _HIDES.format(store=store)
+    if report.unsettled_generations:
+        return _UNSETTLED
     if report.databases:
         return _DATABASES.format(names=" and ".join(report.databases))
     return _NOT_COMPARED.format(reason=report.uncompared[0]) if report.uncompared else ""

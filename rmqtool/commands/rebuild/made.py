@@ -44,6 +44,7 @@ class Made:
         findings: what is wrong with the log.
         tags: which messages have an index entry for their tags; None without an index.
         older_generations: queues of topics that were created again, without their older messages.
+        unsettled: sentences about queues of which nothing shows which messages live.
         present: what is there, held against the result; None for a part of one.
         lost: messages that the result has not; None unless they are asked for.
         log_losses: messages that the log has lost.
@@ -56,6 +57,7 @@ class Made:
     findings: FindingLog
     tags: TagRule | None
     older_generations: tuple[Dropped, ...]
+    unsettled: tuple[str, ...]
     present: Present | None
     lost: LostTotals | None
     log_losses: LogLosses
@@ -122,6 +124,7 @@ def report_of(
             QueueUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
         ),
         older_generations=made.older_generations,
+        unsettled_generations=made.unsettled,
         unindexed=result.unindexed,
         salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
         salvaged=None,

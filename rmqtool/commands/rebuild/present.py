@@ -1,7 +1,7 @@
 """What consumers would see of a result, held against the queues and the index that are there.
 
-Ends tell nearly always: a queue whose first and last unit are those made, and that has no others before and
-after them, holds the same. Only where they differ are all its units read.
+A queue all of whose units made are there at their places, and that has no others before and after them, holds
+the same. Only the others are looked at unit by unit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from rmqtool.account.store_account import StoreAccount
     from rmqtool.arrays import Bools
@@ -103,6 +103,8 @@ def compare_with_present(
     store: Store,
     plan: ReputPlan,
     result: ReputResult,
+    same: Mapping[tuple[str, int], int],
+    since: Mapping[tuple[str, int], int],
     account: StoreAccount,
     tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None = None,
 ) -> Present:
@@ -112,6 +114,8 @@ def compare_with_present(
         store: what is there.
         plan: what was to be made.
         result: how that went.
+        same: how many units there lead to the same record at the same place, by topic and queue id.
+        since: by topic and queue id, the place of the first message since the topic was created again.
         account: of the log, which is made where units lead to what the result has not.
         tell_lost: is told, by topic and queue id, units there that the queue made does not lead to; None:
             nobody is.
@@ -124,7 +128,7 @@ def compare_with_present(
         tally.databases = tuple(one.label for one in store.queue_databases)
         tally.unread += [one.sentence for one in store.queue_databases if one.unread is not None]
         for kind in UNIT_QUEUE_KINDS:
-            _Queues(store, plan, result, kind, tally, account, tell_lost).compare()
+            _Queues(store, plan, result, kind, tally, same, since, account, tell_lost).compare()
     if plan.makes_index:
         tally.entries = _entries(store, plan, tally)
     return tally.present()
@@ -152,11 +156,13 @@ class _Queues:
         result: ReputResult,
         kind: PathKind,
         tally: _Tally,
+        same: Mapping[tuple[str, int], int],
+        since: Mapping[tuple[str, int], int],
         account: StoreAccount,
         tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None,
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
-        self._account, self._tell_lost = account, tell_lost
+        self._same, self._since, self._account, self._tell_lost = same, since, account, tell_lost
         self._kind, self._tally = kind, tally
         sizes = plan.queue_geometry
         self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
@@ -192,13 +198,14 @@ class _Queues:
                 self._count(queue, key, no_units())
             return
         size = self._plan.queue_geometry.consumequeue
-        if self._is_alike(queue, end_of(plan, result.blocks, size)):
+        is_there = self._same.get(key) == plan.units
+        if is_there and self._has_no_more(queue, end_of(plan, result.blocks, size)):
             self._tally.messages += plan.units
         else:
             self._count(queue, key, kept_units(plan, result.blocks, size))
 
-    def _is_alike(self, queue: QueueFiles, end: QueueEnd) -> bool:
-        """Tell whether the first and the last unit there are those made; batch queues are always read."""
+    def _has_no_more(self, queue: QueueFiles, end: QueueEnd) -> bool:
+        """Tell whether no unit is there before those made or after them; batch queues are always read."""
         if self._is_batch or end.number <= 0 or end.number * UNITS.size % self._file_size == 0:
             return False
         units = self._read(queue, end.number - 1, 2)
@@ -222,7 +229,8 @@ class _Queues:
         """Count what one has and the other has not."""
         there = all_live_units(queue)
         there = there.only(there.physical_offsets >= self._plan.log.start)
-        missing = ~np.isin(there.physical_offsets, made.physical_offsets)
+        is_older = there.physical_offsets < self._since.get(key, 0)  # of a topic that was deleted since
+        missing = ~np.isin(there.physical_offsets, made.physical_offsets) & ~is_older
         is_lost = missing & ~_replaced(there, made, is_batch=self._is_batch)
         if missing.any():
             # What is made of a record that lies elsewhere than it says leads nowhere, and replaces no unit.

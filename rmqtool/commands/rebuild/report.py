@@ -133,6 +133,7 @@ class RebuildReport:
         unreachable: ranges after the end of the broker's way.
         skipped_units_by_queue: units that the append rule skipped.
         older_generations: queues of topics that were created again, without their older messages.
+        unsettled_generations: sentences about queues of which nothing shows which messages live.
         unindexed: messages dispatched that an index passes over: they lie before what it holds.
         salvage_would_add: true records in ranges that were not dispatched.
         salvaged: what became of the damage with ``--salvage``; else None.
@@ -169,6 +170,7 @@ class RebuildReport:
     unreachable: tuple[UnreachableRange, ...]
     skipped_units_by_queue: tuple[QueueUnits, ...]
     older_generations: tuple[Dropped, ...]
+    unsettled_generations: tuple[str, ...]
     unindexed: int
     salvage_would_add: RecordCount
     salvaged: Salvaged | None
@@ -283,7 +285,7 @@ class RebuildReport:
     def is_installable(self) -> bool:
         """Whether a broker may start on the result, as far as that can be told."""
         harm = self.fewer_messages or self.fewer_entries or self.uncompared or self.databases
-        harm = harm or self.hides_losses
+        harm = harm or self.hides_losses or self.unsettled_generations
         return not (self.out is None or self.partial or self.doubtful_settings or self.is_log_damaged or harm)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:

@@ -13,7 +13,7 @@ from rmqtool.account.store_account import StoreAccount
 from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
-from rmqtool.commands.rebuild.contradicted import tell_changed_properties
+from rmqtool.commands.rebuild.contradicted import PresentUnits, tell_changed_properties
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.lost import RebuildLosses
@@ -38,6 +38,7 @@ from rmqtool.store.results import REBUILD_REPORT
 from rmqtool.store.scratch import output_area, temporary_place
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
     from rmqtool.commands.rebuild.present import Present
@@ -232,7 +233,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         losses = RebuildLosses(plan, result, edge, request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
-        present = _compare_with_present(request, plan, result, findings, progress, account, losses)
+        since = choice.since
+        present = _compare_with_present(request, plan, result, findings, progress, since, account, losses)
     gaps = bool(unreachable or CL_QOFF_GAP.code in findings.counts or any(one.damage for one in skipped))
     is_asked = gaps or losses is not None or indexes_beyond(request.store, result.chain.end)
     from_log = account.losses(asked=is_asked, lost=None if losses is None else losses.lost)
@@ -247,6 +249,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         findings=findings,
         tags=tags,
         older_generations=tuple(choice.dropped),
+        unsettled=tuple(choice.unsettled),
         present=present,
         lost=lost,
         log_losses=from_log,
@@ -259,13 +262,15 @@ def _compare_with_present(
     result: ReputResult,
     findings: FindingLog,
     progress: Progress,
+    since: Mapping[tuple[str, int], int],
     account: StoreAccount,
     losses: RebuildLosses | None,
 ) -> Present:
     """Compare all of a result with the queues and the index that are there."""
     tell = None if losses is None else losses.tell_units
-    present = compare_with_present(request.store, plan, result, account, tell)
-    tell_changed_properties(request.store, plan, result, findings)
+    units = PresentUnits.of(request.store, result)
+    present = compare_with_present(request.store, plan, result, units.same, since, account, tell)
+    tell_changed_properties(request.store, plan.log, units, findings)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:
