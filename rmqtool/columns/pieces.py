@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
-from rmqtool.rows.log_splits import LogSplit, before_segment, read_split, within
+from rmqtool.rows.log_splits import before_segment, within
+from rmqtool.scan.log_pass import Split, SplitTask, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,14 +151,15 @@ def _cut(number: int, part: tuple[int, int], lead: tuple[rows.Row, ...], task_by
         yield Piece(number, begin, min(begin + task_bytes, stop), None, part)
 
 
-def piece_rows(piece: Piece, job: ColumnJob, edge: FoundEdge, end: PieceEnd) -> Iterator[rows.Row]:
+def piece_rows(piece: Piece, job: ColumnJob, end: PieceEnd) -> Iterator[rows.Row]:
     """Yield the rows of a piece, split by split, each from the end of the one before; update ``end``."""
+    segment = job.facts.segments[piece.number]
     bounds = [*range(piece.start, piece.stop, COLUMN_SPLIT_BYTES), piece.stop]
     due = piece.first
     for start, stop in pairwise(bounds):
         if due is not None and due >= stop:
             continue
-        read = read_split(LogSplit(job, edge, piece.number, start, stop, due))
+        read = read_split(SplitTask(job, Split(segment, start, stop), due))
         if read.first_log_offset is None:
             continue
         if end.first_log_offset is None:

@@ -7,14 +7,14 @@ the split before did not end there, it is read again from that end, so the resul
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -29,14 +29,14 @@ from rmqtool.scan.classify import Defect, classified, missing_blank
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap, Outcome
 from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.log_pass import stitch
+from rmqtool.scan.log_pass import ReadJob, Split, SplitRead, SplitTask, read_ahead, read_split, stitch
 from rmqtool.scan.plain_kernels import GLOBS_APART, RowFilter
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -109,8 +109,25 @@ class Encoder(Protocol):
         ...
 
 
+@dataclass
+class ReadSplit(SplitRead):
+    """Result of a split.
+
+    Attributes:
+        next_log_offset: Physical offset at which the next split has to begin.
+        rows: Lines, and the rows of messages that are not plain.
+        closed: Whether damage, not a message, came last.
+        ended: Whether a BLANK ended the file.
+    """
+
+    next_log_offset: int = 0
+    rows: list[rows.Row] = field(default_factory=list)
+    closed: bool = True
+    ended: bool = False
+
+
 @dataclass(frozen=True)
-class LogJob(ABC):
+class LogJob(ReadJob[ReadSplit]):
     """Job that reads a range of a log; if ``begin`` is inside a record, the next one is the first.
 
     Attributes:
@@ -134,6 +151,25 @@ class LogJob(ABC):
     def encoder(self, segment: Segment) -> Encoder:
         """Return a new encoder for a split of a file."""
 
+    @cached_property
+    def facts(self) -> FoundEdge:
+        """Return the facts about the log by which damage is judged."""
+        return self.edge or FoundEdge(self.log.segments)
+
+    def walk(self, segment: Segment) -> GapWalk:
+        """Return a new walk over a file; gaps are followed to their end."""
+        return _RowWalk(segment, LENIENT, self.facts.stale_from)
+
+    def sink(self, split: Split, walk: GapWalk) -> _Rows:
+        """Return a new sink for a split."""
+        del walk
+        return _Rows(self, split)
+
+
+class _RowWalk(GapWalk):
+    def parts(self, start: int, stop: int, reach: int | None = None) -> Iterator[MessageBatch | Gap]:
+        return super().parts(start, stop, self.segment.stop if reach is None else reach)
+
 
 def within(ranges: Ranges | None, start: int, stop: int) -> Ranges:
     """Return the ranges to read between two physical offsets of one file; all of it without ranges."""
@@ -142,23 +178,6 @@ def within(ranges: Ranges | None, start: int, stop: int) -> Ranges:
     first = bisect_right(ranges, start, key=itemgetter(1))
     last = bisect_left(ranges, stop, key=itemgetter(0))
     return tuple((max(start, one), min(stop, two)) for one, two in ranges[first:last])
-
-
-@dataclass(frozen=True)
-class LogSplit:
-    """A range of one file, physical offsets; ``first`` is its first record, None if it must be found."""
-
-    job: LogJob
-    edge: FoundEdge
-    number: int
-    start: int
-    stop: int
-    first: int | None = None
-
-    @property
-    def segment(self) -> Segment:
-        """Return the file."""
-        return self.edge.segments[self.number]
 
 
 class EndOfSplit(Protocol):
@@ -180,72 +199,42 @@ class EndOfSplit(Protocol):
         ...
 
 
-@dataclass
-class ReadSplit:
-    """Result of a split.
+class _Rows:
+    """Sink of one split: kernels encode the plain messages, Python makes rows of the rest."""
 
-    Attributes:
-        first_log_offset: Physical offset where its chain of records begins; None if no record begins in it.
-        next_log_offset: Physical offset at which the next split has to begin.
-        closed: Whether damage, not a message, came last.
-        ended: Whether a BLANK ended the file.
-    """
-
-    split: LogSplit
-    first_log_offset: int | None
-    next_log_offset: int = 0
-    rows: list[rows.Row] = field(default_factory=list)
-    closed: bool = True
-    ended: bool = False
-
-    @property
-    def split_stop(self) -> int:
-        """Return the physical offset after the split."""
-        return self.split.stop
-
-
-def read_split(split: LogSplit) -> ReadSplit:
-    """Return the content of a split."""
-    return _Reading(split).run()
-
-
-class _Reading:
-    def __init__(self, split: LogSplit) -> None:
-        job = split.job
-        self._split = split
-        self._walk = GapWalk(split.segment, LENIENT, split.edge.stale_from)
-        self._chain = ChainWalk(split.number, split.edge)
+    def __init__(self, job: LogJob, split: Split) -> None:
+        self._job = job
+        self._segment = segment = split.segment
+        segments = job.facts.segments
+        first = bisect_left(segments, segment.start, key=attrgetter("start"))
+        self._number = segments.index(segment, first)
+        self._chain = ChainWalk(self._number, job.facts)
         self._make = MessageRows(job.log, job.delay_levels)
-        self._encoder = job.encoder(split.segment)
-        self._done = ReadSplit(split, split.first)
+        self._encoder = job.encoder(segment)
+        self._done = ReadSplit(split, None)
 
-    def run(self) -> ReadSplit:
-        """Read the split."""
-        split, walk, done = self._split, self._walk, self._done
-        if done.first_log_offset is None:
-            done.first_log_offset = walk.guess(split.start, split.stop)
-        if done.first_log_offset is None:
+    def result(self, read: SplitRead) -> ReadSplit:
+        """Return the rows."""
+        self._done = done = replace(self._done, **vars(read))
+        if read.first_log_offset is None:
             return done
-        for part in walk.parts(done.first_log_offset, split.stop, split.segment.stop):
-            if isinstance(part, Gap):
-                self._name(part)
-            else:
-                self._encode(part)
-        done.next_log_offset = walk.log_offset
-        if walk.outcome is Outcome.BLANK:
-            self._tell(walk.log_offset)
-        if walk.unreadable:
-            self._encoder = split.job.encoder(split.segment)
-            self._done = done = ReadSplit(split, done.first_log_offset, done.first_log_offset)
-            self._tell(done.next_log_offset, split.stop)
+        done.next_log_offset = read.log_offset
+        if read.outcome is Outcome.BLANK:
+            self._tell(read.log_offset)
+        if read.unreadable:
+            self._encoder = self._job.encoder(self._segment)
+            first = read.first_log_offset
+            self._done = done = ReadSplit(**vars(read), next_log_offset=first)
+            self._tell(first, read.split.stop)
         done.rows = self._encoder.finish()
         return done
 
-    def _encode(self, batch: MessageBatch) -> None:
+    def batch(self, batch: MessageBatch) -> None:
+        """Encode messages, and name the gaps between them."""
         row = 0
         for gap in batch.gaps:
             self._encode_rows(batch, row, int(gap["row"]))
-            self._name(gap_of(gap))
+            self.gap(gap_of(gap))
             row = int(gap["row"])
         self._encode_rows(batch, row, len(batch.rows))
 
@@ -259,12 +248,13 @@ class _Reading:
                 self._tell(int(batch.rows[first]["log_offset"]))
                 first += 1
 
-    def _name(self, gap: Gap) -> None:
-        split, done = self._split, self._done
-        for defect in classified(gap, split.segment, split.number, split.edge):
+    def gap(self, gap: Gap) -> None:
+        """Add the rows that name a gap."""
+        segment, done = self._segment, self._done
+        for defect in classified(gap, segment, self._number, self._job.facts):
             self._encoder.add(self._make.row(defect))
         done.closed = True
-        if gap.magic == BLANK_MAGIC and gap.stop == split.segment.stop:
+        if gap.magic == BLANK_MAGIC and gap.stop == segment.stop:
             self._encoder.add(self._make.row(Blank(gap.start, gap.total_size)))
             done.ended = True
 
@@ -278,7 +268,7 @@ class _Reading:
                 else:
                     self._tell_unreadable(event)
                 continue
-            if not isinstance(event, Record) or self._split.job.messages.admits(event):
+            if not isinstance(event, Record) or self._job.messages.admits(event):
                 self._encoder.add(self._make.row(event))
             if isinstance(event, Blank):
                 done.ended = True
@@ -291,7 +281,7 @@ class _Reading:
 
     def _tell_unreadable(self, event: Defect) -> None:
         """Add the row of an unreadable range, unless it goes on from before and has one."""
-        if not (event.physical_offset - self._split.segment.start) % RETRY_BYTES:
+        if not (event.physical_offset - self._segment.start) % RETRY_BYTES:
             self._encoder.add(self._make.row(event))
 
 
@@ -304,62 +294,34 @@ def log_pieces(job: LogJob) -> Iterator[rows.Row]:
     threads = usable_cpus()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
     try:
-        edge = job.edge or FoundEdge(job.log.segments)
-        for number, segment in enumerate(edge.segments):
+        for number, segment in enumerate(job.facts.segments):
             if job.end is not None and segment.start >= job.end:
                 return
             if segment.stop > job.begin:
-                yield from _Segment(job, number, edge).pieces(pool, 2 * threads)
+                yield from _file_pieces(job, number, pool, 2 * threads)
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-class _Segment:
-    def __init__(self, job: LogJob, number: int, edge: FoundEdge) -> None:
-        self._job = job
-        self._number = number
-        self._edge = edge
-        self._segment = edge.segments[number]
-
-    def pieces(self, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
-        """Yield pieces of the file, with at most ``ahead`` splits read in advance."""
-        lead, log_offset = before_segment(self._job, self._edge, self._number)
-        yield from lead
-        if log_offset is None:
-            return
-        end = self._segment.stop if self._job.end is None else min(self._segment.stop, self._job.end)
-        for start, stop in within(self._job.ranges, log_offset, max(log_offset, end)):
-            none = LogSplit(self._job, self._edge, self._number, start, start)
-            last = ReadSplit(none, start, start, closed=start == self._segment.start)
-            results = self._results(self._splits(start, stop), pool, ahead)
-            with closing(results):
-                for last in stitch(results, start, _read_again):
-                    yield from last.rows
-            yield from after_segment(self._job, self._segment, last)
-
-    def _results(
-        self, splits: list[LogSplit], pool: ThreadPoolExecutor, ahead: int
-    ) -> Generator[ReadSplit, None, None]:
-        waiting = deque(pool.submit(read_split, split) for split in splits[:ahead])
-        following = iter(splits[ahead:])
-        try:
-            while waiting:
-                read = waiting.popleft().result()
-                later = next(following, None)
-                if later is not None:
-                    waiting.append(pool.submit(read_split, later))
-                yield read
-                self._job.advance(read.split.stop)
-        finally:
-            for future in waiting:
-                future.cancel()
-
-    def _splits(self, start: int, stop: int) -> list[LogSplit]:
-        bounds = [*range(start, stop, self._job.split_bytes), stop]
-        return [
-            LogSplit(self._job, self._edge, self._number, one, two, first=start if one == start else None)
-            for one, two in pairwise(bounds)
+def _file_pieces(job: LogJob, number: int, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
+    """Yield pieces of one file, with at most ``ahead`` splits read in advance."""
+    segment = job.facts.segments[number]
+    lead, log_offset = before_segment(job, job.facts, number)
+    yield from lead
+    if log_offset is None:
+        return
+    end = segment.stop if job.end is None else min(segment.stop, job.end)
+    for start, stop in within(job.ranges, log_offset, max(log_offset, end)):
+        tasks = [
+            SplitTask(job, Split(segment, one, two), start if one == start else None)
+            for one, two in pairwise([*range(start, stop, job.split_bytes), stop])
         ]
+        none = Split(segment, start, start)
+        last = ReadSplit(none, start, next_log_offset=start, closed=start == segment.start)
+        with closing(read_ahead(tasks, pool, ahead, job.advance)) as results:
+            for last in stitch(results, start, lambda one, due: read_split(SplitTask(job, one.split, due))):
+                yield from last.rows
+        yield from after_segment(job, segment, last)
 
 
 def before_segment(job: LogJob, edge: FoundEdge, number: int) -> tuple[list[rows.Row], int | None]:
@@ -388,7 +350,3 @@ def after_segment(job: LogJob, segment: Segment, last: EndOfSplit) -> list[rows.
     if last.ended or last.closed or last.next_log_offset != segment.stop or not is_wanted:
         return []
     return [MessageRows(job.log, job.delay_levels).row(missing_blank(segment))]
-
-
-def _read_again(read: ReadSplit, first: int) -> ReadSplit:
-    return read_split(replace(read.split, first=first))

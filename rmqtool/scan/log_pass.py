@@ -7,9 +7,10 @@ running broker gives the file up. The files may lie anywhere: a walk reads them 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate, groupby, takewhile
+from itertools import accumulate, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from rmqtool.engine.interface import MapInterruptedError
@@ -17,7 +18,8 @@ from rmqtool.engine.local import together
 from rmqtool.scan.gaps import Gap, Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+    from concurrent.futures import Executor
     from typing import Self
 
     from rmqtool.engine import Engine
@@ -182,6 +184,30 @@ def read_split(task: SplitTask[R]) -> R:
             sink.batch(part)
     read.outcome, read.log_offset, read.unreadable = walk.outcome, walk.log_offset, walk.unreadable
     return sink.result(read)
+
+
+def read_ahead(
+    tasks: Sequence[SplitTask[R]], pool: Executor, ahead: int, advance: Callable[[int], None]
+) -> Generator[R, None, None]:
+    """Yield the result of each task, in order, with at most ``ahead`` of them under way.
+
+    Args:
+        tasks: splits of one file, in log order.
+        pool: runs them.
+        ahead: results that are held before they are wanted.
+        advance: called with the physical offset up to which results have been taken.
+    """
+    waiting = deque(pool.submit(read_split, task) for task in tasks[:ahead])
+    following = iter(tasks[ahead:])
+    try:
+        for task in tasks:
+            result = waiting.popleft().result()
+            waiting.extend(pool.submit(read_split, later) for later in islice(following, 1))
+            yield result
+            advance(task.split.stop)
+    finally:
+        for future in waiting:
+            future.cancel()
 
 
 def _read_all(reader: Callable[[SplitTask[R]], S], tasks: Sequence[SplitTask[R]]) -> list[S]:

@@ -16,9 +16,10 @@ from rmqtool.commands.dump.units import admits_unit, dump_queue
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import LENIENT
 from rmqtool.rows import Damage, Item
-from rmqtool.rows.log_splits import LogSplit, after_segment, read_split
+from rmqtool.rows.log_splits import after_segment
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.log_end import first_record
+from rmqtool.scan.log_pass import Split, SplitTask, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +59,7 @@ class LogTask:
         for piece in self.pieces:
             yield from piece.lead
             end = PieceEnd(piece, piece.first)
-            yield from piece_rows(piece, job, self.plan.edge, end)
+            yield from piece_rows(piece, job, end)
             if end.first_log_offset is not None:
                 yield from self._following(piece, job, end)
 
@@ -83,7 +84,8 @@ class LogTask:
                 raise _unclear(segment, first)
             if end.ended or due >= stop:
                 continue
-            read = read_split(LogSplit(job, edge, piece.number, due, stop if first is None else first, due))
+            split = Split(segment, due, stop if first is None else first)
+            read = read_split(SplitTask(job, split, due))
             yield from read.rows
             end.next_log_offset, end.closed, end.ended = read.next_log_offset, read.closed, read.ended
             if first is not None:

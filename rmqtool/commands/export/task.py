@@ -109,7 +109,7 @@ def _rows(task: ExportTask, job: ColumnJob, done: TaskDone) -> Iterator[rows.Row
         for piece in task.pieces:
             yield from piece.lead
             end = PieceEnd(piece, piece.first)
-            yield from piece_rows(piece, job, task.plan.edge, end)
+            yield from piece_rows(piece, job, end)
             done.ends.append(end)
     except EnvironmentFailureError as failure:
         if not task.plan.folder:
