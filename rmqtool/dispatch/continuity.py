@@ -272,11 +272,7 @@ def _judge_last(states: Int64s, runs: Rows) -> int:
 
 
 class OffsetWalk:
-    """Follows the queue offsets along a log.
-
-    Args:
-        from_zero: the log begins at 0, so every queue must begin at offset 0.
-    """
+    """Follows the queue offsets along a log."""
 
     def __init__(self, *, from_zero: bool) -> None:
         self._from_zero = from_zero

@@ -65,11 +65,7 @@ class TagItems:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read ``all``, ``none``, or ``from:PHY`` and ``to:PHY`` by turns, with commas between.
-
-        Raises:
-            UsageError: It is none of them.
-        """
+        """Read ``all``, ``none``, or ``from:PHY`` and ``to:PHY`` by turns, with commas between."""
         if text in _WORDS:
             return cls(_WORDS[text])
         pieces = text.split(",")

@@ -32,10 +32,6 @@ _QUEUE_ID_BYTES = 4
 class QueueTable:
     """Queues by (topic bytes, queue id), numbered in the order they were met.
 
-    Args:
-        policy: decides the traits of a topic.
-        is_safe_name: whether a topic's name can be a directory.
-
     Attributes:
         slots: ``(2^k,)`` int32, open addressing; -1 is empty.
         rows: ``(n,)`` of ``QUEUE_ROW``, the first ``len(self)`` in use.

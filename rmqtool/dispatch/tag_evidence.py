@@ -65,11 +65,7 @@ class _Message:
 
 
 def tag_rule(store: Store) -> TagRule:
-    """Return the rule that made a store's index.
-
-    Raises:
-        EnvironmentFailureError: an index file, or a segment of the log, cannot be opened or read.
-    """
+    """Return the rule that made a store's index."""
     if store.settings.touched_by_5_4 is False:
         return _rule_of_release(store)  # no broker that puts them was here: what looks so is damage
     index = _Index(store)

@@ -75,21 +75,13 @@ class Column:
         return Column(self.path, self.position + first * row_bytes, count)
 
     def read(self, dtype: np.dtype[Any]) -> Array:
-        """Return the rows, ``(count,)``.
-
-        Raises:
-            EnvironmentFailureError: the file cannot be read, or has lost its end.
-        """
+        """Return the rows, ``(count,)``."""
         rows = np.empty(self.count, dtype)
         self.read_into(rows)
         return rows
 
     def read_into(self, rows: Array) -> None:
-        """Read the rows, ``(count,)`` and contiguous.
-
-        Raises:
-            EnvironmentFailureError: the file cannot be read, or has lost its end.
-        """
+        """Read the rows, ``(count,)`` and contiguous."""
         missing = rows.view(np.uint8).data
         if is_object_url(self.path):
             from rmqtool.store.object_handle import staged_object
@@ -130,11 +122,7 @@ class Block:
         return self.columns[column].part(first, count, _DTYPES[column].itemsize)
 
     def read(self, column: str, first: int = 0, count: int | None = None) -> Array:
-        """Return rows of a column, ``(count,)``; all after ``first`` by default.
-
-        Raises:
-            EnvironmentFailureError: the block file cannot be read, or has lost its end.
-        """
+        """Return rows of a column, ``(count,)``; all after ``first`` by default."""
         wanted = self.columns[column].count - first if count is None else count
         return self.rows(column, first, wanted).read(_DTYPES[column])
 
@@ -190,9 +178,6 @@ def write_block(
         queues: those that units are of.
         wide: whether store times and batch sizes are needed.
         transactions: ``(t,)`` of ``TRANSACTION_ROW`` in log order; None for none.
-
-    Raises:
-        EnvironmentFailureError: the block file cannot be written.
     """
     numbers = queues.by_digest(np.flatnonzero(np.bincount(units["queue"], minlength=1)))
     order, starts = order_by_queue(units, numbers)
@@ -212,11 +197,7 @@ def write_block(
 
 
 def write_columns(staging: StagingHandle, columns: dict[str, Array]) -> dict[str, Column]:
-    """Write columns into one file; return where they lie.
-
-    Raises:
-        EnvironmentFailureError: the file cannot be written.
-    """
+    """Write columns into one file; return where they lie."""
     written: dict[str, Column] = {}
     with staging.create_block(uuid.uuid4().hex) as file:
         position = 0
@@ -228,13 +209,7 @@ def write_columns(staging: StagingHandle, columns: dict[str, Array]) -> dict[str
 
 
 def open_scratch(engine: EngineOptions, evidence_roots: Iterable[Path]) -> AbstractContextManager[AnyArea]:
-    """Open a staging area that leaves nothing, in a place that all tasks see.
-
-    Raises:
-        UsageError: Tasks run on other machines, and no place is named that those see, too.
-        RefusedError: It would lie inside the evidence.
-        EnvironmentFailureError: It cannot be made.
-    """
+    """Open a staging area that leaves nothing, in a place that all tasks see."""
     if engine.scratch is None and runs_elsewhere(engine):
         raise UsageError(
             "the executors of a cluster hand blocks to each other, and temporary files of this machine are"

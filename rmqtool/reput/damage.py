@@ -125,14 +125,7 @@ def _tasks(plan: ReputPlan, skip: Skip, before: Skip, stale_from: int | None) ->
 def log_findings(
     plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange], edge: FoundEdge
 ) -> Iterator[Finding]:
-    """Yield what the way through the log found wrong with it; the judge's findings are not among them.
-
-    Args:
-        plan: what was made.
-        result: how that went.
-        ranges: what was skipped, in log order.
-        edge: what is known of the log as a whole.
-    """
+    """Yield what the way through the log found wrong with it; the judge's findings are not among them."""
     for skips in _by_gap(ranges):
         yield from _skip_findings(skips, edge)
     if result.chain.stalled:

@@ -270,9 +270,6 @@ class DispatchSink:
         Args:
             odd_queues: what each split with such queues has to report; so these are met anew.
             transactions: see `write_block`.
-
-        Raises:
-            EnvironmentFailureError: the block file cannot be written.
         """
         taken, queues, policy = self.dispatcher.taken(), self.dispatcher.queues, self.job.policy
         columns = taken.units, taken.entries, taken.keyless

@@ -49,11 +49,7 @@ class FileQueueWriter:
         self.files = 0
 
     def append(self, data: memoryview) -> None:
-        """Append bytes, over file ends if need be.
-
-        Raises:
-            EnvironmentFailureError: a file cannot be written.
-        """
+        """Append bytes, over file ends if need be."""
         while data:
             if self._position == self._file_size:
                 self._create()
@@ -108,11 +104,7 @@ _PREBLANK_UNITS = 1 << 18
 
 
 def emit_queues(bundle: QueueBundle) -> QueueTotals:
-    """Write all files of a bundle's queues.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be written, or a block file not read.
-    """
+    """Write all files of a bundle's queues."""
     totals = QueueTotals()
     for plan, pieces in by_queue(bundle.plans, bundle.blocks):
         emit = _emit_batch_queue if plan.batch else _emit_queue

@@ -60,11 +60,7 @@ class GapContents:
 
 
 def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
-    """Look for gaps and true records in ranges.
-
-    Raises:
-        EnvironmentFailureError: a segment cannot be opened or read.
-    """
+    """Look for gaps and true records in ranges."""
     found = []
     walk: GapWalk | None = None
     for task in tasks:
@@ -75,11 +71,7 @@ def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
 
 
 def true_records(task: InspectTask) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the physical offsets of the true records in a range.
-
-    Raises:
-        EnvironmentFailureError: the segment cannot be opened or read.
-    """
+    """Yield the physical offsets of the true records in a range."""
     split = task.split
     walk = GapWalk(split.segment, task.records, task.stale_from)
     for part in walk.parts(task.due, split.stop, split.segment.stop):
@@ -138,11 +130,7 @@ class UnreachableRange:
 
 
 def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[UnreachableRange]:
-    """Look at what lies after the end of the broker's way, file by file; nothing where it saw the whole log.
-
-    Raises:
-        EnvironmentFailureError: a file of the log cannot be opened or read.
-    """
+    """Look at what lies after the end of the broker's way, file by file; nothing if it saw the whole log."""
     tasks = unreachable_tasks(plan, result)
     found = engine.map(inspect_gaps, [[task] for task in tasks])
     return [

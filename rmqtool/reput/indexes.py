@@ -39,9 +39,6 @@ class IndexNames:
 
     A name is the time given, in the zone given; on ties, and where a clock was set back (or summer time
     ended), one millisecond after the name before: names are all that orders the files.
-
-    Args:
-        zone: of the broker.
     """
 
     def __init__(self, zone: tzinfo) -> None:
@@ -169,12 +166,7 @@ def index_stream(blocks: Sequence[Block]) -> IndexStream:
 
 
 def check_geometry(geometry: Geometry) -> None:
-    """Refuse sizes with which a broker cannot make index files.
-
-    Raises:
-        UsageError: a file has no room for an entry, so that a broker would create files for ever; or its size
-            is no Java int (``IndexFile``, 4.9.8 and 5.3.3).
-    """
+    """Refuse sizes with which a broker cannot make index files."""
     if geometry.items < 2:
         raise UsageError(f"maxIndexNum={geometry.items}: must be at least 2, as item 0 is never used")
     if geometry.size_bytes > _LARGEST_FILE_BYTES:
@@ -221,11 +213,7 @@ def _creation(stream: IndexStream, number: int) -> int | None:
 
 
 def emit_index(plan: IndexPlan) -> None:
-    """Write one index file.
-
-    Raises:
-        EnvironmentFailureError: the file cannot be written, or a block file not read.
-    """
+    """Write one index file."""
     header = new_header(*plan.previous)
     slots = np.zeros(plan.geometry.slots, np.int32)
     with plan.staging.create_file(f"index/{plan.name}", plan.geometry.size_bytes) as file:

@@ -81,16 +81,7 @@ class KeptUnits:
 
 
 def end_of(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> QueueEnd:
-    """Return where a queue begins and ends; rows are read only where units do not join.
-
-    Args:
-        plan: the queue.
-        blocks: where its units lie.
-        file_size: ``mappedFileSizeConsumeQueue``.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+    """Return where a queue begins and ends; rows are read only where units do not join."""
     if plan.joined and not plan.batch:
         shape = plan.shape
         return QueueEnd(shape.first_queue_offset, shape.last_queue_offset + 1, shape.last_end)
@@ -100,11 +91,7 @@ def end_of(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> QueueEnd
 def left_out_units(
     plans: Sequence[QueuePlan], blocks: Sequence[Block], file_size: int
 ) -> dict[tuple[str, int], int]:
-    """Return how many units the append rule skips, by topic and queue id.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+    """Return how many units the append rule skips, by topic and queue id."""
     found = {}
     doubtful = [plan for plan in plans if plan.batch or not plan.joined]
     for plan, pieces in by_queue(doubtful, blocks):
@@ -121,11 +108,7 @@ def no_units() -> KeptUnits:
 
 
 def kept_units(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> KeptUnits:
-    """Return all units of a queue.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+    """Return all units of a queue."""
     return _kept(plan, raw_units(plan, blocks), file_size)
 
 
@@ -153,11 +136,7 @@ def _appended(
 
 
 def raw_units(plan: QueuePlan, blocks: Sequence[Block]) -> RawUnits:
-    """Return all units of a queue in log order, those too that the append rule skips.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+    """Return all units of a queue in log order, those too that the append rule skips."""
     return _raw_units(plan, units_of(plan, blocks))
 
 

@@ -145,10 +145,6 @@ def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool
         engine: runs the tasks.
         progress: shows how far it is.
         emit: False stops after the chain: counts only, and nothing of the output is written.
-
-    Raises:
-        UsageError: the plan's sizes are none that a broker can have.
-        RmqtoolError: reading the log or writing the staging area failed.
     """
     if plan.makes_index:
         check_geometry(plan.index_geometry)

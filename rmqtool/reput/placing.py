@@ -34,17 +34,8 @@ def plan_queues(
 ) -> list[QueuePlan]:
     """Collect the runs of every queue over all blocks, in log order.
 
-    Args:
-        blocks: in log order.
-        policy: tells which topics have batch queues.
-        staging: where the file of the runs is written.
-        range_runs: how many are sorted at a time, about.
-
     Returns:
         The queues by topic and id.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read, or the file not be written.
     """
     plans: list[tuple[tuple[bytes, int], QueuePlan]] = []
     with staging.create_block(uuid.uuid4().hex) as file:

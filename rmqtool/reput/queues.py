@@ -90,22 +90,11 @@ class QueuePlan:
         return self.place.count if self.chosen is None else len(self.chosen)
 
     def runs(self) -> Rows:
-        """Return its runs in log order, ``(n,)`` of ``PLACED_RUN``.
-
-        Raises:
-            EnvironmentFailureError: their file cannot be read.
-        """
+        """Return its runs in log order, ``(n,)`` of ``PLACED_RUN``."""
         return self.place.read(PLACED_RUN) if self.chosen is None else self.chosen
 
     def runs_from(self, row: int) -> tuple[Rows, int]:
-        """Return its runs from that of a unit on, and how many units of that run come before it.
-
-        Args:
-            row: number of the unit in the queue.
-
-        Raises:
-            EnvironmentFailureError: their file cannot be read.
-        """
+        """Return its runs from that of a unit on, and how many units of that run come before it."""
         runs = self.runs()
         stops = np.cumsum(runs["count"])
         number = int(np.searchsorted(stops, row, "right"))
@@ -161,11 +150,7 @@ def bundle_queues(
     ext: bool,
     tasks: int,
 ) -> list[QueueBundle]:
-    """Share the queues out to about ``tasks`` tasks of equal work, or fewer where there is little.
-
-    Raises:
-        UsageError: a file size is too small for a unit, or leaves a part of one at the end.
-    """
+    """Share the queues out to about ``tasks`` tasks of equal work, or fewer where there is little."""
     geometry.check(ext=ext, batch=any(plan.batch for plan in plans))
     target = max(sum(plan.units + _QUEUE_WEIGHT for plan in plans) // tasks + 1, _LEAST_WEIGHT)
     slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)

@@ -82,20 +82,12 @@ class Units:
         return self._place.stop - self._place.start
 
     def column(self, name: str) -> Array:
-        """Return a column of a block, ``(len(self),)``; ``queue_offsets`` of any queue.
-
-        Raises:
-            EnvironmentFailureError: a block file cannot be read.
-        """
+        """Return a column of a block, ``(len(self),)``; ``queue_offsets`` of any queue."""
         return self._reading.column(name)[self._place]
 
 
 def units_of(plan: QueuePlan, blocks: Sequence[Block]) -> Units:
-    """Return all units of a queue.
-
-    Raises:
-        EnvironmentFailureError: the file of the runs cannot be read.
-    """
+    """Return all units of a queue."""
     runs = plan.runs()
     return Units(runs, _Reading(blocks, runs), 0)
 
@@ -103,15 +95,7 @@ def units_of(plan: QueuePlan, blocks: Sequence[Block]) -> Units:
 def by_queue(
     plans: Sequence[QueuePlan], blocks: Sequence[Block]
 ) -> Iterator[tuple[QueuePlan, Iterator[Units]]]:
-    """Yield queues, each with its units in pieces; what is not taken of one is not read.
-
-    Args:
-        plans: the queues; they are taken in the order of their places.
-        blocks: where their units lie.
-
-    Raises:
-        EnvironmentFailureError: the file of the runs cannot be read.
-    """
+    """Yield queues, each with its units in pieces; what is not taken of one is not read."""
     group: list[QueuePlan] = []
     units, most = 0, max(_GROUP_UNITS, len(blocks) * _LEAST_READ_UNITS)
     for plan in sorted(plans, key=PLACE):
@@ -160,9 +144,6 @@ def read_rows(blocks: Sequence[Block], column: str, runs: Rows) -> Array:
         blocks: where they lie.
         column: its name.
         runs: ``(n,)`` of ``PLACED_RUN``.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
     """
     order = np.lexsort((runs["first_row"], runs["block"]))
     block, first, count = runs["block"][order], runs["first_row"][order], runs["count"][order]

@@ -109,9 +109,6 @@ class FilePass(Generic[F]):
         parts: its splits that count, in order.
         gaps: those that are listed, seams of splits joined.
         more_gaps: gaps that are only counted.
-
-    Raises:
-        EnvironmentFailureError: the file cannot be opened or read.
     """
 
     def __init__(

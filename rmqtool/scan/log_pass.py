@@ -168,11 +168,7 @@ class SplitTask(Generic[R]):
 
 
 def read_split(task: SplitTask[R]) -> R:
-    """Walk over a split into a sink.
-
-    Raises:
-        EnvironmentFailureError: the segment cannot be opened or read, or the sink cannot write.
-    """
+    """Walk over a split into a sink."""
     split, first = task.split, task.first_log_offset
     walk: Walk = task.job.walk(split.segment)
     sink = task.job.sink(split, walk)
@@ -249,11 +245,7 @@ class LogPass(Generic[J, S]):
         return sum(split.size_bytes for split in self._splits[: len(self.results)])
 
     def run(self, progress: Progress | None = None, stage: str = "") -> None:
-        """Read all splits, and again where their results revise the job.
-
-        Raises:
-            MapInterruptedError: Ctrl-C; ``results`` has the splits in front of the first that was not read.
-        """
+        """Read all splits, and again where their results revise the job."""
         self._run(progress, stage)
         revised = self.job.revised(self.results)
         if revised is not None:

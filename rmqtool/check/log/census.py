@@ -290,12 +290,7 @@ _MINUTE_ROOM = 1 << 12
 
 
 class CensusTaker:
-    """Counts the messages of a split.
-
-    Args:
-        period: what is told apart over time.
-        policy: of the topic table.
-    """
+    """Counts the messages of a split."""
 
     def __init__(self, period: Period, policy: DispatchPolicy) -> None:
         self._period = np.array([period.start_ms, period.width_ms, period.buckets], np.int64)

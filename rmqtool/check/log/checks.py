@@ -119,12 +119,7 @@ _OFFSET_TASKS = 16
 
 
 def check_log(check: LogCheck, engine: Engine, progress: Progress) -> LogResult:
-    """Check the whole log.
-
-    Raises:
-        RmqtoolError: the engine or the scratch files failed; trouble with the log itself is a finding.
-        CheckInterruptedError: Ctrl-C; it carries what was found so far.
-    """
+    """Check the whole log."""
     reader = LogReader(check, engine)
     try:
         check = reader.read(progress)

@@ -123,13 +123,7 @@ class PictureFrame(NamedTuple):
 
 
 def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame) -> LogPicture:
-    """Return the picture of a log that has been checked.
-
-    Args:
-        scans: its files.
-        breaks: where queue offsets do not follow.
-        frame: what else is known.
-    """
+    """Return the picture of a log that has been checked."""
     steps = sorted(_steps(scans), key=lambda one: one.after_ms - one.before_ms)
     gaps = tuple(_gaps(breaks.kept))
     counted = sum(one.code is CL_QOFF_GAP for one in breaks.kept)

@@ -194,11 +194,7 @@ def _in_order(plan: QueuePlan, *, from_zero: bool) -> bool:
 
 
 def check_offsets(task: OffsetTask) -> Breaks:
-    """Find where queue offsets do not follow.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+    """Find where queue offsets do not follow."""
     found = Breaks([], Counter())
     for plan, pieces in by_queue(task.plans, task.blocks):
         _Queue(plan, task, found).run(pieces)
@@ -299,14 +295,7 @@ _MESSAGES = {
 
 
 def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Sequence[tuple[int, int]]) -> None:
-    """Add breaks to the findings, in log order.
-
-    Args:
-        findings: receives them.
-        log: the commit log.
-        breaks: what was found.
-        lost: ranges of the log that hold no readable record, as (start, stop).
-    """
+    """Add breaks to the findings, in log order."""
     for one in sorted(breaks.kept, key=lambda one: (one.log_offset, one.topic, one.queue_id)):
         findings.add(_finding(log, one, lost))
     kept = Counter(one.code for one in breaks.kept)

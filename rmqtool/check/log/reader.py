@@ -61,10 +61,6 @@ class _RereadError(Exception):
 class LogReader:
     """Reads the splits of one log.
 
-    Args:
-        check: what to check.
-        engine: runs the tasks.
-
     Attributes:
         edge: of the log.
         period: of the census, if a picture is asked.
@@ -95,11 +91,7 @@ class LogReader:
         return self._pass.bytes_read
 
     def read(self, progress: Progress) -> LogCheck:
-        """Read all splits; return the check with the policy that the records show to be right.
-
-        Raises:
-            MapInterruptedError: Ctrl-C; `so_far` has what is known.
-        """
+        """Read all splits; return the check with the policy that the records show to be right."""
         self._pass.run(progress, "commit log")
         return replace(self._check, policy=self._pass.job.policy)
 
@@ -177,11 +169,7 @@ def _sure_reports(scan: SegmentScan) -> Iterator[CheckReport]:
 
 
 def _required(outcome: SplitOutcome) -> CheckReport:
-    """Return the report of a split.
-
-    Raises:
-        _SegmentFailedError: there is none.
-    """
+    """Return the report of a split."""
     if isinstance(outcome, Finding):
         raise _SegmentFailedError(outcome)
     return outcome

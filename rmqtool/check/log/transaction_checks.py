@@ -98,20 +98,12 @@ def transaction_task(
 
 
 def check_transactions(task: TransactionTask) -> FindingLog:
-    """Hold half messages, op messages and commits against each other.
-
-    Raises:
-        EnvironmentFailureError: a block file cannot be read.
-    """
+    """Hold half messages, op messages and commits against each other."""
     return _Balance(task).run()
 
 
 class _Transactions:
-    """The rows of a log, of which only what a check needs is held: a half topic may have millions.
-
-    Args:
-        blocks: where they lie, in log order.
-    """
+    """The rows of a log, of which only what a check needs is held: a half topic may have millions."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
