@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqtool.api.results import Rows, collected, first_of
 from rmqtool.columns import require_library
 from rmqtool.columns.names import ColumnChoice, column_names
-from rmqtool.commands.dump import dump
+from rmqtool.commands.dump.run import dump
 from rmqtool.errors import UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.rows import Columns, Message
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from rmqtool.commands.dump import DumpRequest
+    from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.progress import RecordingProgress
     from rmqtool.store import Store as StoreFiles
 

@@ -6,7 +6,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.api.results import rows_of
-from rmqtool.commands.dump import DumpRequest, dump
+from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump.run import dump
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.options import check_least

@@ -89,7 +89,7 @@ class Store(OpenedStore):
                 opened or read.
         """
         from rmqtool.api.messages import Messages
-        from rmqtool.commands.dump import DumpRequest
+        from rmqtool.commands.dump.request import DumpRequest
 
         self.files.require_log("read messages from")
         check_least(1, limit=limit)
@@ -121,7 +121,8 @@ class Store(OpenedStore):
             UsageError: An argument makes no sense, or a filter cannot be applied to what the store shows.
             EnvironmentFailureError: While rows are drawn: a file cannot be opened or read.
         """
-        from rmqtool.commands.dump import DumpRequest, dump
+        from rmqtool.commands.dump.request import DumpRequest
+        from rmqtool.commands.dump.run import dump
 
         kinds = frozenset(map(kind_named, names_of(types)))
         request = request_of(DumpRequest, options, self._zone, kinds=kinds, lines=lines)

@@ -12,8 +12,8 @@ from rmqtool.cli.bodies import BodyChoice, body_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, A_STORE, given_options, request_options, shared_options, type_option
 from rmqtool.cli.session import Session
-from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.layouts import layout_rows
+from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.lookup.topic_names import missing_topic

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rmqtool.columns.encoder import ColumnJob
     from rmqtool.columns.pieces import LogPlan
-    from rmqtool.commands.dump import DumpRequest
+    from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.rows import Row
     from rmqtool.store import QueueFiles, Segment, StoreFile
     from rmqtool.store.geometry import Geometry

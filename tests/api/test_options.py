@@ -8,7 +8,7 @@ import pytest
 
 from rmqtool.api import options as typed
 from rmqtool.check.model import VerifyRequest
-from rmqtool.commands.dump import DumpRequest
+from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.export.model import ExportRequest
 from rmqtool.commands.query import QueryRequest
 from rmqtool.commands.rebuild.request import RebuildRequest

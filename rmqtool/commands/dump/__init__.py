@@ -7,8 +7,3 @@ place.
 """
 
 from __future__ import annotations
-
-from rmqtool.commands.dump.request import ROW_TYPES, DumpRequest
-from rmqtool.commands.dump.run import dump
-
-__all__ = ["ROW_TYPES", "DumpRequest", "dump"]
