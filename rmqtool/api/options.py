@@ -1,12 +1,22 @@
 """Options of the methods of `rmqtool.Store`, by the names of the command line.
 
-``rmqtool COMMAND --help`` says what each does; the commands' requests declare bounds and
-defaults.
+The commands' requests declare what each does, its bounds and its default; ``help("rmqtool.api.options")``
+shows it. The methods need nothing of this module but its types.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from rmqtool.check.model import VerifyRequest
+from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.export.model import ExportRequest
+from rmqtool.commands.query import QueryRequest
+from rmqtool.commands.rebuild.request import RebuildRequest
+from rmqtool.commands.repair.model import RepairRequest
+from rmqtool.commands.salvage.request import SalvageRequest
+from rmqtool.commands.topics.model import TopicsRequest
+from rmqtool.options import declared_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -131,3 +141,26 @@ class ExportOptions(MessageOptions, total=False):
     body: str
     partition_by: str | None
     max_findings: int
+
+
+REQUESTS: dict[Any, Any] = {
+    QueueOptions: DumpRequest,
+    MessagesOptions: DumpRequest,
+    DumpOptions: DumpRequest,
+    QueryOptions: QueryRequest,
+    TopicsOptions: TopicsRequest,
+    VerifyOptions: VerifyRequest,
+    RebuildOptions: RebuildRequest,
+    SalvageOptions: SalvageRequest,
+    RepairOptions: RepairRequest,
+    ExportOptions: ExportRequest,
+}
+"""Requests that declare the options."""
+
+for _keywords, _request in REQUESTS.items():
+    _lines = [
+        f"    {one.name}: {one.help}" + (f" Default: {one.default}." if one.default else "")
+        for one in declared_options(_request)
+        if one.name in _keywords.__annotations__
+    ]
+    _keywords.__doc__ = "\n".join([f"{_keywords.__doc__}\n\nAttributes:", *_lines])
