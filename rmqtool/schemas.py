@@ -163,7 +163,7 @@ def _hints(owner: Any) -> dict[str, Any]:  # noqa: ANN401 - a class or a functio
 def _for_type_checkers(module: types.ModuleType) -> dict[str, object]:
     """Return the imports of a module in ``if TYPE_CHECKING``."""
     return {
-        alias.name: getattr(import_module(node.module), alias.name)
+        alias.name: getattr(import_module(node.module), alias.name, object)  # or a type there, too
         for block in ast.parse(inspect.getsource(module)).body
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
         for node in block.body
