@@ -4,13 +4,15 @@
 whole windows at memory speed, and ``walk`` drives them over a segment. Both follow
 ``CommitLog#checkMessageAndReturnSize`` and are tested against each other.
 
-Where a broker's reput gives up, who examines reads on at the next true record: ``record_walk`` in plain
+Where a broker's reput gives up, an examiner continues at the next intact record: ``record_walk`` in plain
 Python, ``gap_walk`` by the kernels. Both yield what lies between as a gap (``gaps``), to which ``classify``
 gives its name: the only judge of that, for every command. ``loose`` finds the records in any bytes, whatever
-place they claim. ``splits`` cuts a log for many cores and stitches together what was found, for a broker's
-reput as for those who examine.
+place they claim.
 
-A record counts as *true* only if its PHYSICALOFFSET is the place it lies at: valid but stale bytes (after
+``log_pass`` reads a whole log: cut into splits, which an engine walks into sinks, and stitched; for a
+broker's reput as for an examiner. ``file_pass`` does so for one file, for sinks that also want its gaps.
+
+A record counts as *intact* only if its PHYSICALOFFSET is the place it lies at: valid but stale bytes (after
 BLANK, in dirty tails, in pooled buffers) are normal in a store.
 """
 

@@ -1,7 +1,7 @@
 """The commit log: every record, what breaks the chain of them, and what they say of each other.
 
-The log is cut into splits that an engine checks (``check_split``); their reports are put together
-(``reader``), and only then is it clear what is damage and what is the log's end.
+The pass over the log (``reader``) reads its splits into sinks (``check_split``) and stitches them; only then
+is it clear what is damage and what is the log's end.
 """
 
 from __future__ import annotations
