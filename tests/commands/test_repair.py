@@ -386,7 +386,7 @@ def test_directories_that_are_links_are_not_exchanged(root: Path, tmp_path: Path
     ("options", "match"),
     [
         ({"plan": True, "undo": True}, "exclude each other"),
-        ({"only": "everything"}, "not a part"),
+        ({"only": "everything"}, "give one of config"),
         ({"config": {"nonsense.json": "bak"}}, "give one of"),
     ],
 )
