@@ -67,6 +67,19 @@ def _places_of(line: dict[str, Any]) -> Iterator[Place]:
         yield *name, None if first is None else first + number, line["physicalOffset"]
 
 
+def _salvaged(store: rmqtool.Store) -> dict[str, list[Place]]:
+    """Return what a salvage says is lost, under its name; nothing where it reads files under others' names.
+
+    It gives back the records of those, which no other command reaches.
+    """
+    plan = store.plan_salvage(jobs=1)
+    if plan.misnamed:
+        return {}
+    lines = map(json.loads, lost_lines(plan))
+    lost = [one for one in lines if not one["inLight"] and not one["isThere"]]
+    return {"salvage": sorted((place for one in lost for place in _places_of(one)), key=repr)}
+
+
 def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     """Return how many messages the log has lost, by each command that does not refuse to say so."""
     conf = root / "broker.conf"
@@ -97,12 +110,9 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         check_query(store, told)
         return messages(report.log_losses)
 
-    def salvaged() -> int:
-        plan = store.plan_salvage(jobs=1)
-        lines = map(json.loads, lost_lines(plan))
-        lost = [one for one in lines if not one["inLight"] and not one["isThere"]]
-        lists["salvage"] = sorted((place for one in lost for place in _places_of(one)), key=repr)
-        return len(lists["salvage"])
+    def salvaged() -> int | None:
+        lists.update(salvage := _salvaged(store))
+        return next(map(len, salvage.values()), None)
 
     def reported() -> int:
         report = gather(ReportRequest(store.files, "1", "", ONE_THREAD), (), Listener())
