@@ -207,11 +207,12 @@ def request_of(
 ) -> _Request:
     """Return a request with the options that a caller gave; None is no value, ``more`` are other fields.
 
-    An unknown option, or a value that it does not take, raises UsageError. ``zone`` None is this machine's.
+    An unknown option raises TypeError, as a keyword does that a function has not; a value that an option does
+    not take raises UsageError. ``zone`` None is this machine's.
     """
     unknown = given.keys() - {one.name for one in declared_options(request)}
     if unknown:
-        raise UsageError(f"{', '.join(sorted(unknown))}: no such option")
+        raise TypeError(f"{', '.join(sorted(unknown))}: no such option")
     return _filled(request, given, zone, more)
 
 

@@ -24,7 +24,7 @@ def test_keywords_are_the_declared_options(keywords: type[Any]) -> None:
 
 
 def test_an_unknown_option_and_a_wrong_word_are_usage_errors() -> None:
-    with pytest.raises(UsageError, match="colour: no such option"):
+    with pytest.raises(TypeError, match="colour: no such option"):
         request_of(DumpRequest, {"colour": "red"})
     with pytest.raises(UsageError, match="row_types='row': give one of message"):
         request_of(DumpRequest, {"row_types": "row"})
