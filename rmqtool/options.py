@@ -36,7 +36,7 @@ TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms; see
 DECOMPRESS_HELP = "Unpack bodies that SYSFLAG says are compressed."
 
 
-class Kind(Enum):
+class ValueKind(Enum):
     """Type of an option's values."""
 
     FLAG = auto()
@@ -63,7 +63,7 @@ class Option:
         convert: Makes the field's value of a checked one.
     """
 
-    kind: Kind
+    kind: ValueKind
     help: str
     default: Any = None
     name: str = ""
@@ -77,7 +77,7 @@ class Option:
     @property
     def is_repeatable(self) -> bool:
         """Whether the command line takes it more than once."""
-        return self.kind in {Kind.NAMES, Kind.WORDS}
+        return self.kind in {ValueKind.NAMES, ValueKind.WORDS}
 
     def value(self, given: object, zone: tzinfo | None) -> Any:
         """Return the field's value; UsageError if the given one is not among the option's values."""
@@ -85,17 +85,17 @@ class Option:
         return value if self.convert is None else self.convert(value)
 
     def _checked(self, given: Any, zone: tzinfo | None) -> object:
-        if self.kind is Kind.NUMBER:
+        if self.kind is ValueKind.NUMBER:
             check_least(self.least, **{self.name: given})  # the greatest is the command's own rule
-        elif self.kind is Kind.TEXT and not isinstance(given, str):
+        elif self.kind is ValueKind.TEXT and not isinstance(given, str):
             raise UsageError(f"{self.name}={given!r}: give one text")
-        elif self.kind is Kind.MOMENT:
+        elif self.kind is ValueKind.MOMENT:
             return time_ms(self.name, given, zone)
-        elif self.kind is Kind.NAMES:
+        elif self.kind is ValueKind.NAMES:
             return names_of(given)
-        elif self.kind is Kind.WORD:
+        elif self.kind is ValueKind.WORD:
             return self._word(given)
-        elif self.kind is Kind.WORDS:
+        elif self.kind is ValueKind.WORDS:
             return frozenset(map(self._word, names_of(given)))
         return given
 
@@ -109,37 +109,37 @@ class Option:
 
 def flag(summary: str, **more: Any) -> Any:
     """Return a field that is False by default."""
-    return _field(Option(Kind.FLAG, summary, default=False, **more))
+    return _field(Option(ValueKind.FLAG, summary, default=False, **more))
 
 
 def number(summary: str, default: int | None = None, *, metavar: str | None = "N", **more: Any) -> Any:
     """Return a field of an integer, from 0 unless ``least`` is another."""
-    return _field(Option(Kind.NUMBER, summary, default, metavar=metavar, **more))
+    return _field(Option(ValueKind.NUMBER, summary, default, metavar=metavar, **more))
 
 
 def text(summary: str, metavar: str, default: str | None = None, **more: Any) -> Any:
     """Return a field of one text."""
-    return _field(Option(Kind.TEXT, summary, default, metavar=metavar, **more))
+    return _field(Option(ValueKind.TEXT, summary, default, metavar=metavar, **more))
 
 
 def moment(name: str, summary: str, **more: Any) -> Any:
     """Return a field of a time in epoch milliseconds."""
-    return _field(Option(Kind.MOMENT, summary, name=name, metavar="TIME", **more))
+    return _field(Option(ValueKind.MOMENT, summary, name=name, metavar="TIME", **more))
 
 
 def names(summary: str, **more: Any) -> Any:
     """Return a field of globs; none by default."""
-    return _field(Option(Kind.NAMES, summary, (), metavar="GLOB", **more))
+    return _field(Option(ValueKind.NAMES, summary, (), metavar="GLOB", **more))
 
 
 def word(values: Iterable[str], default: str | None, summary: str, **more: Any) -> Any:
     """Return a field of one word; of an enumeration, its member."""
-    return _field(Option(Kind.WORD, summary, default, words=values, **more))
+    return _field(Option(ValueKind.WORD, summary, default, words=values, **more))
 
 
 def words(values: Iterable[str], summary: str, **more: Any) -> Any:
     """Return a field of a set of words; none by default."""
-    return _field(Option(Kind.WORDS, summary, frozenset(), words=values, **more))
+    return _field(Option(ValueKind.WORDS, summary, frozenset(), words=values, **more))
 
 
 def _field(option: Option) -> Any:

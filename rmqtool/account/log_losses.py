@@ -35,7 +35,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.account.survey import Survey
+    from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.store import QueueFiles, Store
@@ -46,7 +46,7 @@ QueueKey = tuple[str, int]
 
 
 @dataclass
-class _Queue:
+class _ListedQueue:
     """The files of a queue, and where its units lead to."""
 
     files: QueueFiles
@@ -78,7 +78,7 @@ def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, L
             yield queue, units
 
 
-class Account:
+class LogAccount:
     """What a log has lost: the queues beside it, its index and its consumers' offsets prove it.
 
     Args:
@@ -92,12 +92,12 @@ class Account:
     def __init__(self, store: Store, log_start: int) -> None:
         self._store = store
         self._log_start = log_start
-        self._queues: dict[QueueKey, _Queue] = {}
+        self._queues: dict[QueueKey, _ListedQueue] = {}
         self._indexed: Int64s | None = None
         self.unread: list[str] = []
         for queue, units in queue_units(store, self.unread):
             places = np.sort(units.physical_offsets)
-            self._queues[queue.topic or "", queue.queue_id or 0] = _Queue(queue, places)
+            self._queues[queue.topic or "", queue.queue_id or 0] = _ListedQueue(queue, places)
 
     def queue_files(self, key: QueueKey) -> QueueFiles | None:
         """Return the files of a queue; None of one that is not there, or cannot be read."""
@@ -111,7 +111,7 @@ class Account:
         number = np.searchsorted(queue.places, physical_offsets)
         return np.asarray(queue.places[np.minimum(number, len(queue.places) - 1)] == physical_offsets)
 
-    def losses(self, looked: Survey) -> Iterator[tuple[QueueKey, list[Absent], QueueLosses]]:
+    def losses(self, looked: SurveyedLog) -> Iterator[tuple[QueueKey, list[Absent], QueueLosses]]:
         """Yield, of each queue with lost messages, which they are, by topic and queue id.
 
         Raises:
@@ -134,7 +134,7 @@ class Account:
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
 
-    def _is_anothers(self, key: QueueKey, looked: Survey) -> bool:
+    def _is_anothers(self, key: QueueKey, looked: SurveyedLog) -> bool:
         """Tell whether all records of a queue are those to which units of others lead: they are damaged."""
         if key in self._queues or key not in looked.runs:
             return False
@@ -146,7 +146,7 @@ class Account:
         own = [one.places for key, one in self._queues.items() if not key[0].startswith(LMQ_PREFIX)]
         return np.concatenate([np.empty(0, np.int64), *own])
 
-    def indexed(self, looked: Survey) -> Int64s:
+    def indexed(self, looked: SurveyedLog) -> Int64s:
         """Return where index items lead to and the log has no record, ``(n,)`` ascending."""
         if self._indexed is None:
             free = FreeBytes(looked.holds_none, looked.room)
@@ -156,11 +156,11 @@ class Account:
             ]  # made of records that lie about their place
         return self._indexed
 
-    def bears_out(self, looked: Survey) -> bool:
+    def bears_out(self, looked: SurveyedLog) -> bool:
         """Tell whether index or checkpoint, too, know of messages beyond a log."""
         return is_borne_out(self._store, looked.end, looked.latest_ms)
 
-    def _reach(self, looked: Survey) -> int:
+    def _reach(self, looked: SurveyedLog) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
         places = [int(one.places[-1]) for one in self._queues.values() if len(one.places)]
         places += self.indexed(looked)[-1:].tolist()
@@ -173,7 +173,7 @@ class Account:
             ends += (units.keys + units.messages).tolist()
         return max(ends, default=0)
 
-    def _pins(self, key: QueueKey, looked: Survey) -> list[Pin]:
+    def _pins(self, key: QueueKey, looked: SurveyedLog) -> list[Pin]:
         queue = self._queues.get(key)
         if queue is None:
             return []
@@ -191,7 +191,7 @@ class Account:
         return sorted(found)
 
 
-def _free(units: LiveUnits, looked: Survey) -> LiveUnits:
+def _free(units: LiveUnits, looked: SurveyedLog) -> LiveUnits:
     """Return the units that lead to where a record can have been, and is none."""
     units = units.sane
     units = units.only(units.physical_offsets >= looked.start)
@@ -238,7 +238,7 @@ class LossListener(Protocol):
         ...
 
 
-def log_losses(account: Account, looked: Survey, lost: LossListener | None = None) -> LogLosses:
+def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | None = None) -> LogLosses:
     """Return what a log has lost.
 
     Args:

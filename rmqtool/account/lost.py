@@ -124,7 +124,7 @@ class LostTotals:
 
 
 @dataclass
-class LostMessages:
+class LossReporter:
     """Tells lost messages as they are found.
 
     Attributes:

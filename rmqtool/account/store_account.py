@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.log_losses import Account, log_losses
+from rmqtool.account.log_losses import LogAccount, log_losses
 from rmqtool.account.model import NO_LOSSES, cut_finding, is_borne_out
 from rmqtool.account.survey import survey
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.account.absent import Absent
     from rmqtool.account.log_losses import LossListener, QueueKey
     from rmqtool.account.model import LogLosses
-    from rmqtool.account.survey import Survey
+    from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.findings import Finding
     from rmqtool.store import Store
@@ -40,13 +40,13 @@ class StoreAccount:
         self._store, self._log = store, store.log if log is None else log
 
     @cached_property
-    def looked(self) -> Survey:
+    def looked(self) -> SurveyedLog:
         """Return what is in the log; records that replicas have not confirmed are marked."""
         return survey(self._log, self._store.confirm_offset)
 
     @cached_property
-    def _account(self) -> Account:
-        return Account(self._store, self._log.start)
+    def _account(self) -> LogAccount:
+        return LogAccount(self._store, self._log.start)
 
     @cached_property
     def _listed(self) -> dict[QueueKey, Int64s]:

@@ -26,7 +26,7 @@ _END = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
-class Survey:
+class SurveyedLog:
     """What is in a log, and what is not.
 
     Attributes:
@@ -154,7 +154,7 @@ class LogSurvey:
                     pass
                 segment.close()
 
-    def finish(self) -> Survey:
+    def finish(self) -> SurveyedLog:
         """Return what was found; nothing can be taken after that."""
         self._add(self.log.stop, _END)
         for one, two in pairwise(self.log.segments):
@@ -168,7 +168,7 @@ class LogSurvey:
         runs = self._offsets.runs()
         blanks = np.array(sorted(self._blanks), np.int64).reshape(-1, 2)
         starts, stops, strangers = ranges[first, 0], reach[last], np.concatenate(self._strangers)
-        return Survey(
+        return SurveyedLog(
             self.log.start, gaps, runs, starts, stops, blanks,
             strangers[:, 0], strangers[:, 1], self._latest_ms,
             self.log, self.records, 0 if self.mark is None else self.records - self.mark,
@@ -194,7 +194,7 @@ class LogSurvey:
         return replace(batch, rows=rows[true], values=batch.values[true])
 
 
-def survey(log: FileQueue, marked_from: int | None = None) -> Survey:
+def survey(log: FileQueue, marked_from: int | None = None) -> SurveyedLog:
     """Look at all of a log.
 
     Args:

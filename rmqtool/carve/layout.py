@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqtool.carve.images import merged
 from rmqtool.carve.logs import find_logs, find_pieces
-from rmqtool.carve.proving import Cause, prove
+from rmqtool.carve.proving import LooseCause, prove
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.releases import NEWEST
 from rmqtool.scan.loose_kernels import DLEDGER_BYTES, FOUND_ROW
@@ -179,7 +179,7 @@ class Layout:
 
     logs: tuple[LogLayout, ...]
     loose: Rows
-    causes: list[Cause]
+    causes: list[LooseCause]
     used: list[Ranges]
 
 
@@ -195,9 +195,9 @@ def lay_out(
     loose, causes, logs, copies = [proven.loose], list(proven.causes), [], []
     for number, found in enumerate(find_logs(pieces)):
         layout, wrong = _laid_out(found, images, file_size)
-        left = [(found.conflicts, Cause.CONFLICT), (wrong, Cause.STRADDLES)]
+        left = [(found.conflicts, LooseCause.CONFLICT), (wrong, LooseCause.STRADDLES)]
         if number and len(layout.rows) < LEAST_RECORDS:
-            left.append((layout.rows, Cause.STRAY))
+            left.append((layout.rows, LooseCause.STRAY))
         elif len(layout.rows):
             logs.append(layout)
             copies.append(found.copies)

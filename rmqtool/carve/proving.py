@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.check.log.record_checks import most_have_none
-from rmqtool.scan.loose_kernels import DLEDGER_BYTES, SECTOR_BYTES, Found
+from rmqtool.scan.loose_kernels import DLEDGER_BYTES, SECTOR_BYTES, FoundMark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,7 +26,7 @@ _FEW = 20
 """Records without text are damage while they are fewer than one in so many."""
 
 
-class Cause(StrEnum):
+class LooseCause(StrEnum):
     """Cause that keeps a record out of every log."""
 
     FRAME = "frame"  # its lengths do not add up, or the image ends before it does
@@ -53,17 +53,17 @@ class Proven:
 
     rows: Rows
     loose: Rows
-    causes: list[Cause]
+    causes: list[LooseCause]
 
 
 def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
     """Divide records, ``(n,)`` of ``FOUND_ROW`` by image and position, into proven and loose ones."""
     marks = rows["marks"]
-    wrong = marks & (Found.FRAME | Found.BODY)
-    signature = (marks & Found.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
+    wrong = marks & (FoundMark.FRAME | FoundMark.BODY)
+    signature = (marks & FoundMark.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
     misplaced = _is_contradicted(rows, wrong == 0)
     joined = np.append(misplaced[1:], False)  # the next one begins where they end, whatever place it names
-    doubtful = _has_doubtful_tail(rows, wrong == 0, marks | np.where(joined, Found.CHAINED, 0))
+    doubtful = _has_doubtful_tail(rows, wrong == 0, marks | np.where(joined, FoundMark.CHAINED, 0))
     sound = (wrong == 0) & ~signature & ~doubtful & ~misplaced
     inner = _begins_inside(rows, sound)
     top = sound & ~inner
@@ -72,27 +72,34 @@ def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
     causes = np.select(
         [
             sound & (inner | cargo),
-            marks & Found.FRAME != 0,
-            marks & Found.BODY != 0,
+            marks & FoundMark.FRAME != 0,
+            marks & FoundMark.BODY != 0,
             signature,
             misplaced,
             doubtful,
         ],
-        [Cause.INNER, Cause.FRAME, Cause.BODY, Cause.SIGNATURE, Cause.OFFSET, Cause.TAIL],
+        [
+            LooseCause.INNER,
+            LooseCause.FRAME,
+            LooseCause.BODY,
+            LooseCause.SIGNATURE,
+            LooseCause.OFFSET,
+            LooseCause.TAIL,
+        ],
         "",
     )
     kept = (sound & inner) | cargo | (damaged & ~inner)
-    kept &= ~(damaged & _begins_inside(rows, damaged & (marks & Found.FRAME == 0)))
+    kept &= ~(damaged & _begins_inside(rows, damaged & (marks & FoundMark.FRAME == 0)))
     loose = rows[kept].copy()
     loose["total_size"] = _kept_bytes(rows, top | kept, sizes)[kept]
     loose["total_size"][inner[kept]] = 0
-    return Proven(rows[top & ~cargo], loose, [Cause(str(cause)) for cause in causes[kept]])
+    return Proven(rows[top & ~cargo], loose, [LooseCause(str(cause)) for cause in causes[kept]])
 
 
 def _forgiven(rows: Rows, framed: Bools) -> Bools:
     """Return where a wrong ``__CRC32#`` is another log's, which a message brought along, ``(n,)``."""
     hosts, number = np.unique(rows["host"], return_inverse=True)
-    signed, wrong = (rows["marks"] & mark != 0 for mark in (Found.SIGNED, Found.SIGNATURE))
+    signed, wrong = (rows["marks"] & mark != 0 for mark in (FoundMark.SIGNED, FoundMark.SIGNATURE))
     counts = [np.bincount(number[framed & one], minlength=len(hosts)) for one in (framed, signed, wrong)]
     of_host = np.array([most_have_none(*map(int, one)) for one in zip(*counts, strict=True)], bool)
     return of_host[number]
@@ -105,13 +112,13 @@ def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Rows) -> Bools:
     record confirms it, or in one piece with the body's last sector. If clients do send other bytes than text,
     more records than the damaged ones show it.
     """
-    chained, signed = marks & Found.CHAINED != 0, marks & Found.SIGNED != 0
+    chained, signed = marks & FoundMark.CHAINED != 0, marks & FoundMark.SIGNED != 0
     hosts, number = np.unique(rows["host"], return_inverse=True)
-    odd = framed & chained & (marks & Found.TEXT != 0)
+    odd = framed & chained & (marks & FoundMark.TEXT != 0)
     counts = [np.bincount(number[one], minlength=len(hosts)) for one in (odd, framed & chained)]
     usual = (counts[0] * _FEW > counts[1])[number]
-    torn = (marks & Found.CROSSES != 0) & (marks & Found.ENDS == 0)
-    doubtful: Bools = ~signed & np.where(chained, odd & ~usual, torn | (marks & Found.TEXT != 0))
+    torn = (marks & FoundMark.CROSSES != 0) & (marks & FoundMark.ENDS == 0)
+    doubtful: Bools = ~signed & np.where(chained, odd & ~usual, torn | (marks & FoundMark.TEXT != 0))
     return doubtful
 
 
@@ -128,7 +135,7 @@ def _is_contradicted(rows: Rows, framed: Bools) -> Bools:
     joined = ((apart == 0) | (apart == DLEDGER_BYTES)) & (
         np.diff(rows["image"][places].astype(np.int64)) == 0
     )
-    signed = rows["marks"][places[1:-1]] & Found.SIGNED != 0
+    signed = rows["marks"][places[1:-1]] & FoundMark.SIGNED != 0
     between = joined[:-1] & joined[1:] & (shift[:-2] == shift[2:]) & (shift[1:-1] != shift[:-2]) & ~signed
     found[places[1:-1][between]] = True
     return found
@@ -195,7 +202,7 @@ def _kept_bytes(rows: Rows, begins: Bools, sizes: Sequence[int]) -> npt.NDArray[
         stop = sizes[int(rows["image"][part.start])]
         ahead = np.append(np.where(begins[part], starts, stop)[1:], stop)
         following = np.minimum.accumulate(ahead[::-1])[::-1]
-        cut = rows["marks"][part] & Found.FRAME != 0
+        cut = rows["marks"][part] & FoundMark.FRAME != 0
         lengths[part] = np.where(cut, np.minimum(lengths[part], following - starts), lengths[part])
     return lengths
 

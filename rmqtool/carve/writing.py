@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rmqtool.carve.proving import Cause
+from rmqtool.carve.proving import LooseCause
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
 from rmqtool.formats.message import BLANK, BLANK_MAGIC
@@ -196,7 +196,7 @@ class LooseRecord:
     """
 
     type: ClassVar = "loose"
-    cause: Cause
+    cause: LooseCause
     image: str
     position: int
     kept_at: int | None
@@ -228,7 +228,7 @@ def write_loose(staging: StagingHandle, layout: Layout, images: Sequence[Image])
 
 
 def _described(
-    reader: ImageReader, image: Image, cause: Cause, position: int, at: int | None, length: int
+    reader: ImageReader, image: Image, cause: LooseCause, position: int, at: int | None, length: int
 ) -> LooseRecord:
     head = head_at(reader, position)
     return LooseRecord(
@@ -243,7 +243,7 @@ def _described(
         queue_offset=head.queue_offset,
         store_timestamp_ms=head.store_timestamp_ms,
         store_host=host_text(head.store_host),
-        topic=None if cause is Cause.FRAME else _topic(reader, position, head),
+        topic=None if cause is LooseCause.FRAME else _topic(reader, position, head),
     )
 
 

@@ -23,7 +23,7 @@ from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
-from rmqtool.store.deleted_topics import KnownTopics
+from rmqtool.store.deleted_topics import ListedTopics
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.setting import Origin
@@ -218,7 +218,7 @@ class _DerivedChecks:
     def _queue_checks(self) -> Iterator[QueueCheck]:
         """Yield every present queue, and every one that the log requires; no unlistable one."""
         plans = {} if self._expected is None else _by_queue(self._expected.plans)
-        shown, topics = shown_kinds(self._store), KnownTopics(self._store.root)
+        shown, topics = shown_kinds(self._store), ListedTopics(self._store.root)
         ext_files = list_queues(self._store.around, PathKind.CONSUMEQUEUE_EXT).found
         for batch, kind in ((False, PathKind.CONSUMEQUEUE), (True, PathKind.BATCHCONSUMEQUEUE)):
             if kind not in shown:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.reput.units import Units
+    from rmqtool.reput.units import QueueUnits
     from rmqtool.store.segments import FileQueue
 
 
@@ -55,7 +55,7 @@ def _first_of_those_there(files: FileQueue | None) -> tuple[int, int] | None:
         files.segments[0].close()
 
 
-def _restart(pieces: Iterable[Units], number: int, first_there: int) -> Older | None:
+def _restart(pieces: Iterable[QueueUnits], number: int, first_there: int) -> Older | None:
     """Return the units before the generation whose ``number`` leads to a place; None without any."""
     row, begin = 0, Older(0, 0)
     for piece in pieces:

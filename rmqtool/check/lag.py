@@ -17,7 +17,7 @@ from rmqtool.derived.queue_bounds import first_holding
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.formats.checkpoint import Checkpoint
+from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
@@ -32,7 +32,7 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.formats.consumequeue import BatchUnit, Unit
+    from rmqtool.formats.consumequeue import BatchUnitFields, UnitFields
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
 
@@ -72,7 +72,7 @@ def lag_of(store: Store, log_end: int) -> Lag:
     if root is None or not len(log):
         return Lag()
     found = read_checkpoint(root / "checkpoint")
-    checkpoint = Checkpoint() if isinstance(found, Refusal) else found
+    checkpoint = CheckpointFields() if isinstance(found, Refusal) else found
     redispatched = None if isinstance(found, Refusal) else _redispatched(store, checkpoint)
     last = find_log_end(FoundEdge.of(store)).last
     if last is None:
@@ -97,7 +97,7 @@ def confirmed_lag(store: Store, log_end: int, confirm_offset: int, lag: Lag) -> 
     return replace(lag, dispatched=max([confirm_offset, *ends]), is_controlled=True)
 
 
-def _redispatched(store: Store, checkpoint: Checkpoint) -> int | None:
+def _redispatched(store: Store, checkpoint: CheckpointFields) -> int | None:
     if store.abort is None:
         return None
     starts = []
@@ -109,7 +109,7 @@ def _redispatched(store: Store, checkpoint: Checkpoint) -> int | None:
     return max(starts, default=None)
 
 
-def _dispatched(store: Store, log_end: int, checkpoint: Checkpoint) -> int:
+def _dispatched(store: Store, log_end: int, checkpoint: CheckpointFields) -> int:
     """Return how far the dispatch has come for certain: by queues, index and checkpoint.
 
     Brokers create ``consumequeue/`` when they start (``DefaultMessageStore``, 4.9.8 to 5.5.1): where it is
@@ -136,7 +136,7 @@ def _queue_ends(store: Store) -> Iterator[int]:
 
 def _queue_end(files: FileQueue, *, is_batch: bool) -> int:
     for segment in reversed(files.segments):
-        file: QueueFile[BatchUnit] | QueueFile[Unit]
+        file: QueueFile[BatchUnitFields] | QueueFile[UnitFields]
         file = QueueFile(segment, BATCH_UNITS) if is_batch else QueueFile(segment, UNITS)
         count = first_holding(file.room, lambda number: file.unit(number).size <= 0)  # noqa: B023
         last = file.unit(count - 1) if count else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import IO_DENIED
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) 
     files: dict[Location, ListedFile] = {}
     seen: set[Hashable] = set()
     for path, status in chain.from_iterable(_walk(top, base, seen, findings) for top in tops):
-        if status.kind is Kind.FILE:
+        if status.kind is FileKind.FILE:
             listed = ListedFile(path, label_in(path, base), status.size_bytes, status.modified_ns)
             files.setdefault(path, listed)
     return sorted(files.values(), key=lambda file: file.label.encode("utf-8", "surrogateescape"))
@@ -75,10 +75,10 @@ def _walk(
         yield path, status
         label = label_in(path, base)
         place = path.text if status.identity is None else status.identity
-        if status.kind is Kind.HIDDEN:
+        if status.kind is FileKind.HIDDEN:
             sentence = f"{label}: cannot be examined: {status.reason}"
             findings.add(Finding(code=IO_DENIED, file=label, message=sentence))
-        elif status.kind is Kind.DIRECTORY and place not in seen:
+        elif status.kind is FileKind.DIRECTORY and place not in seen:
             seen.add(place)
             try:
                 left += [(path / name, found) for name, found in path.entries()]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.consumequeue import CQ_LAG
 from rmqtool.findings.places import ST_WINDOW
-from rmqtool.recovery.window import NO_UNITS, Window, window_of
+from rmqtool.recovery.window import NO_UNITS, StartWindow, window_of
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
     return [Finding(code=ST_WINDOW, file=_QUEUES, physical_offset=window.reach, message=sentence)]
 
 
-def _gone(window: Window, starts: str) -> Finding:
+def _gone(window: StartWindow, starts: str) -> Finding:
     sentence = f"the queues are missing, and {starts}: records before {window.reach} would get no unit"
     return Finding(
         code=ST_WINDOW,
@@ -52,7 +52,7 @@ def _gone(window: Window, starts: str) -> Finding:
     )
 
 
-def _lag(window: Window, queue_end: int, starts: str) -> Finding:
+def _lag(window: StartWindow, queue_end: int, starts: str) -> Finding:
     sentence = (
         f"the queues end at {queue_end}, and {starts}: it reads on at {window.reach}; records between get no"
         " unit, and later ones of their queues land in wrong slots"

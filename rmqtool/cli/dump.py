@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
-    from rmqtool.report.sinks import Sink
+    from rmqtool.report.sinks import RowSink
 
 _SCHEMA = "rmqtool.dump/2"
 _INNER = "inner-message"
@@ -166,7 +166,7 @@ def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.R
         yield row
 
 
-def _write(found: Iterable[rows.Row], sink: Sink, limit: int | None) -> tuple[FindingLog, int]:
+def _write(found: Iterable[rows.Row], sink: RowSink, limit: int | None) -> tuple[FindingLog, int]:
     """Write rows up to the limit; return the damage among them, and how many others there were."""
     findings = FindingLog()
     count = blanks = 0

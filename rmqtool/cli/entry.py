@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.group import INTERNAL_ERROR, ROOT, State
+from rmqtool.cli.group import INTERNAL_ERROR, ROOT, SharedState
 from rmqtool.errors import ExitStatus, RmqtoolError
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: The words after the program's name; those of this process by default.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    state = State()
+    state = SharedState()
     state.words = ("rmqtool", *words)
     if arguments is None and os.environ.get(_COMPLETION):
         return _answer_shell(state, os.environ[_COMPLETION])
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         state.close()
 
 
-def _run(words: list[str], state: State, *, debug: bool) -> int:
+def _run(words: list[str], state: SharedState, *, debug: bool) -> int:
     """Run the command, and return the exit status, whatever happens."""
     try:
         with ROOT.make_context("rmqtool", words, obj=state) as context:
@@ -65,7 +65,7 @@ def _run(words: list[str], state: State, *, debug: bool) -> int:
         return _explain(failure, state, debug=debug)
 
 
-def _record(status: int, case: Recording, state: State, *, debug: bool) -> int:
+def _record(status: int, case: Recording, state: SharedState, *, debug: bool) -> int:
     """Add the record of a run to its case, and return the exit status: that of the run, if it could be."""
     from rmqtool.cli.case_record import outcome_of
 
@@ -79,7 +79,7 @@ def _record(status: int, case: Recording, state: State, *, debug: bool) -> int:
     return status
 
 
-def _answer_shell(state: State, instruction: str) -> int:
+def _answer_shell(state: SharedState, instruction: str) -> int:
     """Print completions of a line; nothing if one fails."""
     try:
         from rmqtool.cli.completion import answer_shell
@@ -109,7 +109,7 @@ def _drop_what_cannot_be_written() -> None:
         silence_standard_output()
 
 
-def _explain(failure: BaseException, state: State, *, debug: bool) -> int:
+def _explain(failure: BaseException, state: SharedState, *, debug: bool) -> int:
     """Say in one sentence why the command ended, and return the status that goes with it."""
     if debug:
         traceback.print_exception(failure)

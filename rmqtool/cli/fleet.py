@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
-    from rmqtool.commands.fleet import Ask, Member
+    from rmqtool.commands.fleet import Ask, FleetMember
     from rmqtool.errors import ExitStatus
     from rmqtool.report.fleet import Forms
     from rmqtool.report.formats import Format
@@ -47,10 +47,10 @@ def stores_of(session: Session, paths: Iterable[StorePath]) -> tuple[list[Store]
 
 def _opened(
     session: Session, paths: Iterable[StorePath], kind: str | None = None, *, reads_queues: bool = False
-) -> list[Member[Store]]:
+) -> list[FleetMember[Store]]:
     """Open all that paths and globs name, and say what each is; see `Fleet`."""
     opening = partial(open_part, kind=kind, **session.opening)
-    members: list[Member[Store]] = gathered(paths, opening, log_bytes)
+    members: list[FleetMember[Store]] = gathered(paths, opening, log_bytes)
     for one in members:
         if one.store is not None:
             session.note_opened(one.store, reads_queues=reads_queues)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.report.console import Console
 
 
-class Entry(NamedTuple):
+class CommandEntry(NamedTuple):
     """Module and summary of a command, so that help need not import it."""
 
     module: str
@@ -31,38 +31,52 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "info": Entry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
-    "query": Entry("rmqtool.cli.query", "Look", "Find messages by key, tag, ID, offset or time."),
-    "dump": Entry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
-    "export": Entry(
+    "info": CommandEntry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
+    "query": CommandEntry("rmqtool.cli.query", "Look", "Find messages by key, tag, ID, offset or time."),
+    "dump": CommandEntry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
+    "export": CommandEntry(
         "rmqtool.cli.export", "Look", "Write messages as files of Parquet, Arrow, ndjson or csv."
     ),
-    "topics": Entry("rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, rate, backlog."),
-    "verify": Entry("rmqtool.cli.verify", "Check", "Check a store, or a part of it, and report damage."),
-    "diff": Entry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),
-    "offsets": Entry("rmqtool.cli.offsets", "Check", "Show consumer lag and out-of-range offsets."),
-    "report": Entry(
+    "topics": CommandEntry(
+        "rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, rate, backlog."
+    ),
+    "verify": CommandEntry(
+        "rmqtool.cli.verify", "Check", "Check a store, or a part of it, and report damage."
+    ),
+    "diff": CommandEntry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),
+    "offsets": CommandEntry("rmqtool.cli.offsets", "Check", "Show consumer lag and out-of-range offsets."),
+    "report": CommandEntry(
         "rmqtool.cli.report", "Check", "Write one page about a store: losses, log, topics, findings."
     ),
-    "case": Entry("rmqtool.cli.case", "Check", "Check the records of runs that --case wrote."),
-    "rebuild": Entry(
+    "case": CommandEntry("rmqtool.cli.case", "Check", "Check the records of runs that --case wrote."),
+    "rebuild": CommandEntry(
         "rmqtool.cli.rebuild", "Rebuild", "Rebuild consumequeue/ and index/ from the commit log."
     ),
-    "rebuild-index": Entry("rmqtool.cli.rebuild", "Rebuild", "Rebuild index/ from the commit log."),
-    "salvage": Entry("rmqtool.cli.salvage", "Rebuild", "Write a new store of what is left of a damaged one."),
-    "carve": Entry("rmqtool.cli.carve", "Rebuild", "Recover messages from disk images and raw bytes."),
-    "repair": Entry(
+    "rebuild-index": CommandEntry("rmqtool.cli.rebuild", "Rebuild", "Rebuild index/ from the commit log."),
+    "salvage": CommandEntry(
+        "rmqtool.cli.salvage", "Rebuild", "Write a new store of what is left of a damaged one."
+    ),
+    "carve": CommandEntry("rmqtool.cli.carve", "Rebuild", "Recover messages from disk images and raw bytes."),
+    "repair": CommandEntry(
         "rmqtool.cli.repair", "Rebuild", "Repair a store in place where that loses nothing, with undo."
     ),
-    "replay": Entry(
+    "replay": CommandEntry(
         "rmqtool.cli.replay", "Aids", "Send the messages of a file to a cluster, through its proxy."
     ),
-    "decode-id": Entry("rmqtool.cli.decode_id", "Aids", "Decode message IDs: offset IDs and unique IDs."),
-    "warmup": Entry("rmqtool.cli.prepare", "Aids", "Compile all kernels now instead of at the first run."),
-    "spark": Entry("rmqtool.cli.prepare", "Aids", "Pack rmqtool for the executors of a Spark cluster."),
-    "help": Entry("rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."),
-    "schema": Entry("rmqtool.cli.manual", "Aids", "Print the JSON Schema of an output."),
-    "completion": Entry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
+    "decode-id": CommandEntry(
+        "rmqtool.cli.decode_id", "Aids", "Decode message IDs: offset IDs and unique IDs."
+    ),
+    "warmup": CommandEntry(
+        "rmqtool.cli.prepare", "Aids", "Compile all kernels now instead of at the first run."
+    ),
+    "spark": CommandEntry(
+        "rmqtool.cli.prepare", "Aids", "Pack rmqtool for the executors of a Spark cluster."
+    ),
+    "help": CommandEntry(
+        "rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."
+    ),
+    "schema": CommandEntry("rmqtool.cli.manual", "Aids", "Print the JSON Schema of an output."),
+    "completion": CommandEntry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
 }
 _EXIT_STATUS = [
     ("0", "clean, found, done"),
@@ -85,7 +99,7 @@ INTERNAL_ERROR = "internal error"
 """Start of the sentence about a defect of the tool."""
 
 
-class State:
+class SharedState:
     """State that the outermost function and a running command share.
 
     Attributes:

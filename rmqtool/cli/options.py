@@ -22,7 +22,7 @@ from rmqtool.cli.help import SectionOption, write_sections
 from rmqtool.errors import UsageError
 from rmqtool.io import is_glob, local_name, location_of
 from rmqtool.io.object_urls import is_object_url
-from rmqtool.options import Kind, Option, declared_options
+from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
 from rmqtool.report.formats import to_json
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from rmqtool.api.store import Store
-    from rmqtool.cli.group import State
+    from rmqtool.cli.group import SharedState
     from rmqtool.engine import EngineOptions
     from rmqtool.io import Location
     from rmqtool.recovery import LostMessage
@@ -226,20 +226,20 @@ def given_options(request: type[DataclassInstance], options: dict[str, Any]) -> 
 
 def _click_option(option: Option) -> Callable[[Any], Any]:
     types = {
-        Kind.NUMBER: int if option.least is None else click.IntRange(option.least, option.most),
-        Kind.WORD: click.Choice([str(one) for one in option.words]),
-        Kind.WORDS: click.Choice([str(one) for one in option.words]),
+        ValueKind.NUMBER: int if option.least is None else click.IntRange(option.least, option.most),
+        ValueKind.WORD: click.Choice([str(one) for one in option.words]),
+        ValueKind.WORDS: click.Choice([str(one) for one in option.words]),
     }
     default = None if option.is_repeatable else option.default
-    if option.kind is Kind.WORD and default is not None:
+    if option.kind is ValueKind.WORD and default is not None:
         default = str(default)
-    more: dict[str, Any] = {"is_flag": True} if option.kind is Kind.FLAG else {"default": default}
+    more: dict[str, Any] = {"is_flag": True} if option.kind is ValueKind.FLAG else {"default": default}
     return click.option(
         *(option.flags or [f"--{option.name.replace('_', '-')}"]),
         option.name,
         type=types.get(option.kind),
         multiple=option.is_repeatable,
-        show_default=default is not None and option.kind is not Kind.FLAG,
+        show_default=default is not None and option.kind is not ValueKind.FLAG,
         metavar=option.metavar,
         help=option.help,
         shell_complete=_COMPLETIONS.get(option.name),
@@ -247,9 +247,9 @@ def _click_option(option: Option) -> Callable[[Any], Any]:
     )
 
 
-def state_of(context: click.Context) -> State:
+def state_of(context: click.Context) -> SharedState:
     """Return the state that the outermost function made."""
-    state: State = context.find_root().obj
+    state: SharedState = context.find_root().obj
     return state
 
 

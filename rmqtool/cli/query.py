@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.report.console import Console
-    from rmqtool.report.sinks import Sink
+    from rmqtool.report.sinks import RowSink
 
 
 _SCHEMA = "rmqtool.query/2"
@@ -151,7 +151,7 @@ def _ask(
 
 
 def _write(
-    answer: Answer, sink: Sink, bodies: BodyChoice, console: Console
+    answer: Answer, sink: RowSink, bodies: BodyChoice, console: Console
 ) -> tuple[dict[KeyQuestion | None, None], str | None]:
     """Write the answers; return the questions that have one, and why nothing could answer, if so."""
     answered: dict[KeyQuestion | None, None] = {}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.scan.column_layout import Count, Long, Number, Take, Text, Word
+from rmqtool.scan.column_layout import ColumnCount, Long, Number, Take, Text, Word
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES
 from rmqtool.scan.word_kernels import put_word
 
@@ -146,7 +146,7 @@ class ColumnBuffers:
                 self.takes[_TAKES[name]] = 1
         pieces = _PIECES * room + _LONGEST_PROPERTIES
         self.parts = np.empty((MAX_PROPERTIES, 4), np.int64)
-        self.counts = np.zeros(Count.WORDS + len(Word), np.int64)
+        self.counts = np.zeros(ColumnCount.WORDS + len(Word), np.int64)
         self._memory = Memory(
             (
                 ((len(Long), room), np.int64),
@@ -168,11 +168,13 @@ class ColumnBuffers:
         self._damage: dict[int, list[str]] = {}
 
     def __len__(self) -> int:
-        return int(self.counts[Count.ROWS])
+        return int(self.counts[ColumnCount.ROWS])
 
     def add(self, message: Message) -> bool:
         """Add a message; return False if there is no room for it."""
-        n, keys, properties = (int(self.counts[one]) for one in (Count.ROWS, Count.KEYS, Count.PROPERTIES))
+        n, keys, properties = (
+            int(self.counts[one]) for one in (ColumnCount.ROWS, ColumnCount.KEYS, ColumnCount.PROPERTIES)
+        )
         texts = self._texts_of(message)
         if n == self.longs.shape[1] or not self._fit(texts, len(message.keys), len(message.properties)):
             return False
@@ -188,9 +190,9 @@ class ColumnBuffers:
         first = {Text.KEY: keys, Text.NAME: properties, Text.VALUE: properties}
         for text, pieces in texts.items():
             self._put(text, first.get(text, n), pieces)
-        self.counts[Count.ROWS] = n + 1
-        self.counts[Count.KEYS] = self.list_stops[0, n + 1] = keys + len(texts[Text.KEY])
-        self.counts[Count.PROPERTIES] = self.list_stops[1, n + 1] = properties + len(texts[Text.NAME])
+        self.counts[ColumnCount.ROWS] = n + 1
+        self.counts[ColumnCount.KEYS] = self.list_stops[0, n + 1] = keys + len(texts[Text.KEY])
+        self.counts[ColumnCount.PROPERTIES] = self.list_stops[1, n + 1] = properties + len(texts[Text.NAME])
         if message.damage:
             self._damage[n] = message.damage
         return True
@@ -200,7 +202,7 @@ class ColumnBuffers:
         words = tuple(
             tuple(
                 self.words[word, self.word_stops[word, i] : self.word_stops[word, i + 1]].tobytes()
-                for i in range(self.counts[Count.WORDS + word])
+                for i in range(self.counts[ColumnCount.WORDS + word])
             )
             for word in Word
         )
@@ -214,7 +216,7 @@ class ColumnBuffers:
         count, used = len(self), int(self.used.max())
         if count > _FEW_ROWS or used > _FEW_BYTES:
             return self._memory.lease()[:5]
-        pieces = 1 + max(count, int(self.counts[Count.KEYS]), int(self.counts[Count.PROPERTIES]))
+        pieces = 1 + max(count, int(self.counts[ColumnCount.KEYS]), int(self.counts[ColumnCount.PROPERTIES]))
         texts = [text[:length].copy() for text, length in zip(self.texts, self.used, strict=True)]
         numbers = self.longs[:, :count].copy(), self.numbers[:, :count].copy()
         stops = self.stops[:, :pieces].copy(), self.list_stops[:, : count + 1].copy()
@@ -241,7 +243,10 @@ class ColumnBuffers:
 
     def _fit(self, texts: dict[Text, list[bytes]], keys: int, properties: int) -> bool:
         pieces = self.stops.shape[1] - 1
-        if self.counts[Count.KEYS] + keys > pieces or self.counts[Count.PROPERTIES] + properties > pieces:
+        if (
+            self.counts[ColumnCount.KEYS] + keys > pieces
+            or self.counts[ColumnCount.PROPERTIES] + properties > pieces
+        ):
             return False
         return all(
             self.used[text] + sum(map(len, found)) <= self.texts.shape[1] for text, found in texts.items()
@@ -251,13 +256,13 @@ class ColumnBuffers:
         wanted = (message.topic.encode(), raw_host(message.born_host), raw_host(message.store_host))
         numbers = []
         for word, raw in zip(Word, wanted, strict=True):
-            count = int(self.counts[Count.WORDS + word])
+            count = int(self.counts[ColumnCount.WORDS + word])
             text = np.frombuffer(raw, np.uint8)
             place = (self.slots[word], self.word_stops[word], self.words[word])
             number = put_word(text, 0, len(text), *place, count) if self.takes[word] else 0
             if number < 0:
                 return None
-            self.counts[Count.WORDS + word] += number == count and self.takes[word]
+            self.counts[ColumnCount.WORDS + word] += number == count and self.takes[word]
             numbers.append(number)
         return numbers
 

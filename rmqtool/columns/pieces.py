@@ -51,7 +51,7 @@ _Plan = TypeVar("_Plan", bound=LogPlan)
 
 
 @dataclass(frozen=True)
-class Piece:
+class LogPiece:
     """Range of one file of the log, in physical offsets.
 
     ``number`` counts files from 0; ``first`` is the offset of the first record, None if that is to be found;
@@ -71,7 +71,7 @@ class Piece:
 class PieceEnd:
     """Result of a piece; see `rmqtool.rows.log_splits.ReadSplit`."""
 
-    piece: Piece
+    piece: LogPiece
     first_log_offset: int | None
     next_log_offset: int = 0
     closed: bool = True
@@ -83,7 +83,7 @@ class PieceEnd:
         return self.piece.stop
 
 
-def trimmed(plan: _Plan, pieces: Sequence[Piece]) -> tuple[_Plan, tuple[Piece, ...]]:
+def trimmed(plan: _Plan, pieces: Sequence[LogPiece]) -> tuple[_Plan, tuple[LogPiece, ...]]:
     """Reduce a plan to the files that pieces read or judge gaps by; return it and the renumbered pieces."""
     last = len(plan.edge.segments) - 1
     wanted = {number + by for one in pieces for number in (one.number,) for by in (-1, 0, 1)}
@@ -96,7 +96,7 @@ def trimmed(plan: _Plan, pieces: Sequence[Piece]) -> tuple[_Plan, tuple[Piece, .
 
 def pieces_of(
     plan: LogPlan, task_bytes: int, ranges: Ranges | None = None
-) -> tuple[list[tuple[Piece, ...]], list[rows.Row]]:
+) -> tuple[list[tuple[LogPiece, ...]], list[rows.Row]]:
     """Return the pieces of each task, and rows of files of the log in which nothing is to be read.
 
     Only a piece that is alone in its task may lack its first record. Files outside of the wanted offsets are
@@ -120,11 +120,11 @@ def pieces_of(
 
 class _Tasks:
     def __init__(self, task_bytes: int) -> None:
-        self._done: list[tuple[Piece, ...]] = []
-        self._waiting: list[Piece] = []
+        self._done: list[tuple[LogPiece, ...]] = []
+        self._waiting: list[LogPiece] = []
         self._room = self._task_bytes = task_bytes
 
-    def add(self, pieces: list[Piece]) -> None:
+    def add(self, pieces: list[LogPiece]) -> None:
         """Add the pieces of one range."""
         size = pieces[-1].stop - pieces[0].start
         if self._waiting and (len(pieces) > 1 or size > self._room):
@@ -135,7 +135,7 @@ class _Tasks:
             self._waiting += pieces
             self._room -= size
 
-    def finished(self) -> list[tuple[Piece, ...]]:
+    def finished(self) -> list[tuple[LogPiece, ...]]:
         """Return all tasks."""
         if self._waiting:
             self._done.append(tuple(self._waiting))
@@ -143,15 +143,17 @@ class _Tasks:
         return self._done
 
 
-def _cut(number: int, part: tuple[int, int], lead: tuple[rows.Row, ...], task_bytes: int) -> Iterator[Piece]:
+def _cut(
+    number: int, part: tuple[int, int], lead: tuple[rows.Row, ...], task_bytes: int
+) -> Iterator[LogPiece]:
     """Yield the pieces of a part of one file, the first of which begins with a record."""
     start, stop = part
-    yield Piece(number, start, min(start + task_bytes, stop), start, part, lead)
+    yield LogPiece(number, start, min(start + task_bytes, stop), start, part, lead)
     for begin in range(start + task_bytes, stop, task_bytes):
-        yield Piece(number, begin, min(begin + task_bytes, stop), None, part)
+        yield LogPiece(number, begin, min(begin + task_bytes, stop), None, part)
 
 
-def piece_rows(piece: Piece, job: ColumnJob, end: PieceEnd) -> Iterator[rows.Row]:
+def piece_rows(piece: LogPiece, job: ColumnJob, end: PieceEnd) -> Iterator[rows.Row]:
     """Yield the rows of a piece, split by split, each from the end of the one before; update ``end``."""
     segment = job.facts.segments[piece.number]
     bounds = [*range(piece.start, piece.stop, COLUMN_SPLIT_BYTES), piece.stop]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
+from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 def read_checkpoint(
     file: StoreFile | ReadOnlyFile | None, unreadable: MutableSequence[UnreadableRange] | None = None
-) -> Checkpoint | None:
+) -> CheckpointFields | None:
     """Return the fields of a checkpoint, which is then closed; None if it is missing or too short."""
     return None if file is None else CHECKPOINTS.decode(_head(file, unreadable))
 
 
-def loaded_checkpoint(file: StoreFile | ReadOnlyFile | None) -> Checkpoint:
+def loaded_checkpoint(file: StoreFile | ReadOnlyFile | None) -> CheckpointFields:
     """Return a broker's values, zeros past the file's end (Java: ``StoreCheckpoint``, 4.9.8, 5.3.3)."""
-    return Checkpoint() if file is None else CHECKPOINTS.padded(_head(file, []))
+    return CheckpointFields() if file is None else CHECKPOINTS.padded(_head(file, []))
 
 
 def _head(file: StoreFile | ReadOnlyFile, unreadable: MutableSequence[UnreadableRange] | None) -> bytes:

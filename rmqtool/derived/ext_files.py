@@ -32,7 +32,7 @@ _LARGEST_UNIT = 1 << 15
 _PLAIN_UNITS = 1 << 12
 
 
-class ExtUnit(NamedTuple):
+class PlacedExtUnit(NamedTuple):
     """A unit and its position in the file; without a bit map if its sizes are impossible."""
 
     position: int
@@ -67,7 +67,7 @@ class ExtFile:
         self.segment = segment
         self._window = Window(segment) if window is None else window
 
-    def unit(self, position: int) -> ExtUnit | None:
+    def unit(self, position: int) -> PlacedExtUnit | None:
         """Return the unit at a position; None where the file has no whole head."""
         self._window.focus(position)
         head = EXT_HEADS.decode(self._window.read_at(position, EXT_HEAD_SIZE))
@@ -75,9 +75,9 @@ class ExtFile:
             return None
         bit_map = self._window.read_at(position + EXT_HEAD_SIZE, head.bit_map_size)
         is_sound = head.size == EXT_HEAD_SIZE + head.bit_map_size and len(bit_map) == head.bit_map_size
-        return ExtUnit(position, head, bit_map if is_sound else None)
+        return PlacedExtUnit(position, head, bit_map if is_sound else None)
 
-    def rows(self, position: int = 0) -> Iterator[ExtUnit]:
+    def rows(self, position: int = 0) -> Iterator[PlacedExtUnit]:
         """Yield its units up to the end mark or to zeros; sizes chain them, so a bad one is the last."""
         while position + EXT_HEAD_SIZE <= self.segment.size_bytes:
             unit = self.unit(position)
@@ -121,7 +121,7 @@ class ExtReader:
         self._files = files
         self._file: ExtFile | None = None
 
-    def at(self, address: int) -> ExtUnit | None:
+    def at(self, address: int) -> PlacedExtUnit | None:
         """Return the unit at an address, which is a tags code; None where there is no sound one."""
         offset = address - EXT_ADDRESS_BASE
         segment = self._files.segment_at(offset)

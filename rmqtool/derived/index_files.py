@@ -11,7 +11,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.formats import index
-from rmqtool.formats.index import HEADER_SIZE, HEADERS, ITEM_SIZE, ITEMS, SLOT_SIZE, SLOTS, Header, Item
+from rmqtool.formats.index import (
+    HEADER_SIZE,
+    HEADERS,
+    ITEM_SIZE,
+    ITEMS,
+    SLOT_SIZE,
+    SLOTS,
+    HeaderFields,
+    ItemFields,
+)
 from rmqtool.scan.window import Window
 from rmqtool.store import Origin
 from rmqtool.store.geometry import own_geometry
@@ -31,7 +40,7 @@ LARGEST_LONG = (1 << 63) - 1
 
 _LOOK_UP_WINDOW_BYTES = 4096
 _SLOT_BLOCK = 1 << 18
-_NO_ITEM = Item(0, 0, 0, 0)
+_NO_ITEM = ItemFields(0, 0, 0, 0)
 _CHUNK_ITEMS = 1 << 18
 _CHUNK_SLOTS = 1 << 20
 
@@ -49,7 +58,7 @@ def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
     return True
 
 
-def index_headers(files: Iterable[StoreFile]) -> Iterator[Header]:
+def index_headers(files: Iterable[StoreFile]) -> Iterator[HeaderFields]:
     """Yield the headers of index files, unchecked; zeros past the end of a short file."""
     for file in files:
         header = HEADERS.padded(file.read_at(0, HEADER_SIZE, []))
@@ -162,11 +171,11 @@ class IndexFile:
         slot = SLOTS.decode(self._window.read_at(index.slot_position(number), SLOT_SIZE))
         return 0 if slot is None else slot.item
 
-    def item(self, number: int) -> Item | None:
+    def item(self, number: int) -> ItemFields | None:
         """Return an item; None if the file ends before."""
         return ITEMS.decode(self._window.read_at(self.item_position(number), ITEM_SIZE))
 
-    def items(self) -> Iterator[tuple[int, Item]]:
+    def items(self) -> Iterator[tuple[int, ItemFields]]:
         """Yield number and item of all items in the order of the log."""
         for number in range(1, self.last_item + 1):
             self._window.focus(self.item_position(number))
@@ -185,7 +194,7 @@ class IndexFile:
             yield number, self.slot(number)
             position = index.slot_position(number + 1)
 
-    def chain(self, slot: int) -> Iterator[tuple[int, Item]]:
+    def chain(self, slot: int) -> Iterator[tuple[int, ItemFields]]:
         """Yield number and item of a slot's chain, newest first, as long as it descends.
 
         Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3), which also follows links that do not descend; a
@@ -201,7 +210,7 @@ class IndexFile:
                 return
             number = item.previous
 
-    def chain_problem(self, slot: int, last: tuple[int, Item] | None) -> str | None:
+    def chain_problem(self, slot: int, last: tuple[int, ItemFields] | None) -> str | None:
         """Return why a walk of `chain` that ended with ``last`` may have missed items; None if it did not."""
         if last is None:
             number = self.slot(slot)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.derived.queue_files import QueueFile
-from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK, UNITS, Unit
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK, UNITS, UnitFields
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.formats.consumequeue import BatchUnit
+    from rmqtool.formats.consumequeue import BatchUnitFields
     from rmqtool.store import FileQueue, QueueFiles
 
 
@@ -76,7 +76,7 @@ def first_holding(count: int, holds: Callable[[int], bool]) -> int:
     return low
 
 
-def _count_valid(file: QueueFile[Unit]) -> int:
+def _count_valid(file: QueueFile[UnitFields]) -> int:
     """Return the units before the first invalid one, as if all after it were invalid."""
 
     def is_invalid(number: int) -> bool:
@@ -103,5 +103,5 @@ def _batch_bounds(queue: FileQueue, log_start: int) -> Bounds:
     return Bounds(max_offset, max_offset)
 
 
-def _count_batch_units(file: QueueFile[BatchUnit]) -> int:
+def _count_batch_units(file: QueueFile[BatchUnitFields]) -> int:
     return first_holding(file.room, lambda number: file.unit(number).size <= 0)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s, Int64s, Rows
 
 
-class State(IntEnum):
+class QueueState(IntEnum):
     """Places in the array that carries a queue's state from run to run; all in bytes of the queue."""
 
     STARTED = 0
@@ -43,7 +43,7 @@ class State(IntEnum):
     ABSURD = 6  # units whose queue offset has no byte address
 
 
-_STARTED, _FIRST_START, _CURRENT, _STOP, _PREBLANK, _MAX, _ABSURD = (state.value for state in State)
+_STARTED, _FIRST_START, _CURRENT, _STOP, _PREBLANK, _MAX, _ABSURD = (state.value for state in QueueState)
 _UNIT_SIZE = UNIT_SIZE
 MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE - (1 << 31)
 """Above it, with some room for a queue, the byte address overflows."""
@@ -52,8 +52,8 @@ _MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
 
 def new_state() -> Int64s:
     """Return the state of a queue without files."""
-    state = np.zeros(len(State), np.int64)
-    state[State.MAX_PHYSICAL_OFFSET] = -1
+    state = np.zeros(len(QueueState), np.int64)
+    state[QueueState.MAX_PHYSICAL_OFFSET] = -1
     return state
 
 
@@ -94,7 +94,7 @@ def append_units(
         physical_offsets: ``(n,)``.
         sizes: ``(n,)`` in bytes.
         file_size: ``mappedFileSizeConsumeQueue``.
-        state: of the queue, see ``State``; carried on.
+        state: of the queue, see ``QueueState``; carried on.
         keep: ``(n,)``, set true where the unit is appended.
 
     Returns:
@@ -137,7 +137,7 @@ def appended_batches(physical_offsets: Int64s, last_offset: int) -> tuple[npt.ND
     return physical_offsets > highest[:-1], int(highest[-1])
 
 
-class Header(IntEnum):
+class HeaderState(IntEnum):
     """Places in the array that carries an index file's header, in the order of the file's fields."""
 
     BEGIN_TIMESTAMP = 0
@@ -148,19 +148,19 @@ class Header(IntEnum):
     INDEX_COUNT = 5
 
 
-_BEGIN, _END, _BEGIN_PHY, _END_PHY, _SLOTS, _COUNT = (field.value for field in Header)
+_BEGIN, _END, _BEGIN_PHY, _END_PHY, _SLOTS, _COUNT = (field.value for field in HeaderState)
 _SECOND_MS = 1000
 _INT_MAX = 0x7FFFFFFF
 
 
 def new_header(previous_end_phy_offset: int = 0, previous_end_timestamp_ms: int = 0) -> Int64s:
     """Return the header of a file that was just created, after a full one or as the first (zeros)."""
-    header = np.zeros(len(Header), np.int64)
-    header[Header.INDEX_COUNT] = 1
+    header = np.zeros(len(HeaderState), np.int64)
+    header[HeaderState.INDEX_COUNT] = 1
     if previous_end_phy_offset > 0:
-        header[[Header.BEGIN_PHY_OFFSET, Header.END_PHY_OFFSET]] = previous_end_phy_offset
+        header[[HeaderState.BEGIN_PHY_OFFSET, HeaderState.END_PHY_OFFSET]] = previous_end_phy_offset
     if previous_end_timestamp_ms > 0:
-        header[[Header.BEGIN_TIMESTAMP, Header.END_TIMESTAMP]] = previous_end_timestamp_ms
+        header[[HeaderState.BEGIN_TIMESTAMP, HeaderState.END_TIMESTAMP]] = previous_end_timestamp_ms
     return header
 
 
@@ -175,7 +175,7 @@ def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, p
     Args:
         entries: ``(n,)`` of ``ENTRY_ROW``; they must fit into the file.
         slots: ``(maxHashSlotNum,)``, newest item of each chain; updated.
-        header: see ``Header``; updated.
+        header: see ``HeaderState``; updated.
         time_diffs: ``(n,)``, receives the items' time differences in s.
         previous: ``(n,)``, receives the number of the chain's next older item.
     """

@@ -37,7 +37,7 @@ CELL_ROW = np.dtype(
 """Messages of a topic in a bucket of time; the bucket after the last is of times outside the period."""
 
 
-class Tally(IntEnum):
+class CensusTally(IntEnum):
     """Places in the array of what a census has used so far."""
 
     CELLS = 0
@@ -49,7 +49,11 @@ ONE_QUEUE = 0
 """The queue id under which every topic stands in the table."""
 
 _MINUTE_MS = 60_000
-_CELLS, _MINUTES, _LAST_MINUTE = Tally.CELLS.value, Tally.MINUTES.value, Tally.LAST_MINUTE.value
+_CELLS, _MINUTES, _LAST_MINUTE = (
+    CensusTally.CELLS.value,
+    CensusTally.MINUTES.value,
+    CensusTally.LAST_MINUTE.value,
+)
 _ONE_QUEUE = ONE_QUEUE
 
 
@@ -134,7 +138,7 @@ def count_messages(
         cell_slots: ``(2 c,)``, a power of two.
         minutes: minutes since 1970 in which something was stored, where it is another than the one before.
         delays: messages by delay.
-        tally: by ``Tally``.
+        tally: by ``CensusTally``.
 
     Returns:
         The number of rows; or a row whose topic is not in the table, or for which there is no room.

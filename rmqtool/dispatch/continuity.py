@@ -37,7 +37,7 @@ class Discontinuity(IntEnum):
     OUT_OF_RANGE = 3  # no queue has it, or the next one follows as if this were another
 
 
-class Progress(IntEnum):
+class QueueProgress(IntEnum):
     """Places in the array that carries a queue's state from chunk to chunk."""
 
     STARTED = 0
@@ -51,15 +51,15 @@ BREAK_ROW = np.dtype(
 )
 
 _GAP, _REPEATED, _RESET, _OUT_OF_RANGE = (kind.value for kind in Discontinuity)
-_STARTED, _NEXT, _HIGH, _RESETS = (place.value for place in Progress)
+_STARTED, _NEXT, _HIGH, _RESETS = (place.value for place in QueueProgress)
 _MAX_QUEUE_OFFSET, _UNKNOWN = MAX_QUEUE_OFFSET, UNKNOWN_QUEUE_OFFSET
 
 
 def new_progress(first_offset: int | None) -> Int64s:
     """Return the state of a queue before its first record; ``first_offset``: what that must carry."""
-    progress = np.zeros(len(Progress), np.int64)
-    progress[Progress.STARTED] = first_offset is not None
-    progress[Progress.NEXT] = progress[Progress.HIGH] = first_offset or 0
+    progress = np.zeros(len(QueueProgress), np.int64)
+    progress[QueueProgress.STARTED] = first_offset is not None
+    progress[QueueProgress.NEXT] = progress[QueueProgress.HIGH] = first_offset or 0
     return progress
 
 
@@ -85,7 +85,7 @@ def follow_offset(offset: int, count: int, following: int, progress: Int64s) -> 
         offset: what the record carries; `UNKNOWN_QUEUE_OFFSET` is what should come.
         count: how many offsets it takes: more than one in a batch queue.
         following: what the record after it carries, -1 if there is none.
-        progress: see ``Progress``; carried on.
+        progress: see ``QueueProgress``; carried on.
 
     Returns:
         What is wrong, a ``Discontinuity`` or -1; the queue offset that should come; the one that does.
@@ -121,7 +121,7 @@ def find_breaks(
         offsets: ``(n,)`` queue offsets of one queue in log order; `UNKNOWN_QUEUE_OFFSET` is what should come.
         counts: ``(n,)``, how many offsets each takes: more than one in a batch queue.
         judged: rows to look at; one more may be there to look ahead at.
-        progress: see ``Progress``; carried on.
+        progress: see ``QueueProgress``; carried on.
         breaks: filled, of ``BREAK_ROW``; those that find no room only count.
         totals: breaks by ``Discontinuity``, added to.
 
@@ -142,20 +142,20 @@ def find_breaks(
 
 
 class _State(IntEnum):
-    """Places in the state of a queue, after those of ``Progress``."""
+    """Places in the state of a queue, after those of ``QueueProgress``."""
 
-    WAITS = len(Progress)
-    OFFSET = len(Progress) + 1
-    COUNT = len(Progress) + 2
-    MISSING = len(Progress) + 3
-    PLACE = len(Progress) + 4  # of the record that waits
-    END = len(Progress) + 5
-    OPEN = len(Progress) + 6  # whether there is a run that goes on; the next are its fields
-    RUN_FIRST = len(Progress) + 7
-    RUN_STOP = len(Progress) + 8
-    RUN_PLACE = len(Progress) + 9
-    RUN_END = len(Progress) + 10
-    RUN_ANEW = len(Progress) + 11
+    WAITS = len(QueueProgress)
+    OFFSET = len(QueueProgress) + 1
+    COUNT = len(QueueProgress) + 2
+    MISSING = len(QueueProgress) + 3
+    PLACE = len(QueueProgress) + 4  # of the record that waits
+    END = len(QueueProgress) + 5
+    OPEN = len(QueueProgress) + 6  # whether there is a run that goes on; the next are its fields
+    RUN_FIRST = len(QueueProgress) + 7
+    RUN_STOP = len(QueueProgress) + 8
+    RUN_PLACE = len(QueueProgress) + 9
+    RUN_END = len(QueueProgress) + 10
+    RUN_ANEW = len(QueueProgress) + 11
 
 
 RUN_ROW = np.dtype(
@@ -171,7 +171,7 @@ RUN_ROW = np.dtype(
 )
 """Records of a queue whose queue offsets follow each other."""
 
-_WIDTH = len(Progress) + len(_State)
+_WIDTH = len(QueueProgress) + len(_State)
 _WAITS, _OFFSET, _COUNT, _MISSING, _PLACE, _END = (place.value for place in list(_State)[:6])
 _OPEN, _RUN_FIRST, _RUN_STOP, _RUN_PLACE, _RUN_END, _RUN_ANEW = (place.value for place in list(_State)[6:])
 _NUM, _BASE = Property.INNER_NUM.value, Property.INNER_BASE.value

@@ -204,7 +204,7 @@ class QueueEnds:
 DELAYS = "delayOffset.json"
 
 
-class Place(NamedTuple):
+class OffsetPlace(NamedTuple):
     """One number of a file of offsets.
 
     ``entry`` is ``topic@group``, or a delay level; ``inner`` is the queue id as text, None where the entry is
@@ -227,7 +227,7 @@ class Place(NamedTuple):
         return f"group {group}", topic, int(number)
 
 
-Offsets = dict[Place, int]
+Offsets = dict[OffsetPlace, int]
 
 
 def offsets_of(document: Document, kind: ConfigKind) -> Offsets:
@@ -237,7 +237,7 @@ def offsets_of(document: Document, kind: ConfigKind) -> Offsets:
         inner = value.items() if isinstance(value, dict) else [(None, value)]
         for key, number in inner:
             if (offset := int(number)) >= 0:
-                found[Place(table, entry, key)] = offset
+                found[OffsetPlace(table, entry, key)] = offset
     return found
 
 
@@ -251,7 +251,11 @@ def proven_offsets(copies: Iterable[Offsets]) -> Offsets:
 
 
 def effects_of(
-    choice: Offsets, places: Iterable[Place], proven: Mapping[Place, int], kind: ConfigKind, ends: QueueEnds
+    choice: Offsets,
+    places: Iterable[OffsetPlace],
+    proven: Mapping[OffsetPlace, int],
+    kind: ConfigKind,
+    ends: QueueEnds,
 ) -> Iterator[OffsetEffect]:
     """Yield the effects of a choice, by reader, topic and queue.
 

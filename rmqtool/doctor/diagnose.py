@@ -11,8 +11,8 @@ from rmqtool.doctor.choices import (
     BrokerTakes,
     ConfigChoice,
     ConfigDiagnosis,
+    OffsetPlace,
     Offsets,
-    Place,
     QueueEnds,
     effects_of,
     offsets_of,
@@ -222,7 +222,7 @@ def _topic(name: str, queues: int) -> dict[str, Any]:
     }
 
 
-def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> set[Place]:
+def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> set[OffsetPlace]:
     """Return all places of known offsets; of delay levels, every one.
 
     Among them are all queues of the entry in which a copy is cut: their numbers may be cut off.
@@ -232,17 +232,17 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
     places = {place for copy in copies for place in offsets_of(copy.document, kind)}
     if kind.name == DELAYS:
         numbers = ends.queue_ids(SCHEDULE_TOPIC)
-        places |= {Place(kind.tables[0], str(number + 1), None) for number in numbers if number >= 0}
+        places |= {OffsetPlace(kind.tables[0], str(number + 1), None) for number in numbers if number >= 0}
     for copy in copies:
         last = [*entries_of(copy.document, kind)][-1:] if copy.state is CopyState.CUT else []
         for table, entry, value in last:
             if isinstance(value, dict):
                 topic = entry.rpartition("@")[0]
-                places |= {Place(table, entry, str(one)) for one in ends.queue_ids(topic)}
+                places |= {OffsetPlace(table, entry, str(one)) for one in ends.queue_ids(topic)}
     return places
 
 
-def _from_bounds(places: set[Place], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
+def _from_bounds(places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
         document: Document = {}
         for place in sorted(places, key=lambda one: (one.table, one.entry, int(one.inner or 0))):
@@ -254,7 +254,7 @@ def _from_bounds(places: set[Place], kind: ConfigKind, ends: QueueEnds) -> Itera
             yield _Draft(name, about, document)
 
 
-def _put(document: Document, place: Place, offset: int) -> None:
+def _put(document: Document, place: OffsetPlace, offset: int) -> None:
     table = document.setdefault(place.table, {})
     if place.inner is None:
         table[place.entry] = offset

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.engine.spark_java import Java
     from rmqtool.engine.spark_jobs import Jobs
-    from rmqtool.engine.spark_private import GatewayAddress, PublicSession, Session
+    from rmqtool.engine.spark_private import DriverConnection, GatewayAddress, PublicSession
 
 R = TypeVar("R")
 
@@ -86,7 +86,7 @@ class SparkEngine(MappingEngine):
             undone.pop_all()
         # At once, while modules are imported: the file with the secret is removed as soon as it is read.
         address = self._threads.submit(self._driver.address)
-        self._started: Future[Session | PublicSession] = self._threads.submit(
+        self._started: Future[DriverConnection | PublicSession] = self._threads.submit(
             self._open_session, address, java
         )
         atexit.register(self.close)
@@ -103,14 +103,14 @@ class SparkEngine(MappingEngine):
             self._started.result().close()
         self._folder.remove()
 
-    def _open_session(self, address: Future[GatewayAddress], java: Java) -> Session | PublicSession:
+    def _open_session(self, address: Future[GatewayAddress], java: Java) -> DriverConnection | PublicSession:
         """Wait for the driver and create the context; runs in the engine's thread."""
         # Imported while Java starts, and only then.
-        from rmqtool.engine.spark_private import PublicSession, Session, has_private_names
+        from rmqtool.engine.spark_private import DriverConnection, PublicSession, has_private_names
 
         python = worker_python(self.options)
         if has_private_names():
-            return Session(address.result(), python)
+            return DriverConnection(address.result(), python)
         self._driver.close(0)
         return PublicSession(driver_settings(self.options, self._folder.path), java.home, python)
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.engine.interface import Engine, EngineError, EngineOptions, MapInterruptedError
-from rmqtool.engine.spark_plan import Planner, names_objects, run_planned
+from rmqtool.engine.spark_plan import TaskPacker, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
 from rmqtool.engine.spark_task import failure_of, run_task
 from rmqtool.errors import FileNotSharedError
@@ -123,7 +123,7 @@ class Jobs(ABC):
         objects = names_objects(items)
         if not self._elsewhere and not objects:
             return self._collect(function, items)
-        planner = Planner()
+        planner = TaskPacker()
         self._lent = {name: os.environ[name] for name in LENT if name in os.environ} if objects else {}
         while True:
             try:

@@ -90,7 +90,7 @@ def run_planned(
         raise unreached(failure) from failure
 
 
-class Planner:
+class TaskPacker:
     """Packer of one map's items, for each run of the map."""
 
     def __init__(self) -> None:

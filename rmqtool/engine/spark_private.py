@@ -39,7 +39,7 @@ class GatewayAddress(NamedTuple):
 
 
 def has_private_names() -> bool:
-    """Return whether this pyspark has all names that `Session` uses."""
+    """Return whether this pyspark has all names that `DriverConnection` uses."""
     from pyspark import SparkContext, SparkFiles, accumulators, context, java_gateway
 
     classes = {
@@ -96,7 +96,7 @@ class PublicSession:
         self._session.stop()
 
 
-class Session:
+class DriverConnection:
     """Connection to a driver, with its one Spark context.
 
     Call it in a thread that is not the main one: there pyspark would replace the handler of Ctrl-C. There can

@@ -26,7 +26,7 @@ CHECKPOINT_FILE_SIZE = 4096
 _SLACK_MS = 3000
 
 
-class Checkpoint(NamedTuple):
+class CheckpointFields(NamedTuple):
     """Fields of a checkpoint; zeros without one."""
 
     physic_msg_timestamp_ms: int = 0
@@ -42,4 +42,4 @@ class Checkpoint(NamedTuple):
         return max(min(self.physic_msg_timestamp_ms, self.logics_msg_timestamp_ms) - _SLACK_MS, 0)
 
 
-CHECKPOINTS = Decoder(CHECKPOINT, Checkpoint._make)
+CHECKPOINTS = Decoder(CHECKPOINT, CheckpointFields._make)

@@ -19,7 +19,7 @@ UNIT = Struct(
 )
 
 
-class Unit(NamedTuple):
+class UnitFields(NamedTuple):
     """A unit of a consume queue."""
 
     physical_offset: int
@@ -27,12 +27,12 @@ class Unit(NamedTuple):
     tags_code: int
 
 
-UNITS = Decoder(UNIT, Unit._make)
+UNITS = Decoder(UNIT, UnitFields._make)
 UNIT_SIZE = UNITS.size
 
 PREBLANK_SIZE = 0x7FFFFFFF
 """SIZE of a pre-blank unit, ``(0, 0x7FFFFFFF, 0)``: fills the first file below the first offset."""
-PREBLANK = Unit(0, PREBLANK_SIZE, 0)
+PREBLANK = UnitFields(0, PREBLANK_SIZE, 0)
 
 BATCH_UNIT = Struct(
     "physicalOffset" / Int64sb * "offset; bytes in the log; where the record lies",
@@ -46,7 +46,7 @@ BATCH_UNIT = Struct(
 )
 
 
-class BatchUnit(NamedTuple):
+class BatchUnitFields(NamedTuple):
     """A unit of a batch consume queue."""
 
     physical_offset: int
@@ -59,7 +59,7 @@ class BatchUnit(NamedTuple):
     reserved: int
 
 
-BATCH_UNITS = Decoder(BATCH_UNIT, BatchUnit._make)
+BATCH_UNITS = Decoder(BATCH_UNIT, BatchUnitFields._make)
 BATCH_UNIT_SIZE = BATCH_UNITS.size
 BATCH_COMPACTED_OFFSET = -1
 

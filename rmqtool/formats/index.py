@@ -34,7 +34,7 @@ ITEM = Struct(
 )
 
 
-class Header(NamedTuple):
+class HeaderFields(NamedTuple):
     """The header of an index file."""
 
     begin_timestamp_ms: int
@@ -45,13 +45,13 @@ class Header(NamedTuple):
     index_count: int
 
 
-class Slot(NamedTuple):
+class SlotFields(NamedTuple):
     """A slot of an index file."""
 
     item: int
 
 
-class Item(NamedTuple):
+class ItemFields(NamedTuple):
     """An item of an index file."""
 
     key_hash: int
@@ -60,9 +60,9 @@ class Item(NamedTuple):
     previous: int
 
 
-HEADERS = Decoder(HEADER, Header._make)
-SLOTS = Decoder(SLOT, Slot._make)
-ITEMS = Decoder(ITEM, Item._make)
+HEADERS = Decoder(HEADER, HeaderFields._make)
+SLOTS = Decoder(SLOT, SlotFields._make)
+ITEMS = Decoder(ITEM, ItemFields._make)
 HEADER_SIZE = HEADERS.size
 SLOT_SIZE = SLOTS.size
 ITEM_SIZE = ITEMS.size

@@ -12,12 +12,12 @@ from __future__ import annotations
 from rmqtool.io.local import LocalFiles
 from rmqtool.io.location import Location, is_glob, local_name, location_of, nothing_fits, places_of
 from rmqtool.io.reading import ReadOnlyFile, UnreadableRange, sha256_of
-from rmqtool.io.source import Entry, Handle, Kind, Source, Status
+from rmqtool.io.source import DirectoryEntry, FileKind, Handle, Source, Status
 
 __all__ = [
-    "Entry",
+    "DirectoryEntry",
+    "FileKind",
     "Handle",
-    "Kind",
     "LocalFiles",
     "Location",
     "ReadOnlyFile",

@@ -13,9 +13,9 @@ from pathlib import Path
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.io.local import Descriptor, LocalFiles, open_only
 from rmqtool.io.location import Location
-from rmqtool.io.source import Kind
+from rmqtool.io.source import FileKind
 
-_OPENED = frozenset({Kind.FILE, Kind.BLOCK_DEVICE})
+_OPENED = frozenset({FileKind.FILE, FileKind.BLOCK_DEVICE})
 _DEVICES = Path("/sys/dev/block")
 
 
@@ -41,7 +41,7 @@ def image_at(path: str | os.PathLike[str]) -> Location:
 
 def refuse_same_device(image: Location, out: Path) -> None:
     """Refuse an output on the block device that is carved, as it may overwrite messages (`RefusedError`)."""
-    if image.kind() is not Kind.BLOCK_DEVICE:
+    if image.kind() is not FileKind.BLOCK_DEVICE:
         return
     place = next(one for one in (out, *out.absolute().parents) if one.exists())
     if is_part_of(place.stat().st_dev, os.stat(image.text).st_rdev):  # noqa: PTH116 - as in `LocalFiles`

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.io.object_urls import is_object_url
-from rmqtool.io.source import Entry, Kind, Status
+from rmqtool.io.source import DirectoryEntry, FileKind, Status
 
 if TYPE_CHECKING:
     from typing import Any
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {
-    stat.S_IFREG: Kind.FILE,
-    stat.S_IFDIR: Kind.DIRECTORY,
-    stat.S_IFIFO: Kind.FIFO,
-    stat.S_IFCHR: Kind.CHARACTER_DEVICE,
-    stat.S_IFBLK: Kind.BLOCK_DEVICE,
-    stat.S_IFSOCK: Kind.SOCKET,
+    stat.S_IFREG: FileKind.FILE,
+    stat.S_IFDIR: FileKind.DIRECTORY,
+    stat.S_IFIFO: FileKind.FIFO,
+    stat.S_IFCHR: FileKind.CHARACTER_DEVICE,
+    stat.S_IFBLK: FileKind.BLOCK_DEVICE,
+    stat.S_IFSOCK: FileKind.SOCKET,
 }
 
 
@@ -46,7 +46,7 @@ class LocalFiles:
         except (OSError, ValueError) as failure:
             return _unknown(failure) if os.path.lexists(path) or _is_denied(failure) else None
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one."""
         try:
             with os.scandir(path) as listing:
@@ -132,10 +132,10 @@ class Descriptor:
 
 def open_regular(path: str) -> int:
     """Open a regular file for reading and return its descriptor, see `open_only`."""
-    return open_only(path, frozenset({Kind.FILE}))
+    return open_only(path, frozenset({FileKind.FILE}))
 
 
-def open_only(path: str, kinds: frozenset[Kind]) -> int:
+def open_only(path: str, kinds: frozenset[FileKind]) -> int:
     """Open a file of some kinds for reading and return its descriptor.
 
     Other kinds are refused before the open, which can have effects on a device, and again after it; no FIFO
@@ -161,12 +161,12 @@ def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:
     return DeniedError(path, f"cannot be {done}: {failure.strerror}: {who_may_read(Path(path))}")
 
 
-def _require_kind(path: str, mode: int, kinds: frozenset[Kind]) -> None:
+def _require_kind(path: str, mode: int, kinds: frozenset[FileKind]) -> None:
     kind = _kind(mode)
     if kind not in kinds:
-        wanted = "a regular file or a block device" if Kind.BLOCK_DEVICE in kinds else "a regular file"
+        wanted = "a regular file or a block device" if FileKind.BLOCK_DEVICE in kinds else "a regular file"
         raise EnvironmentFailureError(
-            f"{path}: is {kind}" + ("" if kind is Kind.OTHER else f", not {wanted}")
+            f"{path}: is {kind}" + ("" if kind is FileKind.OTHER else f", not {wanted}")
         )
 
 
@@ -177,12 +177,12 @@ def _open_without_trace(path: str) -> int:
         return os.open(path, _READ_FLAGS)
 
 
-def _entry(entry: os.DirEntry[str]) -> Entry:
+def _entry(entry: os.DirEntry[str]) -> DirectoryEntry:
     try:
         status = _status(entry.stat())
     except OSError as failure:
         status = _unknown(failure)
-    return Entry(entry.name, status._replace(is_link=True) if entry.is_symlink() else status)
+    return DirectoryEntry(entry.name, status._replace(is_link=True) if entry.is_symlink() else status)
 
 
 def _status(found: os.stat_result) -> Status:
@@ -190,12 +190,12 @@ def _status(found: os.stat_result) -> Status:
     return Status(_kind(found.st_mode), found.st_size, found.st_mtime_ns, identity)
 
 
-def _kind(mode: int) -> Kind:
-    return _KINDS.get(stat.S_IFMT(mode), Kind.OTHER)
+def _kind(mode: int) -> FileKind:
+    return _KINDS.get(stat.S_IFMT(mode), FileKind.OTHER)
 
 
 def _unknown(failure: OSError | ValueError) -> Status:
-    return Status(Kind.HIDDEN if _is_denied(failure) else Kind.LOST, reason=_reason(failure))
+    return Status(FileKind.HIDDEN if _is_denied(failure) else FileKind.LOST, reason=_reason(failure))
 
 
 def _is_denied(failure: OSError | ValueError) -> bool:

@@ -13,14 +13,14 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io.local import LocalFiles
 from rmqtool.io.object_urls import SCHEMES, is_object_url, split_url
 from rmqtool.io.reading import ReadOnlyFile
-from rmqtool.io.source import Kind
+from rmqtool.io.source import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
     from pathlib import Path
 
     from rmqtool.io.reading import UnreadableRange
-    from rmqtool.io.source import Entry, Source, Status
+    from rmqtool.io.source import DirectoryEntry, Source, Status
 
 _WILD = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -75,24 +75,24 @@ class Location:
         """Return its status, links followed; None if it does not exist."""
         return self.source.status(self.text)
 
-    def kind(self) -> Kind | None:
+    def kind(self) -> FileKind | None:
         """Return its kind, links followed; None if it does not exist."""
         status = self.status()
         return None if status is None else status.kind
 
     def is_regular(self) -> bool:
         """Return whether it is a regular file."""
-        return self.kind() is Kind.FILE
+        return self.kind() is FileKind.FILE
 
     def is_directory(self) -> bool:
         """Return whether it is a directory."""
-        return self.kind() is Kind.DIRECTORY
+        return self.kind() is FileKind.DIRECTORY
 
     def is_there(self) -> bool:
         """Return whether it exists, even hidden; a dangling link does not count."""
-        return self.kind() not in {None, Kind.LOST}
+        return self.kind() not in {None, FileKind.LOST}
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one."""
         return self.source.entries(self.text)
 
@@ -108,7 +108,7 @@ class Location:
         for place in (self / name for name in names):
             if rest:
                 yield from place.matching(rest)
-            elif place.kind() not in {None, Kind.LOST, Kind.HIDDEN}:
+            elif place.kind() not in {None, FileKind.LOST, FileKind.HIDDEN}:
                 yield place
 
     def reader(self) -> ReadOnlyFile:

@@ -74,7 +74,7 @@ KEPT_BYTES = 192 << 20
 _start = attrgetter("start")
 
 
-class Piece:
+class FetchedRange:
     """A range, fetched or being fetched.
 
     ``reach`` is its length without other pieces in its way; ``follows`` says whether the bytes before its
@@ -92,10 +92,10 @@ class PieceCache:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._used: OrderedDict[Piece, list[Piece]] = OrderedDict()
+        self._used: OrderedDict[FetchedRange, list[FetchedRange]] = OrderedDict()
         self._bytes = 0
 
-    def keep(self, piece: Piece, home: list[Piece]) -> None:
+    def keep(self, piece: FetchedRange, home: list[FetchedRange]) -> None:
         """Add a piece to its object's, and drop the least recently read ones."""
         insort(home, piece, key=_start)
         self._used[piece] = home
@@ -103,12 +103,12 @@ class PieceCache:
         while self._bytes > KEPT_BYTES:
             self.drop(next(iter(self._used)))
 
-    def touch(self, piece: Piece) -> None:
+    def touch(self, piece: FetchedRange) -> None:
         """Note that a piece is read."""
         if piece in self._used:
             self._used.move_to_end(piece)
 
-    def drop(self, piece: Piece) -> None:
+    def drop(self, piece: FetchedRange) -> None:
         """Drop a piece, unless that is done already."""
         home = self._used.pop(piece, None)
         if home is not None:
@@ -123,7 +123,7 @@ class ObjectPieces:
         self._size_bytes = size_bytes
         self._fetch = fetch
         self._piece_cache = cache
-        self._pieces: list[Piece] = []
+        self._pieces: list[FetchedRange] = []
 
     def bytes_from(self, position: int, wanted: int) -> memoryview:
         """Return bytes from a position inside the object: one at least, and ``wanted`` at most."""
@@ -157,13 +157,13 @@ class ObjectPieces:
             data += self._bytes_from(position, stop - position, goes_on=False)
         return data
 
-    def _read_ahead(self, piece: Piece) -> None:
+    def _read_ahead(self, piece: FetchedRange) -> None:
         for _ in range(AHEAD):
             if piece.stop >= self._size_bytes:
                 return
             piece = self._at(piece.stop, SMALLEST_BYTES)
 
-    def _at(self, position: int, wanted: int, *, grows: bool = True) -> Piece:
+    def _at(self, position: int, wanted: int, *, grows: bool = True) -> FetchedRange:
         """Return the piece at a position, begun if there is none; as long as wanted, or longer."""
         number = bisect_right(self._pieces, position, key=_start)
         before = self._pieces[number - 1] if number else None
@@ -174,6 +174,6 @@ class ObjectPieces:
         reach = min(max(wanted, grown) if grows else wanted, LARGEST_BYTES)
         limit = self._pieces[number].start if number < len(self._pieces) else self._size_bytes
         stop = min(position + reach, limit)
-        piece = Piece(position, stop, reach, follows, begin(self._fetch, position, stop))
+        piece = FetchedRange(position, stop, reach, follows, begin(self._fetch, position, stop))
         self._piece_cache.keep(piece, self._pieces)
         return piece

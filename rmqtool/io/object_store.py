@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, SourceUnreachableError
 from rmqtool.io.object_pieces import pause
 from rmqtool.io.object_urls import connect, one_line, request_errors
-from rmqtool.io.source import Kind, Status
+from rmqtool.io.source import FileKind, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -217,18 +217,18 @@ class ObjectStore:
 
 
 def _first_level(found: dict[str, Status]) -> dict[str, Status]:
-    directories = {name.partition("/")[0]: Status(Kind.DIRECTORY) for name in found if "/" in name}
+    directories = {name.partition("/")[0]: Status(FileKind.DIRECTORY) for name in found if "/" in name}
     return {name: status for name, status in found.items() if "/" not in name} | directories
 
 
 def _status(info: FileInfo) -> Status | None:
     from pyarrow.fs import FileType
 
-    kinds = {FileType.File: Kind.FILE, FileType.Directory: Kind.DIRECTORY}
+    kinds = {FileType.File: FileKind.FILE, FileType.Directory: FileKind.DIRECTORY}
     if info.type == FileType.NotFound:
         return None
-    kind = kinds.get(info.type, Kind.OTHER)
-    return Status(kind, info.size or 0, info.mtime_ns or 0) if kind is Kind.FILE else Status(kind)
+    kind = kinds.get(info.type, FileKind.OTHER)
+    return Status(kind, info.size or 0, info.mtime_ns or 0) if kind is FileKind.FILE else Status(kind)
 
 
 _CHUNK_BYTES = 8 << 20
@@ -260,7 +260,7 @@ class ObjectWriter(ObjectStore):
     def sizes_below(self, path: str) -> dict[str, int]:
         """Return the objects below a name, by the rest of their names, with their sizes in bytes."""
         found = self.listed(path, recursive=True)
-        return {name: status.size_bytes for name, status in found.items() if status.kind is Kind.FILE}
+        return {name: status.size_bytes for name, status in found.items() if status.kind is FileKind.FILE}
 
     def text(self, path: str) -> bytes:
         """Return the bytes of a small object; none if it does not exist."""
@@ -280,7 +280,7 @@ class ObjectWriter(ObjectStore):
             files, key = self._connected()[0], self._key(path)
             info = self.status(path)
             if info is not None:
-                (files.delete_dir if info.kind is Kind.DIRECTORY else files.delete_file)(key)
+                (files.delete_dir if info.kind is FileKind.DIRECTORY else files.delete_file)(key)
 
         with suppress(FileNotFoundError):
             self._with_retries(path, "removed", request, _RUN_AGAIN)

@@ -22,7 +22,7 @@ from rmqtool.errors import (
 from rmqtool.io.object_pieces import ObjectPieces, PieceCache, begin
 from rmqtool.io.object_store import ObjectStore
 from rmqtool.io.object_urls import is_object_url, split_url
-from rmqtool.io.source import Entry, Kind, Status
+from rmqtool.io.source import DirectoryEntry, FileKind, Status
 from rmqtool.io.zero_tails import TailSampler, ZeroTail
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.io.object_store import OpenObject, Version
 
 
-_DIRECTORY = Status(Kind.DIRECTORY)
+_DIRECTORY = Status(FileKind.DIRECTORY)
 
 
 class ObjectTree:
@@ -71,7 +71,7 @@ class ObjectTree:
         with self._requesting:
             if path not in self._lists:
                 status = self.status(path)
-                if status is None or status.kind is not Kind.DIRECTORY:
+                if status is None or status.kind is not FileKind.DIRECTORY:
                     return {}
                 self._list(path)
             return self._lists[path]
@@ -85,7 +85,7 @@ class ObjectTree:
         try:
             return self._store.status(path)
         except DeniedError as failure:
-            return Status(Kind.HIDDEN, reason=failure.reason)
+            return Status(FileKind.HIDDEN, reason=failure.reason)
 
     def _try_to_list(self, top: str) -> None:
         with suppress(DeniedError):  # single names may be known nevertheless
@@ -96,12 +96,12 @@ class ObjectTree:
         found: dict[str, dict[str, Status]] = {top: {}}
         for below, status in self._store.listed(top, recursive=recursive).items():
             path = f"{top}/{below}"
-            if recursive and status.kind is Kind.DIRECTORY:
+            if recursive and status.kind is FileKind.DIRECTORY:
                 found.setdefault(path, {})
             _enter(found, path, status, top)
         self._lists |= found
         names = ((directory, name) for directory in found for name in found[directory])
-        row = [f"{one}/{name}" for one, name in names if found[one][name].kind is Kind.FILE]
+        row = [f"{one}/{name}" for one, name in names if found[one][name].kind is FileKind.FILE]
         row.sort(key=_in_order)
         self._rows |= {path: (row, number) for number, path in enumerate(row)}
 
@@ -144,7 +144,7 @@ class ObjectFiles:
         self._store = ObjectStore(top)
         self._tree = ObjectTree(self._store)
         self._piece_cache = PieceCache()
-        self._opened: dict[str, Future[ObjectHandle]] = {}
+        self._opened: dict[str, Future[ObjectVersion]] = {}
         self._wanted: set[str] = set()
         self._opening = threading.Lock()
         self.samples = samples and not os.environ.get(_FETCH_TAILS)
@@ -167,12 +167,14 @@ class ObjectFiles:
         status = self._tree.status(path) if self._holds(path) else None
         return None if status is None else status._replace(identity=path)
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one."""
         found = self._tree.entries(path) if self._holds(path) else {}
-        return [Entry(name, found[name]._replace(identity=f"{path}/{name}")) for name in sorted(found)]
+        return [
+            DirectoryEntry(name, found[name]._replace(identity=f"{path}/{name}")) for name in sorted(found)
+        ]
 
-    def open(self, path: str) -> ObjectHandle:
+    def open(self, path: str) -> ObjectVersion:
         """Open an object, once, as it holds no connection.
 
         Raises:
@@ -240,14 +242,14 @@ class ObjectFiles:
         """Return None: objects cannot be locked, and no broker works on one."""
         return None
 
-    def _handles(self) -> list[ObjectHandle]:
+    def _handles(self) -> list[ObjectVersion]:
         opened = [one for one in self._opened.copy().values() if one.done() and not one.cancelled()]
         return [one.result() for one in opened if one.exception() is None]
 
     def _holds(self, path: str) -> bool:
         return path == self.top or path.startswith(f"{self.top}/")
 
-    def _begun(self, path: str) -> Future[ObjectHandle]:
+    def _begun(self, path: str) -> Future[ObjectVersion]:
         if path not in self._opened:
             self._opened[path] = begin(self._first_opened, path)
         return self._opened[path]
@@ -259,15 +261,15 @@ class ObjectFiles:
             if one not in self._opened:
                 self._begun(one).add_done_callback(_begin_to_fetch)
 
-    def _first_opened(self, path: str) -> ObjectHandle:
+    def _first_opened(self, path: str) -> ObjectVersion:
         status = self.status(path)
         if status is None and path in self._planned:  # no finding: the planner of the task has read it
             _changed(path, "it was deleted")
         if status is None:
             raise EnvironmentFailureError(f"{path}: cannot be opened: No such file or directory")
-        if status.kind is Kind.HIDDEN:
+        if status.kind is FileKind.HIDDEN:
             raise DeniedError(path, status.reason)
-        if status.kind is not Kind.FILE:
+        if status.kind is not FileKind.FILE:
             raise EnvironmentFailureError(f"{path}: is {status.kind}, not a regular file")
         try:
             opened = self._store.open(path)
@@ -280,10 +282,10 @@ class ObjectFiles:
             _changed(path, "it was replaced")
         if difference := self._planned.get(path, opened.version).difference(opened.version):
             _changed(path, difference)
-        return ObjectHandle(path, opened, self._store, self._piece_cache, samples=self.samples)
+        return ObjectVersion(path, opened, self._store, self._piece_cache, samples=self.samples)
 
 
-class ObjectHandle:
+class ObjectVersion:
     """One version of an object, see `rmqtool.io.source.Handle`; reads fail once it has changed.
 
     With ``samples``, its end may be taken for zeros.
@@ -367,7 +369,7 @@ class ObjectHandle:
         return opened
 
 
-def _begin_to_fetch(opening: Future[ObjectHandle]) -> None:
+def _begin_to_fetch(opening: Future[ObjectVersion]) -> None:
     if opening.exception() is None:  # else its reader gets the error
         opening.result().begin()
 

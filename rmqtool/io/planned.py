@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, ExecutorCannotReachError, FileNotSharedError
 from rmqtool.io.local import Descriptor, LocalFiles, open_regular
-from rmqtool.io.source import Kind
+from rmqtool.io.source import FileKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from rmqtool.errors import SourceUnreachableError
-    from rmqtool.io.source import Entry, Status
+    from rmqtool.io.source import DirectoryEntry, Status
 
 FIRST_PAGE = 4096
 """Bytes at a file's start that are compared: a log's first record, or what fits of it."""
@@ -129,11 +129,11 @@ class PlannedFiles:
     def status(self, path: str) -> Status | None:
         """Return the status of a name; `FileNotSharedError` if a planned file cannot be examined."""
         status = self._files.status(path)
-        if path in self.proofs and (status is None or status.kind in {Kind.LOST, Kind.HIDDEN}):
+        if path in self.proofs and (status is None or status.kind in {FileKind.LOST, FileKind.HIDDEN}):
             raise unseen(path, "it does not exist" if status is None else status.reason)
         return status
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory, see `LocalFiles.entries`."""
         return self._files.entries(path)
 

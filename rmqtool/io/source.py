@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rmqtool.io.zero_tails import ZeroTail
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """Kind of a file, links followed; the values end a sentence that begins with its name."""
 
     FILE = "a file"
@@ -38,7 +38,7 @@ class Status(NamedTuple):
     known for entries of a directory.
     """
 
-    kind: Kind
+    kind: FileKind
     size_bytes: int = 0
     modified_ns: int = 0
     identity: Hashable = None
@@ -46,7 +46,7 @@ class Status(NamedTuple):
     is_link: bool = False
 
 
-class Entry(NamedTuple):
+class DirectoryEntry(NamedTuple):
     """One name in a directory, and its status."""
 
     name: str
@@ -98,7 +98,7 @@ class Source(Protocol):
         """Return the status of a name, links followed; None if it does not exist."""
         ...
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one."""
         ...
 

@@ -88,7 +88,7 @@ def ranges_of(
     if not _asks_queues(wanted):
         found: Ranges = tuple((one.start, one.stop) for one in timely)
     else:
-        account = QueueAccount(store, wanted, limits)
+        account = QueueCoverage(store, wanted, limits)
         windows = _windows(timely, limits.window_bytes)
         found = tuple(one for window in windows for one in account.ranges(window))
     read = sum(stop - start for start, stop in found)
@@ -233,7 +233,7 @@ class _Trial(NamedTuple):
     size: int
 
 
-class QueueAccount:
+class QueueCoverage:
     """Coverage by queues: ranges of the log where wanted messages lie."""
 
     def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:

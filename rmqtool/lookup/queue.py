@@ -27,7 +27,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.formats.consumequeue import Unit
+    from rmqtool.formats.consumequeue import UnitFields
     from rmqtool.lookup.context import QueryContext
     from rmqtool.store import FileQueue, QueueFiles, Segment, Store
     from rmqtool.store.settings import Settings
@@ -104,14 +104,14 @@ def _ends_well(segment: Segment, first: int | None) -> bool:
     return first is not None or Window(segment).skip_zeros(0) == segment.size_bytes
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """A unit: the queue offset it stands for, and the place of its message."""
 
     queue_offset: int
     physical_offset: int
 
 
-class QueuePlace(NamedTuple):
+class RecordPlace(NamedTuple):
     """A place of a record in a queue."""
 
     topic: str
@@ -119,7 +119,7 @@ class QueuePlace(NamedTuple):
     queue_offset: int
 
 
-def places_of(record: Record) -> Iterator[QueuePlace]:
+def places_of(record: Record) -> Iterator[RecordPlace]:
     """Yield the places at which a record is dispatched: in its own queue, and in its light queues.
 
     Java: ``CommitLogDispatcherBuildConsumeQueue#dispatch``, ``LmqDispatch``/``MultiDispatch`` (4.9.8, 5.3.3);
@@ -127,7 +127,7 @@ def places_of(record: Record) -> Iterator[QueuePlace]:
     """
     if not has_unit(record):
         return
-    yield QueuePlace(record.topic, record.head.queue_id, record.head.queue_offset)
+    yield RecordPlace(record.topic, record.head.queue_id, record.head.queue_offset)
     names = record.properties.get("INNER_MULTI_DISPATCH", "").split(",")
     offsets = record.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
     if len(names) != len(offsets):
@@ -135,7 +135,7 @@ def places_of(record: Record) -> Iterator[QueuePlace]:
     for name, text in zip(names, offsets, strict=True):
         offset = parse_long(text)
         if name and offset is not None:
-            yield QueuePlace(name, 0 if name.startswith(LMQ_PREFIX) else record.head.queue_id, offset)
+            yield RecordPlace(name, 0 if name.startswith(LMQ_PREFIX) else record.head.queue_id, offset)
 
 
 def queues_problem(store: Store) -> tuple[Reason, str] | None:
@@ -181,14 +181,14 @@ class QueueConsumer:
             record = self.record(entry, of_any_offset=(self.queue.topic or "").startswith(LMQ_PREFIX))
             is_due = number == 0 or entry.queue_offset <= queue_offset
             if self.is_of_batches and is_due and not is_in_batch(queue_offset, entry, record):
-                self._explain_unfit(Entry(queue_offset, entry.physical_offset), "is in no batch")
+                self._explain_unfit(QueueEntry(queue_offset, entry.physical_offset), "is in no batch")
                 if entry.queue_offset > queue_offset:
                     break
             elif record is not None:
                 yield record
         self.queue.files.close()
 
-    def entries(self, queue_offset: int, wanted: int | None = None) -> Iterator[Entry]:
+    def entries(self, queue_offset: int, wanted: int | None = None) -> Iterator[QueueEntry]:
         """Yield the units from a queue offset on."""
         if self.is_of_batches:
             yield from islice(self._batch_entries(queue_offset), wanted)
@@ -200,7 +200,7 @@ class QueueConsumer:
         places = (place for place in places_of(record) if place.topic == self.queue.topic)
         return next((one.queue_offset for one in places if one.queue_id == self.queue.queue_id), None)
 
-    def record(self, entry: Entry, *, of_any_offset: bool = False) -> Record | None:
+    def record(self, entry: QueueEntry, *, of_any_offset: bool = False) -> Record | None:
         """Return the message of a unit; explain why if there is none.
 
         ``of_any_offset`` also takes a message with another offset of this queue, unless the unit of that
@@ -226,19 +226,19 @@ class QueueConsumer:
 
     def _leads_to(self, queue_offset: int, physical_offset: int) -> bool:
         entries = islice(self.entries(queue_offset, 1), 1)
-        return Entry(queue_offset, physical_offset) in entries
+        return QueueEntry(queue_offset, physical_offset) in entries
 
-    def _explain(self, reason: Reason, message: str, entry: Entry) -> None:
+    def _explain(self, reason: Reason, message: str, entry: QueueEntry) -> None:
         queue_offset, physical_offset = entry
         self._explanation.add(reason, message, queueOffset=queue_offset, physicalOffset=physical_offset)
 
-    def _explain_unfit(self, entry: Entry, why: str) -> None:
+    def _explain_unfit(self, entry: QueueEntry, why: str) -> None:
         message = f"{self.name} offset {entry.queue_offset} {why}"
         self._context.left_out.places[entry.queue_offset] = entry.physical_offset
         self._context.doubt(message)
         self._explain(Reason.UNIT, message, entry)
 
-    def _explain_absence(self, entry: Entry) -> None:
+    def _explain_absence(self, entry: QueueEntry) -> None:
         place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
         missing = self._context.left_out.missing_part(offset)
         if missing is not None or offset >= self._log.start:
@@ -259,7 +259,7 @@ class QueueConsumer:
         self._context.doubt(f"{place} points to log offset {offset}, where {why}")
         self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
 
-    def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[Entry]:
+    def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[QueueEntry]:
         for number in queue_offsets:
             segment = self.queue.files.segment_at(number * UNIT_SIZE)
             if segment is None:
@@ -273,7 +273,7 @@ class QueueConsumer:
             if unit.size == PREBLANK_SIZE:
                 self._explain_preblank(number)
             else:
-                yield Entry(number, unit.physical_offset)
+                yield QueueEntry(number, unit.physical_offset)
 
     def _explain_preblank(self, number: int) -> None:
         message = f"{self.name} offset {number} is a pre-blank unit: the queue began after it"
@@ -328,7 +328,7 @@ class QueueConsumer:
         end_ms = self._context.request.end_ms
         return end_ms is not None and record.head.store_timestamp_ms > end_ms
 
-    def _batch_entries(self, queue_offset: int) -> Iterator[Entry]:
+    def _batch_entries(self, queue_offset: int) -> Iterator[QueueEntry]:
         """Yield the batches from the one that holds an offset on; each begins where one ends."""
         expected, is_first = max(queue_offset, self.bounds.min_offset), True
         for segment in self.queue.files:
@@ -349,11 +349,11 @@ class QueueConsumer:
                     why = f"begins with offset {base}, the one before it ends before {expected}"
                     self._context.doubt(f"unit {number} of {segment.label} {why}")
                 expected, is_first = base + unit.batch_size, False
-                yield Entry(base, unit.physical_offset)
+                yield QueueEntry(base, unit.physical_offset)
         self.check_end()
 
 
-def is_in_batch(queue_offset: int, entry: Entry, record: Record | None) -> bool:
+def is_in_batch(queue_offset: int, entry: QueueEntry, record: Record | None) -> bool:
     """Whether a batch holds an offset, as far as its record shows."""
     size = 1 if record is None else parse_long(record.properties.get("INNER_NUM", "")) or 1
     return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
@@ -365,7 +365,7 @@ def units_at(queue: QueueFiles, physical_offset: int) -> Iterator[str]:
         return
     files = [QueueFile(segment, UNITS) for segment in queue.files]
 
-    def leads_on(file: QueueFile[Unit], number: int) -> bool:
+    def leads_on(file: QueueFile[UnitFields], number: int) -> bool:
         unit = file.unit(number)
         return unit.size <= 0 or (unit.size != PREBLANK_SIZE and unit.physical_offset >= physical_offset)
 

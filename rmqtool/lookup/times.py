@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.lookup.context import QueryContext
-    from rmqtool.lookup.queue import Entry
+    from rmqtool.lookup.queue import QueueEntry
     from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles
 
@@ -123,7 +123,7 @@ class _TimeSearch:
                 return record.head.store_timestamp_ms
         return None
 
-    def _check_place(self, wanted: int, entry: Entry, record: Record) -> None:
+    def _check_place(self, wanted: int, entry: QueueEntry, record: Record) -> None:
         """Warn if units are in the wrong slots, where a binary search fails."""
         place = self._reader.place_of(record)
         is_within = wanted < entry.queue_offset or is_in_batch(wanted, entry, record)

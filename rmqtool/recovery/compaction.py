@@ -12,7 +12,7 @@ import struct
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.javacompat import parse_int
 from rmqtool.recovery.loading import NO_NUMBER, load_files
 from rmqtool.recovery.model import Refusal
@@ -33,7 +33,7 @@ _READ_BYTES = _UNIT.size * 4096
 _FEWEST_QUEUES = 5  # a file of the log is at least as long as so many of a queue
 
 
-class _Queue(NamedTuple):
+class _CompactedQueue(NamedTuple):
     """Directories of a queue of a compacted topic, in log and queues."""
 
     log: str
@@ -62,21 +62,21 @@ def load_compaction(settings: Settings, root: Location, base: Location, predicti
         prediction.deleted_files += [*log.deleted.values(), *queue.deleted.values()]
 
 
-def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_Queue]:
+def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_CompactedQueue]:
     """Yield the queues that have both directories; one without that of its queue is skipped."""
-    for topic in sorted(names_in(root / COMPACTION_LOGS, Kind.DIRECTORY)):
-        for name in sorted(names_in(root / COMPACTION_LOGS / topic, Kind.DIRECTORY)):
+    for topic in sorted(names_in(root / COMPACTION_LOGS, FileKind.DIRECTORY)):
+        for name in sorted(names_in(root / COMPACTION_LOGS / topic, FileKind.DIRECTORY)):
             log, number = f"{COMPACTION_LOGS}/{topic}/{name}", parse_int(name)
-            one = _Queue(log, f"{COMPACTION_QUEUES}/{topic}/{number}")
+            one = _CompactedQueue(log, f"{COMPACTION_QUEUES}/{topic}/{number}")
             if number is None:
                 prediction.refusals.append(Refusal(log, "is a directory that no queue id names"))
-            elif (root / one.queue).kind() is Kind.DIRECTORY:
+            elif (root / one.queue).kind() is FileKind.DIRECTORY:
                 yield one
             else:
                 _pass_over(one, f"{one.queue} is not there", prediction)
 
 
-def _sizes(settings: Settings, root: Location, queues: list[_Queue]) -> tuple[int, int]:
+def _sizes(settings: Settings, root: Location, queues: list[_CompactedQueue]) -> tuple[int, int]:
     """Return the sizes of files of logs and queues: by the settings, else those of most present files."""
     queue_size = _number(settings, "compactionCqMappedFileSize") // _UNIT.size * _UNIT.size
     whole, rest = divmod(_number(settings, "compactionMappedFileSize"), max(queue_size, 1))
@@ -103,12 +103,12 @@ def _commonest(directories: list[Location]) -> int:
         status.size_bytes
         for directory in directories
         for _, status in directory.entries()
-        if status.kind is Kind.FILE
+        if status.kind is FileKind.FILE
     )
     return sizes.most_common(1)[0][0] if sizes else 0
 
 
-def _pair(one: _Queue, log: LoadedFiles, queue: LoadedFiles, prediction: PredictionDraft) -> None:
+def _pair(one: _CompactedQueue, log: LoadedFiles, queue: LoadedFiles, prediction: PredictionDraft) -> None:
     """Cut the log where its queue ends, then compare the names of the files that remain."""
     end = -1
     if queue.segments:
@@ -136,5 +136,5 @@ def _end(last: Segment) -> int:
     return end
 
 
-def _pass_over(one: _Queue, reason: str, prediction: PredictionDraft) -> None:
+def _pass_over(one: _CompactedQueue, reason: str, prediction: PredictionDraft) -> None:
     prediction.hazards.append(f"{one.log} is not loaded, as {reason}: its consumers get no message of it.")

@@ -17,7 +17,7 @@ from rmqtool.recovery.unit_queue import UnitQueue
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.account.lost import LostMessages
+    from rmqtool.account.lost import LossReporter
     from rmqtool.arrays import Int64s
     from rmqtool.recovery.drafts import DispatchDraft
     from rmqtool.recovery.index_files import IndexState
@@ -58,7 +58,7 @@ class Derived:
     unit_file_size: int
     batch_file_size: int
     batch_topics: frozenset[str]
-    lost: LostMessages | None = None
+    lost: LossReporter | None = None
     tallies: dict[QueueKey, Tally] = field(default_factory=dict)
     log_offsets: list[tuple[int, int]] = field(default_factory=list)
 

@@ -46,7 +46,7 @@ def last_address(tags_codes: Int64s) -> int:
     return int(tags_codes[at[-1]]) if len(at) else NO_ADDRESS
 
 
-class ExtQueue:
+class ExtFiles:
     """The ext files of one consume queue, as loaded, by name; ``deleted`` are labels by start."""
 
     def __init__(

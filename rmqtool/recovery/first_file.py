@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rmqtool.derived.checkpoint import loaded_checkpoint
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.checkpoint import Checkpoint
+from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.javacompat import wrap_int
 from rmqtool.recovery.log_walk import holds_property
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
 
 
-def read_checkpoint(path: Location) -> Checkpoint | Refusal:
+def read_checkpoint(path: Location) -> CheckpointFields | Refusal:
     """Read the checkpoint as a broker does: a missing one is zero, a short one is extended by zeros."""
     if not path.is_there():
-        return Checkpoint()
+        return CheckpointFields()
     try:
         return loaded_checkpoint(path.reader())
     except EnvironmentFailureError:
@@ -45,7 +45,7 @@ class Start:
 
     release: Release
     unclean: bool
-    checkpoint: Checkpoint
+    checkpoint: CheckpointFields
     queue_end: int
     switches: RecoverySwitches
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.index import HEADERS, Header
+from rmqtool.formats.index import HEADERS, HeaderFields
 from rmqtool.javacompat import parse_long
 from rmqtool.recovery.model import IndexFileOutcome, Refusal
 from rmqtool.store.listing import label_of
@@ -121,7 +121,7 @@ class IndexState:
         return self._files[-1]
 
 
-def _header(path: Location) -> Header | None:
+def _header(path: Location) -> HeaderFields | None:
     """Return the header, with zeros after the end of a short file; None where no file can be opened."""
     try:
         return HEADERS.padded(path.read_head(HEADERS.size, []))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
 from rmqtool.scan.page_tail import PAGE_BYTES
@@ -58,7 +58,7 @@ def load_files(directories: Iterable[Location], base: Location, size: int, relea
     )
     for number, (path, status) in enumerate(entries):
         label, size_bytes = label_of(path, base), status.size_bytes
-        if release.deletes_empty_last_file and status.kind is Kind.DIRECTORY:
+        if release.deletes_empty_last_file and status.kind is FileKind.DIRECTORY:
             continue
         if release.deletes_empty_last_file and size_bytes == 0 and number == len(entries) - 1:
             loaded.deleted[parse_long(path.name) or 0] = label
@@ -73,7 +73,7 @@ def load_files(directories: Iterable[Location], base: Location, size: int, relea
 
 def _refusal_reason(path: Location, status: Status, size: int) -> str | None:
     size_bytes = status.size_bytes
-    if status.kind is Kind.DIRECTORY:
+    if status.kind is FileKind.DIRECTORY:
         return "is a directory"
     if size_bytes != size:
         grown = size_bytes == -(-size // PAGE_BYTES) * PAGE_BYTES

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.account.log_losses import Account
-    from rmqtool.account.lost import LostMessages
+    from rmqtool.account.log_losses import LogAccount
+    from rmqtool.account.lost import LossReporter
     from rmqtool.account.survey import LogSurvey
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.dispatch.totals import Total
@@ -34,7 +34,7 @@ _COUNTED_ROWS = 1 << 19
 """Units and index entries that are gathered before they are counted by queue."""
 
 
-def lost_records(segments: Sequence[Segment], cut: int, lost: LostMessages | None = None) -> list[Loss]:
+def lost_records(segments: Sequence[Segment], cut: int, lost: LossReporter | None = None) -> list[Loss]:
     """Count the intact records from ``cut`` on, by topic, also those that this broker cannot read.
 
     Each of them is passed to ``lost``, if given.
@@ -58,7 +58,7 @@ def _after(segments: Sequence[Segment], start: int) -> Iterator[MessageBatch]:
 
 
 def count_missing(
-    looking: LogSurvey, cut: int, policy: DispatchPolicy, derived: Derived, account: Account
+    looking: LogSurvey, cut: int, policy: DispatchPolicy, derived: Derived, account: LogAccount
 ) -> tuple[int, int]:
     """Count units and index entries, before the cut, that the start did not dispatch and that did not exist.
 
@@ -81,7 +81,7 @@ class _Counting:
 
     dispatcher: Dispatcher
     derived: Derived
-    account: Account
+    account: LogAccount
     units: int = 0
     entries: int = 0
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import Account, log_losses
-from rmqtool.account.lost import LostMessages, LostReason
+from rmqtool.account.log_losses import LogAccount, log_losses
+from rmqtool.account.lost import LossReporter, LostReason
 from rmqtool.account.survey import LogSurvey
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor import ONLY_SHOWN, BrokerTakes, diagnose
@@ -102,10 +102,10 @@ def predict_recovery(
         if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN
     )
     loaded = load_store(store, store.root, settings, prediction)
-    lost = None if tell_lost is None else LostMessages(store.commitlog, tell_lost)
+    lost = None if tell_lost is None else LossReporter(store.commitlog, tell_lost)
     loaded.derived.lost = lost
     looking = LogSurvey(store.commitlog)
-    account = Account(store, store.commitlog.start if len(store.commitlog) else 0)
+    account = LogAccount(store, store.commitlog.start if len(store.commitlog) else 0)
     if prediction.loads:
         switches = RecoverySwitches.from_settings(settings, release)
         policy = broker_policy(settings, release, loaded)
@@ -123,7 +123,7 @@ def predict_recovery(
     return prediction.finish()
 
 
-def _lost_totals(gaps: OffsetGaps, prediction: PredictionDraft, lost: LostMessages) -> LostTotals:
+def _lost_totals(gaps: OffsetGaps, prediction: PredictionDraft, lost: LossReporter) -> LostTotals:
     """Add up the lost messages; a missing unit's place may lead to no record."""
     without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
     return lost.totals(gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
@@ -150,7 +150,7 @@ class _Start:
         policy: DispatchPolicy,
         switches: RecoverySwitches,
         looking: LogSurvey,
-        account: Account,
+        account: LogAccount,
     ) -> None:
         self.looking, self.account = looking, account
         self.loaded, self.prediction, self.policy = loaded, prediction, policy

@@ -17,7 +17,7 @@ from rmqtool.formats.consumequeue import UNIT_SIZE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.account.log_losses import Account
+    from rmqtool.account.log_losses import LogAccount
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.recovery.model import QueueOutcome
@@ -28,7 +28,7 @@ _PULL_UNITS = 800
 
 
 def not_served(
-    queues: Sequence[QueueOutcome], log: Sequence[Segment], end: int, file_size: int, account: Account
+    queues: Sequence[QueueOutcome], log: Sequence[Segment], end: int, file_size: int, account: LogAccount
 ) -> Iterator[tuple[str, int]]:
     """Yield, for each queue, a sentence on how many messages pulls skip at most.
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.checkpoint import Checkpoint
-from rmqtool.io import Kind
+from rmqtool.formats.checkpoint import CheckpointFields
+from rmqtool.io import FileKind
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.compaction import load_compaction
 from rmqtool.recovery.derived import Derived, Queue
-from rmqtool.recovery.ext_queue import ExtFailureError, ExtQueue
+from rmqtool.recovery.ext_queue import ExtFailureError, ExtFiles
 from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.index_files import IndexState
 from rmqtool.recovery.loading import LoadedQueue, load_files, load_queues
@@ -50,7 +50,7 @@ class LoadedStore:
 
     log: list[Segment]
     derived: Derived
-    checkpoint: Checkpoint
+    checkpoint: CheckpointFields
     unclean: bool
 
 
@@ -65,7 +65,7 @@ def load_store(store: Store, root: Location, settings: Settings, prediction: Pre
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         prediction.refusals.append(checkpoint)
-        checkpoint = Checkpoint()
+        checkpoint = CheckpointFields()
     batch_topics = _batch_topics(root) if release.batch_queues else frozenset()
     derived = Derived(
         _load_queues(store, root, settings, batch_topics, prediction),
@@ -113,12 +113,12 @@ def _load_queues(
 
 def _load_ext(
     store: Store, root: Location, settings: Settings, queue: LoadedQueue, prediction: PredictionDraft
-) -> ExtQueue:
+) -> ExtFiles:
     directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.topic / str(queue.queue_id)
     size = settings.consumequeue_ext_file_size
     files = load_files((directory,), store.base, size, prediction.release)
     prediction.refusals += _explained(files.refusals, settings["mappedFileSizeConsumeQueueExt"])
-    return ExtQueue(files.segments, size, files.deleted)
+    return ExtFiles(files.segments, size, files.deleted)
 
 
 def _tree(root: Location, kind: PathKind) -> Location:
@@ -169,7 +169,7 @@ def _config_refusals(root: Location) -> list[Refusal]:
     for name in _CONFIG_FILES:
         path = root / "config" / name
         for needed in (path, path.with_name(name + ".bak")):
-            if needed.kind() is Kind.FIFO:
+            if needed.kind() is FileKind.FIFO:
                 refusals.append(Refusal(f"config/{needed.name}", "is a FIFO: opening it blocks for ever"))
                 break
             if (decodes := _decodes(needed)) is True:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.derived.queue_files import QueueFile
-from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.dispatch.append import QueueState, append_units, new_state
 from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNIT_SIZE, UNITS
-from rmqtool.recovery.ext_queue import NO_ADDRESS, ExtQueue, last_address
-from rmqtool.recovery.units import Appended, Units, search_first_live
+from rmqtool.recovery.ext_queue import NO_ADDRESS, ExtFiles, last_address
+from rmqtool.recovery.units import Appended, FileUnits, search_first_live
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,15 +53,15 @@ class UnitQueue:
         segments: list[Segment],
         file_size: int,
         deleted: Mapping[int, str] | None = None,
-        ext: ExtQueue | None = None,
+        ext: ExtFiles | None = None,
     ) -> None:
-        self._ext = ext or ExtQueue((), 0)
+        self._ext = ext or ExtFiles((), 0)
         self._size = file_size
         self._on_disk = {segment.start: segment for segment in segments}
         self._starts = [segment.start for segment in segments]
         self._state = new_state()
         self._min_logic = 0
-        self._chunks: list[tuple[int, Units]] = []
+        self._chunks: list[tuple[int, FileUnits]] = []
         self._gone = dict(deleted or {})
         self._seen_end = -1
         self._hole: int | None = None
@@ -80,7 +80,7 @@ class UnitQueue:
     @property
     def max_physical_offset(self) -> int:
         """Return ``maxPhysicOffset``."""
-        return int(self._state[State.MAX_PHYSICAL_OFFSET])
+        return int(self._state[QueueState.MAX_PHYSICAL_OFFSET])
 
     @property
     def minimum(self) -> int:
@@ -94,18 +94,18 @@ class UnitQueue:
 
     @property
     def _end(self) -> int:
-        return int(self._state[State.CURRENT]) if self._starts else 0
+        return int(self._state[QueueState.CURRENT]) if self._starts else 0
 
     def put(self, queue_offsets: Int64s, physical_offsets: Int64s, sizes: Int64s) -> Appended:
         """Put units in log order, all arrays ``(n,)``."""
         state, keep = self._state, np.empty(len(queue_offsets), np.bool_)
         before, was_empty = self._end, not self._starts
         kept = int(append_units(queue_offsets, physical_offsets, sizes, self._size, state, keep))
-        if was_empty and state[State.STARTED]:
+        if was_empty and state[QueueState.STARTED]:
             before = self._begin(int(queue_offsets[keep][0]) if kept else 0)
         self._add_files()
         if kept:
-            self._keep(before, Units(physical_offsets[keep], sizes[keep], np.zeros(kept, np.int64)))
+            self._keep(before, FileUnits(physical_offsets[keep], sizes[keep], np.zeros(kept, np.int64)))
         places = before // UNIT_SIZE + np.arange(kept)
         ends = physical_offsets + sizes
         misplaced = int(np.count_nonzero(places != queue_offsets[keep]))
@@ -127,7 +127,7 @@ class UnitQueue:
 
     def truncate(self, physical_offset: int) -> None:
         """Drop units from ``physical_offset`` on; the first unit of a file counts, valid or not."""
-        self._state[State.MAX_PHYSICAL_OFFSET] = physical_offset
+        self._state[QueueState.MAX_PHYSICAL_OFFSET] = physical_offset
         before = self.maximum
         while self._starts:
             units = self._units(self._starts[-1])
@@ -136,7 +136,7 @@ class UnitQueue:
                 break
             self._delete_last()
         else:
-            self._state[State.STARTED] = 0
+            self._state[QueueState.STARTED] = 0
         self.cut_again = max(before - max(self.maximum, self.found), 0)
         if not self._chunks:
             self._covered = self._coverage()
@@ -196,7 +196,7 @@ class UnitQueue:
                 found = last_address(units.tags_codes[:count])
                 address = address if found == NO_ADDRESS else found
                 last = int(units.physical_offsets[count - 1] + units.sizes[count - 1])
-                self._state[State.MAX_PHYSICAL_OFFSET] = last
+                self._state[QueueState.MAX_PHYSICAL_OFFSET] = last
             if count < len(valid):
                 break
         while self._starts[-1] > end:
@@ -206,26 +206,26 @@ class UnitQueue:
 
     def _place(self, end: int) -> None:
         state = self._state
-        state[State.STARTED], state[State.FIRST_START] = 1, _LOADED
-        state[State.CURRENT], state[State.STOP] = end, self._starts[-1] + self._size
+        state[QueueState.STARTED], state[QueueState.FIRST_START] = 1, _LOADED
+        state[QueueState.CURRENT], state[QueueState.STOP] = end, self._starts[-1] + self._size
 
     def _begin(self, first_queue_offset: int) -> int:
         """Add the first file of a queue that had none; return where its first unit goes."""
-        start, blank = int(self._state[State.FIRST_START]), int(self._state[State.PREBLANK])
+        start, blank = int(self._state[QueueState.FIRST_START]), int(self._state[QueueState.PREBLANK])
         self._starts.append(start)
         if blank:
             count = blank // UNIT_SIZE
             zeros = np.zeros(count, np.int64)
-            self._keep(start, Units(zeros, np.full(count, PREBLANK_SIZE, np.int64), zeros))
+            self._keep(start, FileUnits(zeros, np.full(count, PREBLANK_SIZE, np.int64), zeros))
         if first_queue_offset:
             self._min_logic = start + blank
         return start + blank
 
     def _add_files(self) -> None:
-        while self._starts and self._starts[-1] + self._size < self._state[State.STOP]:
+        while self._starts and self._starts[-1] + self._size < self._state[QueueState.STOP]:
             self._starts.append(self._starts[-1] + self._size)
 
-    def _keep(self, position: int, units: Units) -> None:
+    def _keep(self, position: int, units: FileUnits) -> None:
         """Keep appended units that lie in the first or the last file."""
         self._chunks.append((position, units))
         first_stop, last_start = self._starts[0] + self._size, self._starts[-1]
@@ -235,23 +235,25 @@ class UnitQueue:
             if at < first_stop or at + len(units.sizes) * UNIT_SIZE > last_start
         ]
 
-    def _units(self, start: int) -> Units:
+    def _units(self, start: int) -> FileUnits:
         """Return the units of a file, with appended ones over those on disk."""
         rows = np.zeros(self._size // UNIT_SIZE, UNITS.dtype)
         if start in self._on_disk:
             rows = QueueFile(self._on_disk[start], UNITS).loaded(self._size)
-        units = Units(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
+        units = FileUnits(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
         for at, chunk in self._chunks:
             units.cover((at - start) // UNIT_SIZE, chunk)
         return units
 
-    def _cut_last(self, units: Units, physical_offset: int) -> None:
+    def _cut_last(self, units: FileUnits, physical_offset: int) -> None:
         kept = (units.physical_offsets >= 0) & (units.sizes > 0) & (units.physical_offsets < physical_offset)
         kept[0] = True
         count = len(kept) if kept.all() else int(kept.argmin())
         self._hole = self._starts[-1] if units.sizes[0] <= 0 and count > 1 else None
         self._place(self._starts[-1] + count * UNIT_SIZE)
-        self._state[State.MAX_PHYSICAL_OFFSET] = units.physical_offsets[count - 1] + units.sizes[count - 1]
+        self._state[QueueState.MAX_PHYSICAL_OFFSET] = (
+            units.physical_offsets[count - 1] + units.sizes[count - 1]
+        )
 
     def _delete_last(self) -> None:
         start = self._starts.pop()
@@ -289,6 +291,6 @@ class UnitQueue:
             if found is not None:
                 self._set_minimum(first, units, start + found)
 
-    def _set_minimum(self, file_start: int, units: Units, number: int) -> None:
+    def _set_minimum(self, file_start: int, units: FileUnits, number: int) -> None:
         self._min_logic = file_start + number * UNIT_SIZE
         self._ext.drop_before(int(units.tags_codes[number]))

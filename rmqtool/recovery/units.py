@@ -18,7 +18,7 @@ QueueKey = tuple[str, int]
 """Topic, as Java decodes it, and queue id."""
 
 
-class Units(NamedTuple):
+class FileUnits(NamedTuple):
     """Units of one file: ``(n,)`` int64 each; tags codes only of those on disk, else 0."""
 
     physical_offsets: Int64s
@@ -30,7 +30,7 @@ class Units(NamedTuple):
         """Return which stand for a record: neither zeros nor pre-blank."""
         return np.asarray((self.sizes > 0) & (self.sizes != PREBLANK_SIZE), np.bool_)
 
-    def cover(self, first: int, newer: Units) -> None:
+    def cover(self, first: int, newer: FileUnits) -> None:
         """Lay newer units over these, the first of them over unit ``first``, as far as they overlap."""
         low, high = max(first, 0), min(first + len(newer.sizes), len(self.sizes))
         if low < high:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.formats.checkpoint import Checkpoint
+from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
 from rmqtool.recovery.loading import load_queues
@@ -29,7 +29,7 @@ NO_UNITS = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class StartWindow:
     """The part that the next start reads of a log with more ``log_files`` than its limit, ``files``.
 
     Attributes:
@@ -45,7 +45,7 @@ class Window:
     queue_end: int | None
 
 
-def window_of(store: Store) -> Window | None:
+def window_of(store: Store) -> StartWindow | None:
     """Return the window of the next start; None if it reads all it needs.
 
     Where the files leave the release open, it is that of the newest candidate: older ones read all.
@@ -56,12 +56,14 @@ def window_of(store: Store) -> Window | None:
     if files is None or root is None or len(segments) <= files:
         return None
     checkpoint = read_checkpoint(root / "checkpoint")
-    checkpoint = Checkpoint() if isinstance(checkpoint, Refusal) else checkpoint
+    checkpoint = CheckpointFields() if isinstance(checkpoint, Refusal) else checkpoint
     switches = RecoverySwitches.from_settings(settings, release)
     start = Start(release, store.abort is not None, checkpoint, NO_UNITS, switches)
     _, recovery = first_file(segments, start)
     reach = recovery.physical_offset
-    return Window(release, files, len(segments), segments[0].start, reach, _queue_end(store, root, reach))
+    return StartWindow(
+        release, files, len(segments), segments[0].start, reach, _queue_end(store, root, reach)
+    )
 
 
 def _queue_end(store: Store, root: Location, reach: int) -> int | None:

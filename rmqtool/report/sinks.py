@@ -34,7 +34,7 @@ _LEADING = frozenset({"blank", "index-header"})
 """Types of rows that precede the main rows, so csv leaves them out."""
 
 
-class Sink(Protocol):
+class RowSink(Protocol):
     """Writer of rows."""
 
     def add(
@@ -61,7 +61,7 @@ def open_sink(
     fields: bool = False,
     asked_for: Collection[str] = (),
     warn: Callable[[str], None],
-) -> Sink:
+) -> RowSink:
     """Return a sink of a format.
 
     ``schema`` is name and version, for a json document and the summary of ndjson. ``body`` None is the

@@ -63,16 +63,16 @@ ENTRY_COLUMNS = ("entries", "keyless")
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class BlockColumn:
     """Rows of one type, one after the other in a file."""
 
     path: str
     position: int
     count: int
 
-    def part(self, first: int, count: int, row_bytes: int) -> Column:
+    def part(self, first: int, count: int, row_bytes: int) -> BlockColumn:
         """Return some of the rows."""
-        return Column(self.path, self.position + first * row_bytes, count)
+        return BlockColumn(self.path, self.position + first * row_bytes, count)
 
     def read(self, dtype: np.dtype[Any]) -> Array:
         """Return the rows, ``(count,)``."""
@@ -111,13 +111,13 @@ class Block:
         columns: by name; one that is not needed has no rows. ``runs`` and ``keys`` go together.
     """
 
-    columns: dict[str, Column]
+    columns: dict[str, BlockColumn]
 
     def count(self, column: str) -> int:
         """Return how many rows a column has."""
         return self.columns[column].count
 
-    def rows(self, column: str, first: int, count: int) -> Column:
+    def rows(self, column: str, first: int, count: int) -> BlockColumn:
         """Return where some rows of a column lie."""
         return self.columns[column].part(first, count, _DTYPES[column].itemsize)
 
@@ -136,7 +136,7 @@ def dtype_of(column: str) -> np.dtype[Any]:
     return _DTYPES[column]
 
 
-def _lost(column: Column, reason: str) -> EnvironmentFailureError:
+def _lost(column: BlockColumn, reason: str) -> EnvironmentFailureError:
     return EnvironmentFailureError(
         f"{column.path}: a block of another task cannot be read ({reason}); do not clear that directory "
         "meanwhile; on a cluster all executors must see it (--scratch, --out)"
@@ -196,13 +196,13 @@ def write_block(
     return Block(write_columns(staging, columns))
 
 
-def write_columns(staging: StagingHandle, columns: dict[str, Array]) -> dict[str, Column]:
+def write_columns(staging: StagingHandle, columns: dict[str, Array]) -> dict[str, BlockColumn]:
     """Write columns into one file; return where they lie."""
-    written: dict[str, Column] = {}
+    written: dict[str, BlockColumn] = {}
     with staging.create_block(uuid.uuid4().hex) as file:
         position = 0
         for name, rows in columns.items():
-            written[name] = Column(file.name, position, len(rows))
+            written[name] = BlockColumn(file.name, position, len(rows))
             file.write_at(position, np.ascontiguousarray(rows).view(np.uint8).data)
             position += rows.nbytes
     return written

@@ -59,7 +59,7 @@ class Skip:
 
 
 @dataclass
-class Chain:
+class ReputChain:
     """The broker's way through the log.
 
     Attributes:
@@ -124,7 +124,7 @@ class Region:
         return max(offset + file_size - offset % file_size, segment.stop)
 
 
-def follow(log: FileQueue, file_size: int, until: int, scan: LogPass[ScanJob, SplitReport]) -> Chain:
+def follow(log: FileQueue, file_size: int, until: int, scan: LogPass[ScanJob, SplitReport]) -> ReputChain:
     """Follow the chain from the log's first byte.
 
     Args:
@@ -133,7 +133,7 @@ def follow(log: FileQueue, file_size: int, until: int, scan: LogPass[ScanJob, Sp
         until: physical offset at which to stop.
         scan: has read the splits.
     """
-    chain = Chain()
+    chain = ReputChain()
     splits = {segment.start: reports for segment, reports in scan.by_file()}
 
     def rescan(report: SplitReport, log_offset: int) -> SplitReport:
@@ -158,7 +158,7 @@ def follow(log: FileQueue, file_size: int, until: int, scan: LogPass[ScanJob, Sp
     return chain
 
 
-def _with_kept(chain: Chain, reports: Iterable[SplitReport], rescan: Rescan) -> Iterator[SplitReport]:
+def _with_kept(chain: ReputChain, reports: Iterable[SplitReport], rescan: Rescan) -> Iterator[SplitReport]:
     """Yield the reports of one file, as the array is that the chain has kept when each is asked for.
 
     A larger array only ever lets a part be read that was too long: what ended otherwise stands.
@@ -171,7 +171,7 @@ def _with_kept(chain: Chain, reports: Iterable[SplitReport], rescan: Rescan) -> 
             yield report
 
 
-def _take(chain: Chain, report: SplitReport, region: Region) -> None:
+def _take(chain: ReputChain, report: SplitReport, region: Region) -> None:
     chain.reports.append(report)
     chain.end = max(chain.end, report.end)
     chain.kept = max(chain.kept, report.kept)
@@ -190,7 +190,9 @@ def _runs(mismatches: npt.NDArray[np.void]) -> Iterator[tuple[int, int]]:
         yield int(start), int(stop - start)
 
 
-def _next_region(chain: Chain, report: SplitReport, segment: Segment, region: Region, file_size: int) -> int:
+def _next_region(
+    chain: ReputChain, report: SplitReport, segment: Segment, region: Region, file_size: int
+) -> int:
     """Return where the next region begins, and note what is skipped up to there."""
     if report.outcome == Outcome.BLANK:
         following = region.rolled(report.log_offset, segment, file_size)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.engine import Engine
-    from rmqtool.reput.chain import Chain, Skip
+    from rmqtool.reput.chain import ReputChain, Skip
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.scan import SplitReport
     from rmqtool.store.segments import FileQueue, Segment
@@ -147,7 +147,7 @@ def log_findings(
         yield Finding(code=code_of("CL-QOFF-RANGE"), topic=topic, queue_id=queue_id, message=message)
 
 
-def counted_skips(chain: Chain) -> tuple[Finding, int]:
+def counted_skips(chain: ReputChain) -> tuple[Finding, int]:
     """Return a finding that stands for the skips which the chain only counted, and how many they are."""
     finding = Finding(
         code=CL_HALF_RECORD,
@@ -211,7 +211,7 @@ def _log_finding(log: FileQueue, log_offset: int, code: str, message: str) -> Fi
     )
 
 
-def _gap_finding(plan: ReputPlan, chain: Chain) -> Iterator[Finding]:
+def _gap_finding(plan: ReputPlan, chain: ReputChain) -> Iterator[Finding]:
     """Yield the gap at which the broker stops for good."""
     after = [segment for segment in plan.log if segment.start > chain.stop]
     if chain.stalled or not after or chain.stop >= plan.until_offset:

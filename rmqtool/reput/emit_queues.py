@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.append import State, append_units, appended_batches, new_state
+from rmqtool.dispatch.append import QueueState, append_units, appended_batches, new_state
 from rmqtool.dispatch.rows import NO_EXT_UNIT
 from rmqtool.formats import consumequeue as formats
 from rmqtool.reput.blocks import UNIT_DTYPE
-from rmqtool.reput.queues import QueueTotals
+from rmqtool.reput.queues import BundleTotals
 from rmqtool.reput.units import by_queue
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.reput.queues import QueueBundle, QueuePlan
-    from rmqtool.reput.units import Units
+    from rmqtool.reput.units import QueueUnits
     from rmqtool.store.staged_file import StagedFile
     from rmqtool.store.staging import StagingHandle
 
@@ -103,16 +103,18 @@ _PREBLANK = np.array([(0, formats.PREBLANK_SIZE, 0)], UNIT_DTYPE)
 _PREBLANK_UNITS = 1 << 18
 
 
-def emit_queues(bundle: QueueBundle) -> QueueTotals:
+def emit_queues(bundle: QueueBundle) -> BundleTotals:
     """Write all files of a bundle's queues."""
-    totals = QueueTotals()
+    totals = BundleTotals()
     for plan, pieces in by_queue(bundle.plans, bundle.blocks):
         emit = _emit_batch_queue if plan.batch else _emit_queue
         emit(bundle, plan, pieces, totals)
     return totals
 
 
-def _emit_queue(bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[Units], totals: QueueTotals) -> None:
+def _emit_queue(
+    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[QueueUnits], totals: BundleTotals
+) -> None:
     state = new_state()
     place = f"{plan.topic}/{plan.queue_id}"
     writer: FileQueueWriter | None = None
@@ -123,30 +125,30 @@ def _emit_queue(bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[Units], t
             writer = _begin_queue(bundle, place, state)
         writer.append(units.data.cast("B"))
         kept_units += len(units)
-    if writer is None and state[State.STARTED]:
+    if writer is None and state[QueueState.STARTED]:
         writer = _begin_queue(bundle, place, state)  # a file was created, and then no unit was appended
     if writer is not None:
-        writer.create_up_to(int(state[State.STOP]))
+        writer.create_up_to(int(state[QueueState.STOP]))
         writer.close()
         totals.files["consumequeue"] += writer.files
     if ext is not None:
         totals.files["consumequeue_ext"] += ext.close()
     totals.units += kept_units
     _note_left_out(totals, plan, kept_units)
-    if state[State.ABSURD]:
-        totals.absurd[plan.topic, plan.queue_id] = int(state[State.ABSURD])
+    if state[QueueState.ABSURD]:
+        totals.absurd[plan.topic, plan.queue_id] = int(state[QueueState.ABSURD])
 
 
 def _begin_queue(bundle: QueueBundle, place: str, state: npt.NDArray[np.int64]) -> FileQueueWriter:
-    first_start = int(state[State.FIRST_START])
+    first_start = int(state[QueueState.FIRST_START])
     writer = FileQueueWriter(
         bundle.staging, f"consumequeue/{place}", bundle.geometry.consumequeue, first_start
     )
-    _write_preblank(writer, int(state[State.PREBLANK]))
+    _write_preblank(writer, int(state[QueueState.PREBLANK]))
     return writer
 
 
-def _note_left_out(totals: QueueTotals, plan: QueuePlan, kept: int) -> None:
+def _note_left_out(totals: BundleTotals, plan: QueuePlan, kept: int) -> None:
     if plan.units > kept:
         totals.skipped[plan.topic, plan.queue_id] = plan.units - kept
 
@@ -160,7 +162,7 @@ def _write_preblank(writer: FileQueueWriter, size_bytes: int) -> None:
 def _appended(
     bundle: QueueBundle,
     plan: QueuePlan,
-    pieces: Iterable[Units],
+    pieces: Iterable[QueueUnits],
     state: npt.NDArray[np.int64],
     ext: _ExtWriter | None,
 ) -> Iterator[Array]:
@@ -183,14 +185,14 @@ def _appended(
 
 def _append_joined(state: npt.NDArray[np.int64], queue_offset: int, count: int, file_size: int) -> None:
     """Do what ``append_units`` does, for units of which each is appended after the one before."""
-    if not state[State.STARTED]:
+    if not state[QueueState.STARTED]:
         expected = queue_offset * formats.UNIT_SIZE
-        state[State.STARTED] = 1
-        state[State.PREBLANK] = expected % file_size
-        state[State.FIRST_START] = expected - expected % file_size
-        state[State.CURRENT] = expected
-    state[State.CURRENT] += count * formats.UNIT_SIZE
-    state[State.STOP] = -(-state[State.CURRENT] // file_size) * file_size
+        state[QueueState.STARTED] = 1
+        state[QueueState.PREBLANK] = expected % file_size
+        state[QueueState.FIRST_START] = expected - expected % file_size
+        state[QueueState.CURRENT] = expected
+    state[QueueState.CURRENT] += count * formats.UNIT_SIZE
+    state[QueueState.STOP] = -(-state[QueueState.CURRENT] // file_size) * file_size
 
 
 class _ExtWriter:
@@ -238,7 +240,7 @@ class _ExtWriter:
 
 
 def _emit_batch_queue(
-    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[Units], totals: QueueTotals
+    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[QueueUnits], totals: BundleTotals
 ) -> None:
     """Write a batch queue."""
     place = f"batchconsumequeue/{plan.topic}/{plan.queue_id}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.append import Header, new_header, put_keys
+from rmqtool.dispatch.append import HeaderState, new_header, put_keys
 from rmqtool.dispatch.rows import KEYLESS_ROW
 from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
@@ -218,11 +218,11 @@ def emit_index(plan: IndexPlan) -> None:
     slots = np.zeros(plan.geometry.slots, np.int32)
     with plan.staging.create_file(f"index/{plan.name}", plan.geometry.size_bytes) as file:
         for entries in _chunks(plan.entries):
-            first_item = int(header[Header.INDEX_COUNT])
+            first_item = int(header[HeaderState.INDEX_COUNT])
             items = _put(entries, slots, header)
             file.write_at(formats.item_position(plan.geometry.slots, first_item), items.data.cast("B"))
-        if header[Header.INDEX_COUNT] == 1:
-            header[Header.INDEX_COUNT] = plan.empty_count
+        if header[HeaderState.INDEX_COUNT] == 1:
+            header[HeaderState.INDEX_COUNT] = plan.empty_count
         else:
             _write_slots(file, slots)
         file.write_at(0, formats.HEADERS.encode(header.tolist()))

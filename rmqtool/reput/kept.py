@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.append import State, append_units, appended_batches, new_state
+from rmqtool.dispatch.append import QueueState, append_units, appended_batches, new_state
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.reput.units import by_queue, units_of
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.reput.units import Units
+    from rmqtool.reput.units import QueueUnits
 
 
 class QueueEnd(NamedTuple):
@@ -132,7 +132,7 @@ def _appended(
         return appended_batches(physical_offsets, -1)[0], 0
     state, keep = new_state(), np.zeros(len(queue_offsets), np.bool_)
     append_units(queue_offsets, physical_offsets, sizes, file_size, state, keep)
-    return keep, int(state[State.FIRST_START] + state[State.PREBLANK]) // UNIT_SIZE
+    return keep, int(state[QueueState.FIRST_START] + state[QueueState.PREBLANK]) // UNIT_SIZE
 
 
 def raw_units(plan: QueuePlan, blocks: Sequence[Block]) -> RawUnits:
@@ -144,7 +144,7 @@ def _joined(parts: Sequence[RawUnits]) -> RawUnits:
     return RawUnits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _raw_units(plan: QueuePlan, piece: Units) -> RawUnits:
+def _raw_units(plan: QueuePlan, piece: QueueUnits) -> RawUnits:
     units = piece.column("units")
     messages: Int64s = np.ones(len(piece), np.int64)
     if plan.batch:

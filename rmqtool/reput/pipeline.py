@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.reput.blocks import write_columns
-from rmqtool.reput.chain import Chain, follow
+from rmqtool.reput.chain import ReputChain, follow
 from rmqtool.reput.emit_queues import emit_queues
 from rmqtool.reput.indexes import (
     IndexBundle,
@@ -25,7 +25,7 @@ from rmqtool.reput.indexes import (
 )
 from rmqtool.reput.kept import left_out_units
 from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.queues import QueueBundle, QueueTotals, bundle_queues
+from rmqtool.reput.queues import BundleTotals, QueueBundle, bundle_queues
 from rmqtool.reput.scan import ScanJob
 from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, plan_splits, read_split
 
@@ -114,7 +114,7 @@ class ReputResult:
         seconds: wall time of each stage.
     """
 
-    chain: Chain
+    chain: ReputChain
     records: int = 0
     messages: int = 0
     unindexed: int = 0
@@ -235,7 +235,7 @@ def _emit(
             result.absurd_units.update(totals.absurd)
 
 
-def emit_task(task: QueueBundle | IndexBundle) -> QueueTotals | None:
+def emit_task(task: QueueBundle | IndexBundle) -> BundleTotals | None:
     """Do one task of the emit stage."""
     if isinstance(task, QueueBundle):
         return emit_queues(task)

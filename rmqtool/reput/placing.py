@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.dispatch.grouping import shapes_of
 from rmqtool.dispatch.rows import KEY_ROW
 from rmqtool.javacompat import decode_utf8
-from rmqtool.reput.blocks import Column
+from rmqtool.reput.blocks import BlockColumn
 from rmqtool.reput.queues import PLACED_RUN, QueuePlan
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def plan_queues(
                 names, keys["queue_id"].tolist(), shapes, counts, strict=True
             ):
                 topic = decode_utf8(raw_topic)
-                place = Column(file.name, position, count)
+                place = BlockColumn(file.name, position, count)
                 plan = QueuePlan(topic, queue_id, topic in policy.batch_topics, shape, place)
                 plans.append(((raw_topic, queue_id), plan))
                 position += count * runs.itemsize

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.arrays import Rows
-    from rmqtool.reput.blocks import Block, Column
+    from rmqtool.reput.blocks import Block, BlockColumn
     from rmqtool.store.staging import StagingHandle
 
 PLACED_RUN = np.dtype([("block" if name == "queue" else name, RUN_ROW[name]) for name in RUN_ROW.names or ()])
@@ -71,7 +71,7 @@ class QueuePlan:
     queue_id: int
     batch: bool
     shape: QueueShape
-    place: Column
+    place: BlockColumn
     chosen: Rows | None = None
 
     @property
@@ -125,7 +125,7 @@ class QueueBundle:
 
 
 @dataclass
-class QueueTotals:
+class BundleTotals:
     """What a bundle wrote.
 
     Attributes:

@@ -66,7 +66,7 @@ class _Reading:
         return offsets
 
 
-class Units:
+class QueueUnits:
     """Some units of one queue, in log order.
 
     Attributes:
@@ -86,15 +86,15 @@ class Units:
         return self._reading.column(name)[self._place]
 
 
-def units_of(plan: QueuePlan, blocks: Sequence[Block]) -> Units:
+def units_of(plan: QueuePlan, blocks: Sequence[Block]) -> QueueUnits:
     """Return all units of a queue."""
     runs = plan.runs()
-    return Units(runs, _Reading(blocks, runs), 0)
+    return QueueUnits(runs, _Reading(blocks, runs), 0)
 
 
 def by_queue(
     plans: Sequence[QueuePlan], blocks: Sequence[Block]
-) -> Iterator[tuple[QueuePlan, Iterator[Units]]]:
+) -> Iterator[tuple[QueuePlan, Iterator[QueueUnits]]]:
     """Yield queues, each with its units in pieces; what is not taken of one is not read."""
     group: list[QueuePlan] = []
     units, most = 0, max(_GROUP_UNITS, len(blocks) * _LEAST_READ_UNITS)
@@ -113,18 +113,18 @@ def by_queue(
 
 def _together(
     plans: Sequence[QueuePlan], blocks: Sequence[Block]
-) -> Iterator[tuple[QueuePlan, Iterator[Units]]]:
+) -> Iterator[tuple[QueuePlan, Iterator[QueueUnits]]]:
     if not plans:
         return
     parts = [plan.runs() for plan in plans]
     reading = _Reading(blocks, np.concatenate(parts))
     start = 0
     for plan, runs in zip(plans, parts, strict=True):
-        yield plan, iter([Units(runs, reading, start)])
+        yield plan, iter([QueueUnits(runs, reading, start)])
         start += plan.units
 
 
-def _pieces(runs: Rows, blocks: Sequence[Block]) -> Iterator[Units]:
+def _pieces(runs: Rows, blocks: Sequence[Block]) -> Iterator[QueueUnits]:
     """Yield the units of runs in pieces of bounded size; long runs are cut, short ones put together."""
     parts = -(-runs["count"] // _PIECE_UNITS)
     cut = np.repeat(runs, parts)
@@ -134,7 +134,7 @@ def _pieces(runs: Rows, blocks: Sequence[Block]) -> Iterator[Units]:
     cut["first_queue_offset"] += done
     numbers = np.cumsum(cut["count"]) // _PIECE_UNITS
     for piece in np.split(cut, np.flatnonzero(np.diff(numbers)) + 1):
-        yield Units(piece, _Reading(blocks, piece), 0)
+        yield QueueUnits(piece, _Reading(blocks, piece), 0)
 
 
 def read_rows(blocks: Sequence[Block], column: str, runs: Rows) -> Array:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqtool.progress import Progress
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.scan.inner_batch import InnerMessage
+    from rmqtool.scan.inner_batch import BatchedMessage
 
 
 MAX_BODY_BYTES = 64 << 20
@@ -175,7 +175,7 @@ def _damage(batch: rows.Message, reason: str) -> rows.Damage:
     )
 
 
-def _inner_row(batch: rows.Message, one: InnerMessage, index: int) -> rows.InnerMessage:
+def _inner_row(batch: rows.Message, one: BatchedMessage, index: int) -> rows.InnerMessage:
     properties = one.properties
     return rows.InnerMessage(
         file=batch.file,

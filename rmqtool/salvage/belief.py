@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.salvage.causes import DAMAGED_CAUSES, Cause
-from rmqtool.salvage.chains import Gap, Linker, runs_of
+from rmqtool.salvage.chains import Linker, OffsetGap, runs_of
 from rmqtool.salvage.claims import FieldJudge
 from rmqtool.salvage.evidence import confirmed_units
 from rmqtool.salvage.heads import HeadJudge
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.salvage.chains import Chain
+    from rmqtool.salvage.chains import QueueChain
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.survey import Survey
 
@@ -69,7 +69,7 @@ class Belief:
         self.record_of = np.searchsorted(self.places, units["log_offset"])
         self.confirmed = confirmed_units(survey, evidence)
         self.odd_times = odd_times(records["store_timestamp_ms"]) & ~self._torn_after
-        self.chains: dict[int, Chain] = {}
+        self.chains: dict[int, QueueChain] = {}
         if not include_stale:
             StaleJudge(self).judge()
         self.unproven = np.isin(self.cause, DAMAGED_CAUSES)[self.record_of]
@@ -150,7 +150,7 @@ class Belief:
         taken = self._taken_before[ends[1]] - self._taken_before[ends[0]]
         return int(stop - start - taken) - self.blank_bytes(start, stop)
 
-    def gaps(self) -> Iterator[Gap]:
+    def gaps(self) -> Iterator[OffsetGap]:
         """Yield the queue offsets that no record of a chain has, up to each queue's last record."""
         units, records = self.survey.units, self.survey.records
         for chain in self.chains.values():
@@ -162,11 +162,11 @@ class Belief:
             places = units["log_offset"][rows]
             ends = places + records["total_size"][self.record_of[rows]]
             if self.from_zero and offsets[0] > 0:
-                yield Gap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
+                yield OffsetGap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
             for number in np.flatnonzero(offsets[1:] > stops[:-1]):
                 if number + 1 not in chain.resets:
                     one, two = int(stops[number]), int(offsets[number + 1])
-                    yield Gap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
+                    yield OffsetGap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
 
     def blank_bytes(self, start: int, stop: int) -> int:
         """Return the bytes of BLANKs that begin between two places."""

@@ -24,7 +24,7 @@ _NO_ROOM = 2  # what a leap without room for the lost costs, in records: more th
 _CONFIRMED = 1 << 20  # what one confirmed record is worth: more than any number of others
 
 
-class Gap(NamedTuple):
+class OffsetGap(NamedTuple):
     """Queue offsets that no record has: ``first`` to before ``last``, between two places of the log."""
 
     queue: int
@@ -35,7 +35,7 @@ class Gap(NamedTuple):
 
 
 @dataclass
-class Chain:
+class QueueChain:
     """The records of one queue that follow each other.
 
     Attributes:
@@ -95,10 +95,10 @@ class Linker:
         confirmed = np.concatenate([[0], np.cumsum(self.belief.confirmed[rows])])
         self.worth = np.diff(cuts) + _CONFIRMED * (confirmed[cuts[1:]] - confirmed[cuts[:-1]])
 
-    def chain(self) -> Chain:
+    def chain(self) -> QueueChain:
         """Return the chain."""
         if len(self.first) == 1:
-            return Chain(self.queue, self.rows)
+            return QueueChain(self.queue, self.rows)
         count = len(self.first)
         score, came_from = np.zeros(count, np.int64), np.full(count, -1)
         for run in range(count):
@@ -118,7 +118,7 @@ class Linker:
             for end, one, two in zip(ends, chosen[:-1], chosen[1:], strict=False)
             if self.first[two] < self.after[one]
         )
-        return Chain(self.queue, np.concatenate(rows), resets)
+        return QueueChain(self.queue, np.concatenate(rows), resets)
 
     def _cost_of_start(self, run: int) -> int:
         if not self.belief.from_zero or not self.first[run]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.consumequeue import BATCH_UNITS
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.salvage.companions import ConfigFile
 from rmqtool.salvage.writing import FileCopier
 from rmqtool.store.broker_json import ConfigFileError, compaction_topics, load_broker_json
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
     from rmqtool.salvage.accounts import QueueAccount
     from rmqtool.salvage.model import SalvagePlan
-    from rmqtool.salvage.writing import Written
+    from rmqtool.salvage.writing import WrittenFile
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -38,7 +38,7 @@ _ANEW = "the topic is empty until a broker rebuilds queues and this: rmqtool hel
 
 def copy_compaction(
     store: Store, plan: SalvagePlan, staging: StagingHandle
-) -> tuple[list[ConfigFile], list[Written]]:
+) -> tuple[list[ConfigFile], list[WrittenFile]]:
     """Copy the logs of compacted topics, as they are.
 
     Args:
@@ -50,7 +50,7 @@ def copy_compaction(
         What is not copied, and why; and the copies.
     """
     told: list[ConfigFile] = []
-    written: list[Written] = []
+    written: list[WrittenFile] = []
     topics = frozenset[str]() if store.root is None else _compacted(store.root)
     mine = (queue for queue in plan.queues if queue.topic in topics)
     queues = sorted(mine, key=lambda queue: (queue.topic, queue.queue_id))
@@ -101,6 +101,6 @@ def _end(file: StoreFile) -> int:
 
 def _files(root: Location, directory: str) -> Iterator[StoreFile]:
     for entry in (root / directory).entries():
-        if entry.status.kind is Kind.FILE:
+        if entry.status.kind is FileKind.FILE:
             label = f"{directory}/{entry.name}"
             yield StoreFile(root / label, label, entry.status.size_bytes)

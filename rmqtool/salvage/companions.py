@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.doctor import diagnose
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, Checkpoint
-from rmqtool.io import Kind
-from rmqtool.salvage.writing import FileCopier, Written
+from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
+from rmqtool.io import FileKind
+from rmqtool.salvage.writing import FileCopier, WrittenFile
 from rmqtool.store.broker_json import parse_broker_json, read_config_text
 from rmqtool.store.segments import StoreFile
 
@@ -41,7 +41,7 @@ class ConfigFile:
     mended: str | None = None
 
 
-def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[Written]]:
+def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[WrittenFile]]:
     """Copy the broker's settings; of damaged ones what the doctor takes for the best that is left.
 
     Args:
@@ -49,14 +49,14 @@ def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile],
         staging: where to write.
     """
     told: list[ConfigFile] = []
-    written: list[Written] = []
+    written: list[WrittenFile] = []
     if store.config is None or store.root is None:
         return told, written
     damaged = {one.file: one for one in diagnose(store) if not one.is_sound}
     there = [
         f"config/{entry.name}"
         for entry in store.config.entries()[:_MANY]
-        if entry.status.kind is Kind.FILE and entry.name.endswith((".json", ".properties"))
+        if entry.status.kind is FileKind.FILE and entry.name.endswith((".json", ".properties"))
     ]
     for label in sorted({*there, *damaged}):
         if label not in damaged:
@@ -94,7 +94,7 @@ def _parsed(path: Location) -> tuple[bytes | None, str | None]:
         return None, str(failure)
 
 
-def copy_timer(store: Store, staging: StagingHandle) -> list[Written]:
+def copy_timer(store: Store, staging: StagingHandle) -> list[WrittenFile]:
     """Copy what the timer of 5.x knows: records keep their places, so what it names is still there."""
     if store.root is None:
         return []
@@ -105,14 +105,14 @@ def copy_timer(store: Store, staging: StagingHandle) -> list[Written]:
     copier, found = FileCopier(staging), []
     for name in names:
         status = (store.root / name).status()
-        if status is not None and status.kind is Kind.FILE:
+        if status is not None and status.kind is FileKind.FILE:
             found.append(copier(StoreFile(store.root / name, name, status.size_bytes)))
     return found
 
 
 def write_checkpoint(
     staging: StagingHandle, *, last_ms: int, index_ms: int, end: int, last_record: int
-) -> Written:
+) -> WrittenFile:
     """Write the checkpoint of a broker that stopped after the log's last record.
 
     Args:
@@ -122,11 +122,11 @@ def write_checkpoint(
         end: physical offset after it.
         last_record: its physical offset.
     """
-    fields = Checkpoint(last_ms, last_ms, index_ms, 0, end, last_record)
+    fields = CheckpointFields(last_ms, last_ms, index_ms, 0, end, last_record)
     return _write("checkpoint", CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0"), staging)
 
 
-def _write(label: str, data: bytes, staging: StagingHandle) -> Written:
+def _write(label: str, data: bytes, staging: StagingHandle) -> WrittenFile:
     with staging.create_file(label) as file:
         file.write_at(0, data)
-    return Written(label, hashlib.sha256(data).hexdigest(), len(data))
+    return WrittenFile(label, hashlib.sha256(data).hexdigest(), len(data))

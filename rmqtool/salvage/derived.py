@@ -15,7 +15,7 @@ from rmqtool.reput.pipeline import ReputPlan, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.salvage.causes import Holes
 from rmqtool.salvage.model import PartKind
-from rmqtool.salvage.writing import Written
+from rmqtool.salvage.writing import WrittenFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,7 @@ _NAMING = ("physicalOffset", "size", "tagsCode")
 
 
 @dataclass
-class Derived:
+class DerivedFiles:
     """What was made over the new log.
 
     Attributes:
@@ -58,7 +58,7 @@ class Derived:
     queues: int
     entries: int
     index_ms: int
-    files: list[Written] = field(default_factory=list)
+    files: list[WrittenFile] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class DerivedMaker:
     engine: Engine
     progress: Progress
 
-    def make(self, log: PlannedLog) -> Derived:
+    def make(self, log: PlannedLog) -> DerivedFiles:
         """Make them.
 
         With ``--holes repeat`` the queues are made over a log with tombstones, whose units then repeat the
@@ -93,10 +93,14 @@ class DerivedMaker:
             queues = index = self._run(log, *PARTS)
         files = [file for name in _DERIVED for file in self.staging.finished(name)]
         digests = self.staging.digests(files, self.engine.map)
-        written = [Written(one.label, sha, one.size_bytes) for one, sha in zip(files, digests, strict=True)]
+        written = [
+            WrittenFile(one.label, sha, one.size_bytes) for one, sha in zip(files, digests, strict=True)
+        ]
         index_ms = _index_ms(self.staging.finished("index"))
         made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))
-        return Derived(index.messages - made, queues.units, queues.queues, index.entries, index_ms, written)
+        return DerivedFiles(
+            index.messages - made, queues.units, queues.queues, index.entries, index_ms, written
+        )
 
     def _run(self, log: PlannedLog, *parts: str) -> ReputResult:
         return run_reput(self._plan(log, frozenset(parts)), self.engine, self.progress)

@@ -36,30 +36,30 @@ _GROUNDS = (Grounds.UNITS, Grounds.TEXT, Grounds.NEIGHBOURS, Grounds.NOTHING)
 
 
 @dataclass(frozen=True)
-class _Side:
+class _CopySide:
     """Records in log order, and where they stand in their queues, which are numbered for both copies."""
 
     records: Rows
     units: Rows
 
-    def where(self, keep: Bools) -> _Side:
+    def where(self, keep: Bools) -> _CopySide:
         records = self.records[keep]
-        return _Side(records, self.units[np.isin(self.units["log_offset"], records["log_offset"])])
+        return _CopySide(records, self.units[np.isin(self.units["log_offset"], records["log_offset"])])
 
-    def within(self, start: int, stop: int) -> _Side:
+    def within(self, start: int, stop: int) -> _CopySide:
         """Return those that begin between two places."""
         bounds = [np.searchsorted(rows["log_offset"], [start, stop]) for rows in (self.records, self.units)]
-        return _Side(self.records[slice(*bounds[0])], self.units[slice(*bounds[1])])
+        return _CopySide(self.records[slice(*bounds[0])], self.units[slice(*bounds[1])])
 
-    def without(self, start: int, stop: int) -> _Side:
+    def without(self, start: int, stop: int) -> _CopySide:
         """Return those that do not begin between two places."""
         parts = [(rows, rows["log_offset"]) for rows in (self.records, self.units)]
-        return _Side(*(rows[(places < start) | (places >= stop)] for rows, places in parts))
+        return _CopySide(*(rows[(places < start) | (places >= stop)] for rows, places in parts))
 
-    def joined(self, other: _Side) -> _Side:
+    def joined(self, other: _CopySide) -> _CopySide:
         both = [(self.records, other.records), (self.units, other.units)]
         rows = [np.concatenate(pair) for pair in both]
-        return _Side(*(part[np.argsort(part["log_offset"], kind="stable")] for part in rows))
+        return _CopySide(*(part[np.argsort(part["log_offset"], kind="stable")] for part in rows))
 
 
 class Disputes:
@@ -92,7 +92,7 @@ class Disputes:
         units = other.units.copy()
         if len(units):
             units["queue"] = turned[units["queue"]]
-        self._sides = _Side(first.records, first.units), _Side(other.records, units)
+        self._sides = _CopySide(first.records, first.units), _CopySide(other.records, units)
         self._differing = tuple(
             side.where(differs) for side, differs in zip(self._sides, self._differs, strict=True)
         )
@@ -199,7 +199,7 @@ class Disputes:
         """Whether places side by side go to the later copy, by what each side contradicts."""
         return of_later < contradictions
 
-    def _judge_each(self, places: Int64s, wins: Bools, near: _Side, sides: list[_Side]) -> bool:
+    def _judge_each(self, places: Int64s, wins: Bools, near: _CopySide, sides: list[_CopySide]) -> bool:
         """Let a place by itself go to the other copy where that contradicts less; return whether any does."""
         stays = near.joined(sides[int(wins[0])])
         least, changed = self._contradictions(stays), False
@@ -211,7 +211,7 @@ class Disputes:
                 wins[number] = not wins[number]
         return changed
 
-    def _near(self, start: int, stop: int, queues: Int64s) -> _Side:
+    def _near(self, start: int, stop: int, queues: Int64s) -> _CopySide:
         """Return what stays for sure between two places, and what comes before and after it in each queue."""
         records, units = self._around.records, self._around.units
         one, two = np.searchsorted(records["log_offset"], [start, stop])
@@ -220,9 +220,9 @@ class Disputes:
             rows = self._of_queue[queue]
             first, last = np.searchsorted(units["log_offset"][rows], [start, stop])
             found.append(units[rows[max(first - 1, 0) : last + 1]])
-        return _Side(records[max(one - 1, 0) : two + 1], np.concatenate(found))
+        return _CopySide(records[max(one - 1, 0) : two + 1], np.concatenate(found))
 
-    def _contradictions(self, side: _Side) -> int:
+    def _contradictions(self, side: _CopySide) -> int:
         """Count jumps of queue offsets and store times back, and the messages of queues nobody knows."""
         times, units = side.records["store_timestamp_ms"], side.units
         units = units[np.lexsort((units["log_offset"], units["queue"]))]

@@ -83,7 +83,7 @@ class BesideUnits:
 
 
 @dataclass(frozen=True)
-class Copies:
+class LogCopies:
     """Stores that hold one log.
 
     Attributes:

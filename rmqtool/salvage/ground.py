@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[Any]
 
 
-class Piece(NamedTuple):
+class FreeRange(NamedTuple):
     """Bytes of one file that no record takes."""
 
     start: int
@@ -54,14 +54,14 @@ class Ground:
         """Return where the file ends that holds a byte."""
         return self.start + ((log_offset - self.start) // self.file_size + 1) * self.file_size
 
-    def pieces(self, reach: int) -> list[Piece]:
+    def pieces(self, reach: int) -> list[FreeRange]:
         """Return what is free up to the end of the file before ``reach``, in order."""
         stop = self.file_stop(max(reach - 1, self.start))
         starts = self.starts
         ends = starts + self.kept["total_size"]
         before = np.concatenate([[self.start], ends])
         after = np.concatenate([starts, [stop]])
-        found: list[Piece] = []
+        found: list[FreeRange] = []
         for number in np.flatnonzero(after > before):
             found += self._cut(int(before[number]), int(after[number]))
         return found
@@ -80,10 +80,10 @@ class Ground:
         usable = stops - starts - END_FILE_MIN_BLANK_LENGTH * to_end
         return np.append(starts, self.end), np.append(stops, NEVER), np.append(usable, self.file_size)
 
-    def _cut(self, start: int, stop: int) -> Iterator[Piece]:
+    def _cut(self, start: int, stop: int) -> Iterator[FreeRange]:
         """Cut what is free at the ends of files; BLANKs that stay are not free."""
         while start < stop:
             file_stop = self.file_stop(start)
             if start not in self.blanks:
-                yield Piece(start, min(stop, file_stop), stop >= file_stop)
+                yield FreeRange(start, min(stop, file_stop), stop >= file_stop)
             start = file_stop

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.salvage.ground import Ground, Piece
-    from rmqtool.salvage.light import Bounds, LightNames
+    from rmqtool.salvage.ground import FreeRange, Ground
+    from rmqtool.salvage.light import LightNames, LossBounds
     from rmqtool.salvage.making import Properties
     from rmqtool.salvage.model import Lost, RecordForm
 
@@ -45,7 +45,7 @@ _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batch
 
 
 @dataclass
-class Layout:
+class LogLayout:
     """Fills the free pieces of a log.
 
     Args:
@@ -108,7 +108,7 @@ class Layout:
     def _stop_of(one: Lost) -> int:
         return one.start if one.physical_offset is None else one.physical_offset + (one.size or 0)
 
-    def _wanted(self, number: int, one: Lost, bounds: Bounds, pieces: list[Piece]) -> Wanted:
+    def _wanted(self, number: int, one: Lost, bounds: LossBounds, pieces: list[FreeRange]) -> Wanted:
         first = max(bisect_right(pieces, bounds.start, key=lambda piece: piece.start) - 1, 0)
         while first < len(pieces) and pieces[first].stop <= bounds.start:
             first += 1
@@ -120,7 +120,7 @@ class Layout:
         )
         return Wanted(one, number, bounds.start, first, max(last, -1), sizes, batch)
 
-    def _tombstones(self, number: int, piece: Piece, queue: Waiting) -> list[Part]:
+    def _tombstones(self, number: int, piece: FreeRange, queue: Waiting) -> list[Part]:
         left, chosen = _room(piece), []
         time_ms = self._time_before(piece.start)
         usual = next((rank for rank in range(_BARE) if queue.fits(number, rank)), _BARE)
@@ -147,7 +147,7 @@ class Layout:
             at += part.length
         return self._padded(piece, made, at)
 
-    def _padded(self, piece: Piece, made: list[Part], at: int) -> list[Part]:
+    def _padded(self, piece: FreeRange, made: list[Part], at: int) -> list[Part]:
         """Make the last tombstone longer where what is left is too short for a filler."""
         left = piece.stop - at
         if piece.to_end or not made or not 0 < left < smallest_filler(self.form):
@@ -181,7 +181,7 @@ class Layout:
             body=body,
         )
 
-    def _rest(self, piece: Piece, made: list[Part], *, is_tail: bool) -> Iterator[Part]:
+    def _rest(self, piece: FreeRange, made: list[Part], *, is_tail: bool) -> Iterator[Part]:
         at = made[-1].stop if made else piece.start
         left = piece.stop - at
         if piece.to_end:
@@ -205,7 +205,7 @@ class Layout:
         return int(kept["store_timestamp_ms"][max(number, 0)])
 
 
-def _room(piece: Piece) -> int:
+def _room(piece: FreeRange) -> int:
     """Return the bytes that tombstones can take."""
     return piece.stop - piece.start - (END_FILE_MIN_BLANK_LENGTH if piece.to_end else 0)
 

@@ -60,18 +60,18 @@ def light_queues(survey: Survey, evidence: QueueEvidence) -> dict[Key, frozenset
     return {key: frozenset(others) for key, others in found.items()} | dict.fromkeys(lost, frozenset(own))
 
 
-class Bounds(NamedTuple):
+class LossBounds(NamedTuple):
     """Physical offsets between which a lost message lay, as far as anything tells."""
 
     start: int
     stop: int
 
-    def common(self, other: Bounds) -> Bounds:
+    def common(self, other: LossBounds) -> LossBounds:
         """Return what both have; nothing, ``start`` not below ``stop``, if they do not meet."""
-        return Bounds(max(self.start, other.start), min(self.stop, other.stop))
+        return LossBounds(max(self.start, other.start), min(self.stop, other.stop))
 
     @classmethod
-    def of(cls, lost: Lost) -> Bounds:
+    def of(cls, lost: Lost) -> LossBounds:
         """Return those of a loss."""
         if lost.physical_offset is None:
             return cls(lost.start, lost.stop)
@@ -92,7 +92,7 @@ class LightRoom:
     form: RecordForm
     least: Key = ("", 0)
 
-    def fits(self, lost: Lost, light: Sequence[Key], bounds: Bounds) -> bool:
+    def fits(self, lost: Lost, light: Sequence[Key], bounds: LossBounds) -> bool:
         """Whether a hole has room for a tombstone that names light queues."""
         properties, body = bare_content(lost.topic, lost.queue_id, 0)
         names = light_properties(light)
@@ -137,7 +137,7 @@ class _Host:
 
     def __post_init__(self) -> None:
         self.key = self.lost.topic, self.lost.queue_id
-        self.start, self.stop = Bounds.of(self.lost)
+        self.start, self.stop = LossBounds.of(self.lost)
 
     @property
     def count(self) -> int:
@@ -148,18 +148,18 @@ class _Host:
         """Return whether all lay before a place, or have no room."""
         return self.stop <= start or self.full >= self.count
 
-    def _bounds(self, number: int) -> Bounds:
-        whole = Bounds.of(self.lost)
+    def _bounds(self, number: int) -> LossBounds:
+        whole = LossBounds.of(self.lost)
         at = bisect_left(self.named, number, key=_NUMBER)
         start = self.named[at - 1].start if at else whole.start
         if at == len(self.named):
-            return Bounds(start, whole.stop)
+            return LossBounds(start, whole.stop)
         one = self.named[at]
-        return Bounds(one.start if one.number == number else start, one.stop)
+        return LossBounds(one.start if one.number == number else start, one.stop)
 
-    def next_free(self, light: Lost, start: int, room: LightRoom) -> tuple[int, Bounds] | None:
+    def next_free(self, light: Lost, start: int, room: LightRoom) -> tuple[int, LossBounds] | None:
         """Return the first message from number ``start`` on that can close a loss of a light queue."""
-        wanted = Bounds.of(light)
+        wanted = LossBounds.of(light)
         before = bisect_right(self.named, wanted.start, key=_STOP)
         first = self.named[before - 1].number + 1 if before else 0
         for number in range(max(start, first, self.full), self.count):
@@ -180,15 +180,15 @@ class _Host:
                 self.full += 1
         return None
 
-    def about(self, number: int, bounds: Bounds) -> int:
+    def about(self, number: int, bounds: LossBounds) -> int:
         """Return where a message lay if all of its run lay at even distances."""
-        start, stop = Bounds.of(self.lost)
+        start, stop = LossBounds.of(self.lost)
         even = start + (stop - start) * (2 * number + 1) // (2 * self.count)
         return min(max(even, bounds.start), bounds.stop)
 
     def name(self, number: int, light: Lost) -> None:
         """Let a message close a loss of a light queue; it, those before and those after lie accordingly."""
-        common = self._bounds(number).common(Bounds.of(light))
+        common = self._bounds(number).common(LossBounds.of(light))
         at = bisect_left(self.named, number, key=_NUMBER)
         if at == len(self.named) or self.named[at].number != number:
             self.named.insert(at, _Named(number, *common))
@@ -204,21 +204,21 @@ class _Host:
                 break
             after.start = one.start
 
-    def split(self) -> Iterator[tuple[Lost, Bounds, list[Lost]]]:
+    def split(self) -> Iterator[tuple[Lost, LossBounds, list[Lost]]]:
         """Yield the run, those that name light queues apart, with their bounds and what they close."""
         if self.lost.physical_offset is not None:
             one = self.named[0] if self.named else _Named(0, 0, 0)
-            yield replace(self.lost, light=tuple(one.light())), Bounds.of(self.lost), one.losses
+            yield replace(self.lost, light=tuple(one.light())), LossBounds.of(self.lost), one.losses
             return
         done, first = 0, self.lost.queue_offset
         for one in self.named:
             yield from self._nameless(done, one.number)
             alone = replace(self.lost, queue_offset=first + one.number, count=1, light=tuple(one.light()))
-            yield alone, Bounds(one.start, one.stop), one.losses
+            yield alone, LossBounds(one.start, one.stop), one.losses
             done = one.number + 1
         yield from self._nameless(done, self.count)
 
-    def _nameless(self, start: int, stop: int) -> Iterator[tuple[Lost, Bounds, list[Lost]]]:
+    def _nameless(self, start: int, stop: int) -> Iterator[tuple[Lost, LossBounds, list[Lost]]]:
         if start < stop:
             offset = self.lost.queue_offset + start
             yield replace(self.lost, queue_offset=offset, count=stop - start), self._bounds(start), []
@@ -245,7 +245,7 @@ class LightNames:
         alone = {*_name_all(hosts, light, queues, room)}
         self._closed: defaultdict[Place, list[tuple[Lost, list[Lost]]]] = defaultdict(list)
         self.lost: list[Lost] = []
-        self.bounds: list[Bounds] = []
+        self.bounds: list[LossBounds] = []
         for host in hosts:
             for one, bounds, losses in host.split():
                 self.lost.append(one)
@@ -253,7 +253,7 @@ class LightNames:
                 if losses:
                     self._closed[one.topic, one.queue_id, one.queue_offset].append((one, losses))
         self.lost += [one if one in alone else replace(one, in_light=True) for one in light]
-        self.bounds += [Bounds.of(one) for one in light]
+        self.bounds += [LossBounds.of(one) for one in light]
 
     def settle(self, parts: Sequence[Part], told: Sequence[Lost]) -> tuple[list[Part], list[Lost]]:
         """Give tombstones that have their places their queue offsets in light queues, in the log's order.
@@ -307,8 +307,8 @@ def _name_all(
     """
     coming = sorted((one for one in hosts if one.lost.placed), key=_START, reverse=True)
     open_: list[_Host] = []
-    for one in sorted(light, key=Bounds.of):
-        start, stop = Bounds.of(one)
+    for one in sorted(light, key=LossBounds.of):
+        start, stop = LossBounds.of(one)
         while coming and coming[-1].start < stop:
             open_.append(coming.pop())
         count, passed = _name(one, open_, queues[one.topic, one.queue_id], room)
@@ -332,12 +332,14 @@ def _name(light: Lost, hosts: Sequence[_Host], able: Set[Key], room: LightRoom) 
     """
     heap: list[tuple[bool, int, int, int]] = []
     exact = light.physical_offset is not None
-    start, drawn, passed = Bounds.of(light).start, 0, 0
+    start, drawn, passed = LossBounds.of(light).start, 0, 0
 
     def offer(at: int, number: int) -> None:
         free = hosts[at].next_free(light, number, room)
         if free is not None:
-            other = not (exact and Bounds.of(light).common(free[1]) == free[1])  # not known to be the same
+            other = not (
+                exact and LossBounds.of(light).common(free[1]) == free[1]
+            )  # not known to be the same
             heappush(heap, (other, hosts[at].about(*free), at, free[0]))
 
     for count in range(light.count):

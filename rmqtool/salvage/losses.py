@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.absent import Absent
     from rmqtool.salvage.belief import Belief
-    from rmqtool.salvage.chains import Chain, Gap
+    from rmqtool.salvage.chains import OffsetGap, QueueChain
     from rmqtool.salvage.evidence import QueueEvidence
 
     Rows = npt.NDArray[Any]
@@ -75,7 +75,7 @@ class LossFinder:
                         is_there=self._is_there(one),
                     )  # fmt: skip
 
-    def _all_of_queue(self, key: tuple[str, int], chain: Chain | None) -> Iterator[Absent]:
+    def _all_of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
         """Yield the lost messages of a queue, those last that consumers have read, and nothing else names."""
         known, consumed = 0, self.consumed.get(key)
         for one in self._of_queue(key, chain):
@@ -95,7 +95,7 @@ class LossFinder:
             light & (survey.units["queue_offset"] > 0) & (counts[survey.units["queue"]] == 1)
         ]
         alone = [unit for unit in alone if survey.queues[unit["queue"]] not in self.evidence.units]
-        missing: defaultdict[int, list[Gap]] = defaultdict(list)
+        missing: defaultdict[int, list[OffsetGap]] = defaultdict(list)
         for gap in self.belief.gaps() if alone else ():
             if gap.last - gap.first == 1:
                 missing[gap.first].append(gap)
@@ -105,7 +105,7 @@ class LossFinder:
             if any(one_letter_apart(name, survey.queues[gap.queue][0]) for gap in near):
                 yield int(unit["queue"])
 
-    def _of_queue(self, key: tuple[str, int], chain: Chain | None) -> Iterator[Absent]:
+    def _of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
         pins = self._listed(key)
         if chain is None or not len(chain.rows):
             yield from self._finder.find(pins, NOTHING_KEPT)

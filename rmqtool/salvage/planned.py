@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rmqtool.formats.message import TRANSACTION_ROLLBACK
-from rmqtool.io import Kind, Location, Status
+from rmqtool.io import FileKind, Location, Status
 from rmqtool.salvage.making import encode_blank, encode_filler, encode_record, encode_tombstones
 from rmqtool.salvage.model import PartKind
 from rmqtool.store.segments import FileQueue, Segment
@@ -21,7 +21,7 @@ from rmqtool.store.segments import FileQueue, Segment
 if TYPE_CHECKING:
     from typing import Any
 
-    from rmqtool.io import Entry
+    from rmqtool.io import DirectoryEntry
     from rmqtool.salvage.model import Part, SalvagePlan
 
 LOG_DIRECTORY = "commitlog"
@@ -58,9 +58,9 @@ class PlannedLog:
     def status(self, path: str) -> Status | None:
         """Tell of the files of the log; there is nothing else."""
         found = [segment for segment in self.files if str(segment.path) == path]
-        return Status(Kind.FILE, self.plan.file_size) if found else None
+        return Status(FileKind.FILE, self.plan.file_size) if found else None
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """Return nothing: who reads knows the files."""
         return []
 

@@ -16,7 +16,7 @@ from rmqtool.salvage.accounts import accounts
 from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.causes import Cause, Holes
 from rmqtool.salvage.ground import Ground
-from rmqtool.salvage.layout import Layout, in_batches
+from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
@@ -121,7 +121,7 @@ class Planner:
         if self.choices.holes is Holes.CUT and self._cut(ground):
             ground = self._ground()
             lost = []
-        layout = Layout(ground, self.form, self.batch_topics)
+        layout = LogLayout(ground, self.form, self.batch_topics)
         queues = light_queues(self.merged.survey, self.evidence)
         made, told, end = layout.fill(LightNames(lost, queues, LightRoom(ground, self.form)))
         parts = sorted([*made, *self._records(ground), *self._blanks(ground)], key=lambda part: part.start)

@@ -28,7 +28,7 @@ LOST_AND_FOUND = "lost+found"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFile:
     """A file of the result.
 
     Attributes:
@@ -52,7 +52,7 @@ class FileCopier:
 
     staging: StagingHandle
 
-    def __call__(self, file: StoreFile) -> Written:
+    def __call__(self, file: StoreFile) -> WrittenFile:
         """Copy a file under its label; zeros are left out: holes of a sparse file read as such.
 
         Raises:
@@ -73,12 +73,12 @@ class FileCopier:
                     target.write_at(position, chunk)
                 if number % _WRITE_BACK_CHUNKS == 0:
                     target.write_back(0, position)
-        return Written(file.label, digest.hexdigest(), file.size_bytes)
+        return WrittenFile(file.label, digest.hexdigest(), file.size_bytes)
 
 
 def writing_log(
     log: PlannedLog, staging: StagingHandle, engine: Engine
-) -> AbstractContextManager[Callable[[], list[Written]]]:
+) -> AbstractContextManager[Callable[[], list[WrittenFile]]]:
     """Write all files of the new log, beside what is done meanwhile.
 
     Raises:
@@ -90,7 +90,7 @@ def writing_log(
 
 def write_found(
     found: Sequence[Found], logs: Sequence[FileQueue], staging: StagingHandle
-) -> Iterator[tuple[Found, Written]]:
+) -> Iterator[tuple[Found, WrittenFile]]:
     """Write what is put aside; of bytes that are no record only those up to the last that is not zero.
 
     Yields:
@@ -126,11 +126,11 @@ def _last_used(file: StoreFile, start: int, stop: int) -> int:
     return last
 
 
-def _write_aside(one: Found, file: StoreFile, start: int, stop: int, staging: StagingHandle) -> Written:
+def _write_aside(one: Found, file: StoreFile, start: int, stop: int, staging: StagingHandle) -> WrittenFile:
     label, digest = f"{LOST_AND_FOUND}/{one.name}", hashlib.sha256()
     with staging.create_file(label) as aside:
         for position in range(start, stop, _CHUNK_BYTES):
             data = file.read_at(position, min(_CHUNK_BYTES, stop - position), [])
             digest.update(data)
             aside.write_at(position - start, data)
-    return Written(label, digest.hexdigest(), stop - start)
+    return WrittenFile(label, digest.hexdigest(), stop - start)

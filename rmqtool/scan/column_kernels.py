@@ -16,7 +16,7 @@ from rmqtool.javacompat.kernels.integers import load_word
 from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.jit import entry, inlined, kernel
 from rmqtool.scan.check_kernels import stored_record_crc
-from rmqtool.scan.column_layout import Count, Long, Number, Stopped, Take, Text, Word
+from rmqtool.scan.column_layout import ColumnCount, Long, Number, Stopped, Take, Text, Word
 from rmqtool.scan.json_kernels import UPPER, put_hex
 from rmqtool.scan.kernels import is_schedule_topic, read_i32, read_i64
 from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
@@ -61,10 +61,10 @@ _TAKES_CODE, _TAKES_BODY, _TAKES_TAGS = Take.TAGS_CODE.value, Take.BODY.value, T
 _TAKES_UNIQ, _TAKES_ID = Take.UNIQ_KEY.value, Take.MSG_ID.value
 _TAKES_KEYS, _TAKES_PROPERTIES = Take.KEYS.value, Take.PROPERTIES.value
 _ROWS, _KEYS, _PROPERTIES, _WORDS = (
-    Count.ROWS.value,
-    Count.KEYS.value,
-    Count.PROPERTIES.value,
-    Count.WORDS.value,
+    ColumnCount.ROWS.value,
+    ColumnCount.KEYS.value,
+    ColumnCount.PROPERTIES.value,
+    ColumnCount.WORDS.value,
 )
 _ODD_FLAGS = RowFilter.ODD_FLAGS.value
 _OF_KEYS, _OF_UNIQ, _OF_TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
@@ -315,7 +315,7 @@ def _example_of_encode_columns() -> tuple[object, ...]:
     rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
     text, wanted = np.frombuffer(b"", np.uint8), np.zeros(len(RowFilter), np.int64)
     parts, buffer = np.empty((MAX_PROPERTIES, 4), np.int64), np.empty(1, np.uint8)
-    takes, counts = np.zeros(len(Take), np.int64), np.zeros(len(Count) - 1 + len(Word), np.int64)
+    takes, counts = np.zeros(len(Take), np.int64), np.zeros(len(ColumnCount) - 1 + len(Word), np.int64)
     longs, numbers = np.empty((len(Long), 1), np.int64), np.empty((len(Number), 1), np.int32)
     texts, stops = np.empty((len(Text), 1), np.uint8), np.empty((len(Text), 1), np.int32)
     used, list_stops = np.zeros(len(Text), np.int64), np.empty((2, 1), np.int32)
@@ -363,7 +363,7 @@ def encode_columns(
         key: a key or a unique key; read if ``wanted`` has ``HAS_KEY``.
         takes: columns to write, by ``Take``.
         parts: scratch, ``(MAX_PROPERTIES, 4)``.
-        counts: rows and pieces written so far, by ``Count``.
+        counts: rows and pieces written so far, by ``ColumnCount``.
         longs: ``(len(Long), r)``, room for r rows.
         numbers: ``(len(Number), r)``.
         texts: ``(len(Text), b)``, bytes.

@@ -68,7 +68,7 @@ class Take(IntEnum):
     PROPERTIES = 9
 
 
-class Count(IntEnum):
+class ColumnCount(IntEnum):
     """Places in the array of counts so far."""
 
     ROWS = 0

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class InnerMessage(NamedTuple):
+class BatchedMessage(NamedTuple):
     """One message of a batch.
 
     Attributes:
@@ -39,7 +39,7 @@ class BatchError(ValueError):
         super().__init__(f"no message at byte {position} of the batch: {reason}")
 
 
-def inner_messages(batch: bytes) -> Iterator[InnerMessage]:
+def inner_messages(batch: bytes) -> Iterator[BatchedMessage]:
     """Yield the messages of a batch in order.
 
     Raises:
@@ -53,7 +53,7 @@ def inner_messages(batch: bytes) -> Iterator[InnerMessage]:
         position += found.total_size
 
 
-def _message_at(batch: bytes, position: int) -> InnerMessage:
+def _message_at(batch: bytes, position: int) -> BatchedMessage:
     left = len(batch) - position
     if left < INNER_HEAD_SIZE:
         raise BatchError(position, f"only {left} bytes are left")
@@ -65,7 +65,7 @@ def _message_at(batch: bytes, position: int) -> InnerMessage:
     properties, stop = _part(batch, position, at + INNER_PROPERTIES_LENGTH.size, length, "properties")
     if stop - position != total_size:
         raise BatchError(position, f"TOTALSIZE {total_size}, but the parts make {stop - position} bytes")
-    return InnerMessage(position, total_size, flag, body, parse_properties(properties))
+    return BatchedMessage(position, total_size, flag, body, parse_properties(properties))
 
 
 def _part(batch: bytes, position: int, start: int, length: int, name: str) -> tuple[bytes, int]:

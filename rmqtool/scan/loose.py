@@ -21,7 +21,7 @@ from rmqtool.scan.loose_kernels import (
     FOUND_ROW,
     LOOK_BYTES,
     SECTOR_BYTES,
-    Found,
+    FoundMark,
     find_loose_records,
 )
 from rmqtool.scan.resync import occurrences
@@ -136,7 +136,7 @@ def examine(image: RawBytes, position: int) -> FoundRecord | None:
         total_size=head.total_size,
         blank=0,
         crc=0,
-        marks=int(Found.FRAME),
+        marks=int(FoundMark.FRAME),
     )
     if position + head.total_size > image.size_bytes:
         return row
@@ -148,7 +148,7 @@ def examine(image: RawBytes, position: int) -> FoundRecord | None:
         return row
     marks, crc = _checked(image, row, head, tail, parts)
     if body_stop // SECTOR_BYTES != (position + head.total_size - 1) // SECTOR_BYTES:
-        marks |= Found.CROSSES
+        marks |= FoundMark.CROSSES
     follows, blank = _what_follows(image, row)
     return row._replace(crc=crc, marks=int(marks | follows), blank=blank)
 
@@ -192,10 +192,10 @@ def _parts(tail: bytes, magic: int) -> tuple[bytes, bytes] | None:
 
 def _checked(
     image: RawBytes, row: FoundRecord, head: message.MessageHead, tail: bytes, parts: tuple[bytes, bytes]
-) -> tuple[Found, int]:
+) -> tuple[FoundMark, int]:
     """Return marks for what checksums and text show, and the CRC-32 of the whole record."""
     topic, properties = parts
-    marks = Found(0)
+    marks = FoundMark(0)
     size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
     body_crc, crc = 0, zlib.crc32(_read(image, row.position, size))
     body_stop = row.position + row.total_size - len(tail)
@@ -203,17 +203,17 @@ def _checked(
         piece = _read(image, at, min(_PIECE_BYTES, body_stop - at))
         body_crc, crc = zlib.crc32(piece, body_crc), zlib.crc32(piece, crc)
     if body_crc & 0x7FFFFFFF != head.body_crc:
-        marks |= Found.BODY
+        marks |= FoundMark.BODY
     stated = properties[-PROP_CRC_SIZE:]
     if stated.startswith(PROP_CRC_NAME) and len(stated) == PROP_CRC_SIZE:
         digits = stated[len(PROP_CRC_NAME) : -1]
         sound = digits.isdigit() and stated.endswith(b"\2")
         signed = masked_crc32(tail[:-PROP_CRC_SIZE], crc)
-        marks |= Found.SIGNED if sound and int(digits[::-1]) == signed else Found.SIGNATURE
+        marks |= FoundMark.SIGNED if sound and int(digits[::-1]) == signed else FoundMark.SIGNATURE
     if not topic or not _is_text(topic, frozenset()):
-        marks |= Found.TEXT
+        marks |= FoundMark.TEXT
     if not _is_list(properties) or not _is_text(properties, _SEPARATORS | _TEXT_BYTES):
-        marks |= Found.TEXT
+        marks |= FoundMark.TEXT
     return marks, zlib.crc32(tail, crc)
 
 
@@ -231,18 +231,18 @@ def _is_text(data: bytes, allowed: frozenset[int]) -> bool:
     return all(byte >= ord(" ") or byte in allowed for byte in data)
 
 
-def _what_follows(image: RawBytes, row: FoundRecord) -> tuple[Found, int]:
+def _what_follows(image: RawBytes, row: FoundRecord) -> tuple[FoundMark, int]:
     """Return a mark for what stands after a record, and TOTALSIZE if that is a BLANK."""
     after = _read(image, row.position + row.total_size, LOOK_BYTES)
     start = message.RECORD_STARTS.decode(after)
     if start is None:
-        return Found.ENDS, 0
+        return FoundMark.ENDS, 0
     for ahead in (0, DLEDGER_BYTES):
         if _begins(after[ahead:], row.log_offset + row.total_size + ahead):
-            return Found.CHAINED, 0
+            return FoundMark.CHAINED, 0
     if start.magic == message.BLANK_MAGIC and start.total_size >= _MAGIC_AT + 4:
-        return Found.CHAINED, start.total_size
-    return (Found(0) if any(after[: LOOK_BYTES - DLEDGER_BYTES]) else Found.ENDS), 0
+        return FoundMark.CHAINED, start.total_size
+    return (FoundMark(0) if any(after[: LOOK_BYTES - DLEDGER_BYTES]) else FoundMark.ENDS), 0
 
 
 def _begins(data: bytes, log_offset: int) -> bool:

@@ -51,7 +51,7 @@ LOOK_BYTES = DLEDGER_BYTES + message.HEAD_OFFSETS[0]["physicalOffset"] + 8
 """Bytes read after a record, to see whether the next one names that place."""
 
 
-class Found(IntFlag):
+class FoundMark(IntFlag):
     """Marks of a record found somewhere."""
 
     FRAME = 1  # the lengths do not add up, or the image ends before it does
@@ -97,14 +97,14 @@ _RECORD, _NEED, _STOP, _FULL = (
     Outcome.FULL.value,
 )
 _FRAME, _BODY, _SIGNATURE, _SIGNED, _TEXT, _CHAINED, _ENDS, _CROSSES = (
-    Found.FRAME.value,
-    Found.BODY.value,
-    Found.SIGNATURE.value,
-    Found.SIGNED.value,
-    Found.TEXT.value,
-    Found.CHAINED.value,
-    Found.ENDS.value,
-    Found.CROSSES.value,
+    FoundMark.FRAME.value,
+    FoundMark.BODY.value,
+    FoundMark.SIGNATURE.value,
+    FoundMark.SIGNED.value,
+    FoundMark.TEXT.value,
+    FoundMark.CHAINED.value,
+    FoundMark.ENDS.value,
+    FoundMark.CROSSES.value,
 )
 _ONE = np.uint64(1)
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rmqtool.columns.pieces import LogPlan, pieces_of, trimmed
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
-from rmqtool.engine.spark_plan import Planner
+from rmqtool.engine.spark_plan import TaskPacker
 from rmqtool.errors import UsageError
 from rmqtool.io import nothing_fits, places_of
 from rmqtool.io.planned import FIRST_PAGE
@@ -83,7 +83,7 @@ def parts_of(
     tasks = list(_TASKS[options.table](store, options, choice))
     if ends_at_record:
         tasks = [replace(one, ends_at_record=True) if isinstance(one, LogTask) else one for one in tasks]
-    packed = Planner().tasks(tasks)
+    packed = TaskPacker().tasks(tasks)
     if growing or (store.root is not None and lock_holder(store.root) is not None):
         packed = _loosened(packed, FoundEdge.of(store))
     store.commitlog.close()

@@ -40,7 +40,7 @@ _ROW_KINDS: dict[Table, type[Any]] = {
 
 
 @dataclass(frozen=True)
-class Reading:
+class PartitionReader:
     """Reader of partitions. ``target`` are the columns' names and types in Spark; ``topics`` None is any."""
 
     options: ReadOptions

@@ -24,7 +24,7 @@ _MILLISECONDS = pa.timestamp("ms", tz="UTC")
 _HEADERS = "array<struct<key:string,value:binary>>"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of messages.
 
     ``needs`` are columns of ``rmqtool.columns.names``, ``make`` computes it from a batch of those.
@@ -38,10 +38,10 @@ class Column(NamedTuple):
     filtered: str | None = None
 
 
-def _as_is(name: str, own: str, *, may_lack: bool = False) -> dict[str, Column]:
+def _as_is(name: str, own: str, *, may_lack: bool = False) -> dict[str, TableColumn]:
     kind = schema_of(ColumnChoice((own,))).field(own)
     may_lack |= kind.nullable
-    return {name: Column(_spark_type(kind.type), (own,), lambda batch: batch[own], may_lack, own)}
+    return {name: TableColumn(_spark_type(kind.type), (own,), lambda batch: batch[own], may_lack, own)}
 
 
 def _spark_type(kind: pa.DataType) -> str:
@@ -66,31 +66,35 @@ def _headers(batch: pa.RecordBatch) -> pa.Array:
     return pa.ListArray.from_arrays(column.offsets, pairs)
 
 
-def _message_columns(options: ReadOptions) -> dict[str, Column]:
+def _message_columns(options: ReadOptions) -> dict[str, TableColumn]:
     if options.schema is MessageSchema.KAFKA:
         return {
-            "key": Column("binary", ("properties",), lambda batch: _property(batch, "KEYS"), may_lack=True),
+            "key": TableColumn(
+                "binary", ("properties",), lambda batch: _property(batch, "KEYS"), may_lack=True
+            ),
             **_as_is("value", "body"),
             **_as_is("topic", "topic"),
             **_as_is("partition", "queueId"),
             **_as_is("offset", "queueOffset"),
             **_as_is("timestamp", "storeTimestamp"),
-            "timestampType": Column("int", (), _log_append_time),
-            "headers": Column(_HEADERS, ("properties",), _headers),
+            "timestampType": TableColumn("int", (), _log_append_time),
+            "headers": TableColumn(_HEADERS, ("properties",), _headers),
         }
     if options.schema is MessageSchema.ROCKETMQ_SPARK:
         return {
             **_as_is("topic", "topic"),
             **_as_is("flag", "flag"),
             **_as_is("body", "body"),
-            "properties": Column("string", ("properties",), lambda batch: object_texts(batch["properties"])),
-            "brokerName": Column("string", (), lambda batch: pa.nulls(len(batch)), may_lack=True),
+            "properties": TableColumn(
+                "string", ("properties",), lambda batch: object_texts(batch["properties"])
+            ),
+            "brokerName": TableColumn("string", (), lambda batch: pa.nulls(len(batch)), may_lack=True),
             **_as_is("queueId", "queueId"),
             **_as_is("queueOffset", "queueOffset"),
             **_as_is("bornTimestamp", "bornTimestamp"),
             **_as_is("storeTimestamp", "storeTimestamp"),
         }
-    found: dict[str, Column] = {}
+    found: dict[str, TableColumn] = {}
     for name in COLUMNS:
         if name == "body" and options.bodies is not None:
             found |= _text_bodies(options.bodies)
@@ -103,10 +107,10 @@ def _log_append_time(batch: pa.RecordBatch) -> pa.Array:
     return pa.array([_LOG_APPEND_TIME] * len(batch), pa.int32())
 
 
-def _text_bodies(bodies: TextBodies) -> dict[str, Column]:
+def _text_bodies(bodies: TextBodies) -> dict[str, TableColumn]:
     return {
-        "body": Column("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[0]),
-        "bodyEncoding": Column("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[1]),
+        "body": TableColumn("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[0]),
+        "bodyEncoding": TableColumn("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[1]),
     }
 
 
@@ -155,7 +159,7 @@ _ROW_KINDS: dict[Table, dict[str, str]] = {
 class Shape:
     """Columns of a table: those of messages by name, the types of all by name, and the nullable ones."""
 
-    columns: Mapping[str, Column]
+    columns: Mapping[str, TableColumn]
     kinds: Mapping[str, str]
     lacking: frozenset[str]
 

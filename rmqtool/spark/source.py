@@ -121,9 +121,9 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
 
     @property
     def _reading(self) -> Any:  # noqa: ANN401 - its module needs pyarrow
-        from rmqtool.spark.reading import Reading
+        from rmqtool.spark.reading import PartitionReader
 
-        return Reading(self._left.options, self._names, self._target, self._left.topics)
+        return PartitionReader(self._left.options, self._names, self._target, self._left.topics)
 
 
 class PushingReader(StoreReader):

@@ -20,7 +20,7 @@ from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.record_walk import record_defects
 from rmqtool.spark.options import Table
 from rmqtool.spark.plan import open_stores, parts_of, store_name
-from rmqtool.spark.reading import Reading
+from rmqtool.spark.reading import PartitionReader
 from rmqtool.spark.shapes import shape_of
 
 if TYPE_CHECKING:
@@ -83,7 +83,9 @@ class StoreStreamReader(DataSourceStreamReader):  # type: ignore[misc]
         if options.table is not Table.MESSAGES:
             raise UsageError(f"a stream has messages, not the table {options.table}: read that in batches")
         self._options = options
-        self._reading = Reading(options, checked_names(shape_of(options), schema), arrow_schema(schema))
+        self._reading = PartitionReader(
+            options, checked_names(shape_of(options), schema), arrow_schema(schema)
+        )
         self._reached: Offsets = {}
 
     def initialOffset(self) -> Offsets:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.columns.pieces import Piece, PieceEnd, piece_rows
+from rmqtool.columns.pieces import LogPiece, PieceEnd, piece_rows
 from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.units import admits_unit, dump_queue
 from rmqtool.errors import EnvironmentFailureError
@@ -49,7 +49,7 @@ class LogTask:
     """
 
     plan: LogPlan
-    pieces: tuple[Piece, ...]
+    pieces: tuple[LogPiece, ...]
     split_bytes: int
     ends_at_record: bool = False
 
@@ -63,7 +63,7 @@ class LogTask:
             if end.first_log_offset is not None:
                 yield from self._following(piece, job, end)
 
-    def _following(self, piece: Piece, job: ColumnJob, end: PieceEnd) -> Iterator[Row]:
+    def _following(self, piece: LogPiece, job: ColumnJob, end: PieceEnd) -> Iterator[Row]:
         """Yield the rows up to the first intact record of the next task that has one in this file.
 
         They are damage, and records that claim another offset: no task takes such a record for its first.

@@ -11,13 +11,13 @@ from rmqtool.store.files import QueueFiles
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.names import component_problem, safe_component
 from rmqtool.store.root import Store, open_store
-from rmqtool.store.segments import FileQueue, Gap, Segment, StoreFile, Stray
+from rmqtool.store.segments import FileGap, FileQueue, Segment, StoreFile, Stray
 from rmqtool.store.setting import Origin, Setting
 from rmqtool.store.settings import Settings
 
 __all__ = [
+    "FileGap",
     "FileQueue",
-    "Gap",
     "Origin",
     "PathKind",
     "QueueFiles",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _OTHER_KEEPERS = ("topics", "rdb", "metadata")
 
 
-class KnownTopics:
+class ListedTopics:
     """Topics in a store's ``topics.json``."""
 
     def __init__(self, root: Location | None) -> None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store.features import rocksdb_files
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.listing import (
@@ -242,7 +242,7 @@ def single_file_queue(path: Location, base: Location) -> FileQueue:
 
 def _size_of(path: Location) -> int:
     status = path.status()
-    if status is None or status.kind is not Kind.FILE:
+    if status is None or status.kind is not FileKind.FILE:
         found = "no longer exists" if status is None else f"is {status.kind}, not a regular file"
         raise EnvironmentFailureError(f"{path}: {found}")
     return status.size_bytes

@@ -18,7 +18,7 @@ from rmqtool.formats.index import (
     ITEMS,
     SLOT_SIZE,
     SLOTS,
-    Item,
+    ItemFields,
     file_size,
     item_position,
     slot_position,
@@ -161,7 +161,7 @@ class _Probe:
             return True
         return bool(self._item(geometry, previous).key_hash % geometry.slots == key_hash % geometry.slots)
 
-    def _item(self, geometry: Geometry, number: int) -> Item:
+    def _item(self, geometry: Geometry, number: int) -> ItemFields:
         data = self.file.read_at(item_position(geometry.slots, number), ITEM_SIZE, [])
         return ITEMS.padded(data.ljust(ITEM_SIZE, b"\xff"))
 

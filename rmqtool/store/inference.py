@@ -8,10 +8,10 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
+from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
 from rmqtool.formats.message import MAGIC_V2, RECORD_STARTS
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
     FORM_OF_OFFSETS,
@@ -201,15 +201,15 @@ class SettingsInference:
                     return "5.1.0", "a V2 record"
         return None
 
-    def _checkpoint(self) -> Checkpoint:
+    def _checkpoint(self) -> CheckpointFields:
         """Return the checkpoint's fields, zeros where it is missing or too short."""
         root = self._store.root
         if root is None or not _size_of_file(root, "checkpoint"):
-            return Checkpoint()
+            return CheckpointFields()
         with suppress(DeniedError):
             head = (root / "checkpoint").read_head(CHECKPOINTS.size, [])
-            return CHECKPOINTS.decode(head) or Checkpoint()
-        return Checkpoint()
+            return CHECKPOINTS.decode(head) or CheckpointFields()
+        return CheckpointFields()
 
 
 def _if_readable(look: Callable[..., T | None], *files: object) -> T | None:
@@ -221,7 +221,7 @@ def _if_readable(look: Callable[..., T | None], *files: object) -> T | None:
 
 def _size_of_file(root: Location, name: str) -> int:
     status = (root / name).status()
-    return status.size_bytes if status is not None and status.kind is Kind.FILE else 0
+    return status.size_bytes if status is not None and status.kind is FileKind.FILE else 0
 
 
 def _size_of(queues: Sequence[Sequence[_Owned]], unit_size: int) -> Inferred[int]:

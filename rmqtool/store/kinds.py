@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rmqtool.formats import Decoder
-    from rmqtool.formats.consumequeue import Unit
+    from rmqtool.formats.consumequeue import UnitFields
     from rmqtool.io import ReadOnlyFile
 
 _EARLIEST_MS = 1_262_304_000_000  # 2010, before the first broker
@@ -113,7 +113,7 @@ def _is_unit(head: bytes, size_bytes: int) -> bool:
     return bool(units) and units[0] in begun and all(map(_leads_into_a_log, begun))
 
 
-def _leads_into_a_log(unit: Unit) -> bool:
+def _leads_into_a_log(unit: UnitFields) -> bool:
     fits = 0 < unit.size <= _LARGEST_MESSAGE_BYTES or unit == (0, PREBLANK_SIZE, 0)
     return fits and 0 <= unit.physical_offset < _LARGEST_LOG_BYTES
 

@@ -24,7 +24,7 @@ from rmqtool.findings.places import (
     ST_SETTINGS,
 )
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import TREE_DEPTH
 from rmqtool.store.index_layout import index_findings
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rmqtool.store.features import Feature
     from rmqtool.store.files import QueueFiles
     from rmqtool.store.root import Store
-    from rmqtool.store.segments import FileQueue, Gap, StoreFile, Stray
+    from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray
     from rmqtool.store.setting import Setting
 
 
@@ -108,12 +108,12 @@ def _doubts(store: Store) -> Iterator[Finding]:
 
 
 def _unless_directory(path: Location, base: Location) -> Iterator[Finding]:
-    if path.kind() not in {None, Kind.DIRECTORY}:
+    if path.kind() not in {None, FileKind.DIRECTORY}:
         yield _wrong_place(path, base)
 
 
 def _wrong_place(path: Location, base: Location) -> Finding:
-    label, observed = label_of(path, base), str(path.kind() or Kind.LOST)
+    label, observed = label_of(path, base), str(path.kind() or FileKind.LOST)
     return Finding(code=ST_PATH, file=label, observed=observed, message=f"{label} is {observed}")
 
 
@@ -225,7 +225,7 @@ def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
     return Finding(code=code, file=file.label, expected=size, observed=file.size_bytes, message=text)
 
 
-def _gap(code: FindingCode, gap: Gap) -> Finding:
+def _gap(code: FindingCode, gap: FileGap) -> Finding:
     if gap.found > gap.expected:
         text = (
             f"{gap.found - gap.expected} bytes are missing between {gap.after.label} and {gap.before.label}"

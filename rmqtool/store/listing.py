@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def list_directories(directory: Location, base: Location) -> tuple[list[Location
     """List the sub-directories of a directory by name, and the other entries."""
     directories, strays = [], []
     for place, label, status in _entries((directory,), base):
-        if status.kind is Kind.DIRECTORY:
+        if status.kind is FileKind.DIRECTORY:
             directories.append(place)
         else:
             strays.append(Stray(label, f"is {status.kind}"))
@@ -84,7 +84,7 @@ def _entries(directories: Iterable[Location], base: Location) -> Iterator[tuple[
 
 def _examine(place: Location, label: str, status: Status, digits: int) -> StoreFile | Stray:
     """Return an entry as a file if it is regular, not empty, and named by so many digits; else as a stray."""
-    if status.kind is not Kind.FILE:
+    if status.kind is not FileKind.FILE:
         return Stray(label, f"is {status.kind}" + (f": {status.reason}" if status.reason else ""))
     if digits_of(place.name, digits) is None:
         return Stray(label, f"is not named by {digits} digits", status.size_bytes)

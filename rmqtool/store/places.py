@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, kind_of_bytes
 from rmqtool.store.listing import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.segments import NAME_DIGITS
@@ -45,9 +45,9 @@ def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = 
         UsageError: It is a directory where ``kind`` is a file, or the reverse.
     """
     status = path.status()
-    if status is not None and status.kind is Kind.FILE:
+    if status is not None and status.kind is FileKind.FILE:
         return _place_of_file(path, kind)
-    if status is not None and status.kind is Kind.DIRECTORY:
+    if status is not None and status.kind is FileKind.DIRECTORY:
         return _place_of_directory(path, PathKind.STORE if has_log and kind is None else kind)
     found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
     raise EnvironmentFailureError(f"{path}: {found}; give a store root or a part of one")
@@ -133,7 +133,7 @@ def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
 
 def _kind_from_contents(path: Location) -> PathKind | None:
     """Recognise a directory of files by the name and the bytes of the first one."""
-    names = [name for name, status in path.entries() if status.kind is Kind.FILE]
+    names = [name for name, status in path.entries() if status.kind is FileKind.FILE]
     if any(digits_of(name, INDEX_NAME_DIGITS) is not None for name in names):
         return PathKind.INDEX
     for name in names:
@@ -144,7 +144,7 @@ def _kind_from_contents(path: Location) -> PathKind | None:
 
 
 def _queue_depth(path: Location) -> int:
-    names = [name for name, status in path.entries() if status.kind is Kind.DIRECTORY]
+    names = [name for name, status in path.entries() if status.kind is FileKind.DIRECTORY]
     if not names:
         return 0
     return 1 if all(name.isdecimal() for name in names) else 2

@@ -89,7 +89,7 @@ class Segment(StoreFile):
 
 
 @dataclass(frozen=True, slots=True)
-class Gap:
+class FileGap:
     """Difference between a file's start and the end of the file before it.
 
     ``expected`` is the end, ``found`` the next start: lower where files overlap. ``after`` is the file before
@@ -169,12 +169,12 @@ class FileQueue:
             if self.segments[number].stop > start:
                 yield self.segments[number]
 
-    def gaps(self, file_size: int | None = None) -> Iterator[Gap]:
+    def gaps(self, file_size: int | None = None) -> Iterator[FileGap]:
         """Yield the places where files do not join, by the configured file size or each file's own."""
         for one, two in pairwise(self.segments):
             expected = one.start + (file_size or one.size_bytes)
             if two.start != expected:
-                yield Gap(expected, two.start, one, two)
+                yield FileGap(expected, two.start, one, two)
 
     def without_excess(self, file_size: int) -> FileQueue:
         """Return the queue with longer files cut to their configured size, where the next file begins there.

@@ -11,7 +11,7 @@ from rmqtool.findings import Finding
 from rmqtool.findings.places import ST_COMPACTION_PAIRS, ST_TIMER_GAP
 from rmqtool.findings.wording import counted
 from rmqtool.formats.timer import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.javacompat import parse_long
 from rmqtool.store.listing import digits_of
 from rmqtool.store.segments import NAME_DIGITS
@@ -41,10 +41,10 @@ def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
     Each file of a log needs one of the same name in its queue, named by a number
     (``CompactionLog.TopicPartitionLog#sanityCheck``). Queues without a log are not examined.
     """
-    for topic in names_in(root / COMPACTION_LOGS, Kind.DIRECTORY):
-        for queue in names_in(root / COMPACTION_LOGS / topic, Kind.DIRECTORY):
+    for topic in names_in(root / COMPACTION_LOGS, FileKind.DIRECTORY):
+        for queue in names_in(root / COMPACTION_LOGS / topic, FileKind.DIRECTORY):
             sides = [f"{side}/{topic}/{queue}" for side in (COMPACTION_LOGS, COMPACTION_QUEUES)]
-            names = [names_in(root / side, Kind.FILE) for side in sides]
+            names = [names_in(root / side, FileKind.FILE) for side in sides]
             for side, own, others in ((sides[0], *names), (sides[1], *reversed(names))):
                 for name in sorted(own):
                     if not name.isdecimal():
@@ -58,7 +58,7 @@ def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
     """Yield the missing files of the timer log, by their neighbours, the checkpoint or the wheel."""
     directory = root / _TIMER_LOG
     files = sorted(
-        name for name in names_in(directory, Kind.FILE) if digits_of(name, NAME_DIGITS) is not None
+        name for name in names_in(directory, FileKind.FILE) if digits_of(name, NAME_DIGITS) is not None
     )
     sizes = {name: status.size_bytes for name, status in _entries(directory)}
     checkpoint = _timer_checkpoint(root / _TIMER_CHECKPOINT)
@@ -98,7 +98,7 @@ def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]
 
     With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
     """
-    snapshots = [one for one in names_in(root, Kind.FILE) if one.startswith(f"{_TIMER_WHEEL}.")]
+    snapshots = [one for one in names_in(root, FileKind.FILE) if one.startswith(f"{_TIMER_WHEEL}.")]
     newest = sorted(
         (number, one) for one in snapshots if (number := parse_long(one[len(_TIMER_WHEEL) + 1 :]))
     )
@@ -129,14 +129,14 @@ def _timer_checkpoint(path: Location) -> TimerCheckpoint:
     return TimerCheckpoint(0, 0, 0, 0)
 
 
-def names_in(directory: Location, kind: Kind) -> set[str]:
+def names_in(directory: Location, kind: FileKind) -> set[str]:
     """Return the names of one kind in a directory; none where it may not be listed."""
     return {name for name, status in _entries(directory) if status.kind is kind}
 
 
 def _entries(directory: Location) -> list[tuple[str, Status]]:
     """Return the entries of a directory; nothing where it may not be listed: IO-DENIED reports that."""
-    if directory.kind() is not Kind.DIRECTORY:
+    if directory.kind() is not FileKind.DIRECTORY:
         return []
     try:
         return list(directory.entries())

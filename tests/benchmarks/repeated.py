@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import rmqtool
-from rmqtool.io import Entry, Kind, LocalFiles, Location, Status
+from rmqtool.io import DirectoryEntry, FileKind, LocalFiles, Location, Status
 from tests.benchmarks.make_log import LogShape, write_store
 
 if TYPE_CHECKING:
@@ -83,14 +83,17 @@ class RepeatedLog:
         number = self._number(path)
         if number is None:
             return LocalFiles().status(path)
-        return Status(Kind.FILE, self.file_bytes, 0, path) if number < self.files else None
+        return Status(FileKind.FILE, self.file_bytes, 0, path) if number < self.files else None
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory by name."""
         if path != f"{self.root}/commitlog":
             return LocalFiles().entries(path)
         names = [f"{number * self.file_bytes:020d}" for number in range(self.files)]
-        return [Entry(name, Status(Kind.FILE, self.file_bytes, 0, f"{path}/{name}")) for name in names]
+        return [
+            DirectoryEntry(name, Status(FileKind.FILE, self.file_bytes, 0, f"{path}/{name}"))
+            for name in names
+        ]
 
     def open(self, path: str) -> Handle:
         """Open a file."""

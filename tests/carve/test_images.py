@@ -25,7 +25,7 @@ from rmqtool.carve.images import (
 )
 from rmqtool.carve.layout import lay_out
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.io import Kind, images, local
+from rmqtool.io import FileKind, images, local
 from rmqtool.io.images import LocalImages, image_at, is_part_of, refuse_same_device
 from tests.builders import InlineEngine
 from tests.carve.planting import carved, images_of, places, planted, whole_records
@@ -150,7 +150,7 @@ def test_what_has_no_positions_is_refused(tmp_path: Path) -> None:
         with pytest.raises(EnvironmentFailureError, match=kind):
             image_at(path)
         with pytest.raises(EnvironmentFailureError, match="regular file or a block device"):
-            local.open_only(str(path), frozenset({Kind.FILE, Kind.BLOCK_DEVICE}))
+            local.open_only(str(path), frozenset({FileKind.FILE, FileKind.BLOCK_DEVICE}))
     with pytest.raises(EnvironmentFailureError, match="No such file"):
         image_at(tmp_path / "absent")
 
@@ -160,7 +160,7 @@ def test_a_block_device_is_read_by_carve_and_by_nobody_else(
 ) -> None:
     path = tmp_path / "device"
     path.write_bytes(bytes(5000))
-    monkeypatch.setattr(local, "_kind", lambda _: Kind.BLOCK_DEVICE)
+    monkeypatch.setattr(local, "_kind", lambda _: FileKind.BLOCK_DEVICE)
     monkeypatch.setattr("stat.S_ISBLK", lambda _: True)
     with image_at(path).reader() as file:
         assert (file.size_bytes(), file.read_at(4990, 100)) == (5000, bytes(10))
@@ -191,7 +191,7 @@ def test_nothing_is_written_on_the_device_that_is_carved(
     }
     image = image_at(__file__)
     refuse_same_device(image, tmp_path / "out")
-    monkeypatch.setattr(local, "_kind", lambda _: Kind.BLOCK_DEVICE)
+    monkeypatch.setattr(local, "_kind", lambda _: FileKind.BLOCK_DEVICE)
     monkeypatch.setattr(images, "is_part_of", lambda *_: True)
     with pytest.raises(RefusedError, match="choose another device"):
         refuse_same_device(image, tmp_path / "out")

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from rmqtool.carve.proving import Cause
+from rmqtool.carve.proving import LooseCause
 from rmqtool.javacompat import masked_crc32
 from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.scan.loose import find_loose, find_plainly
@@ -87,7 +87,7 @@ def test_truncated_and_shifted_files_give_what_they_have() -> None:
     assert set(places(layout)) == whole_records(cut, log)
     assert layout.logs[0].geometry.file_size == FILE
     # What the cuts tore is told: the one whose head is there, by its bytes.
-    assert layout.causes == [Cause.FRAME]
+    assert layout.causes == [LooseCause.FRAME]
     assert layout.loose["total_size"].tolist() == [20_500 - int(layout.loose["position"][0])]
 
 
@@ -119,7 +119,7 @@ def test_of_two_records_for_one_place_the_larger_piece_s_stays() -> None:
     layout = carved(first + b"".join(others), first[:place] + changed + first[place + len(raw) :])
     assert places(layout) == [*log.records]
     check_true(layout, [first + b"".join(others)], [log])
-    assert layout.causes == [Cause.CONFLICT]
+    assert layout.causes == [LooseCause.CONFLICT]
     assert layout.logs[0].conflicts == 1
 
 
@@ -149,12 +149,12 @@ def test_a_record_inside_a_record_is_the_outer_one_s() -> None:
     whole = b"".join(log.files.values())
     layout = carved(whole)
     assert places(layout) == [*log.records]
-    assert (layout.causes, layout.loose["total_size"].tolist()) == ([Cause.INNER], [0])
+    assert (layout.causes, layout.loose["total_size"].tolist()) == ([LooseCause.INNER], [0])
     torn = bytearray(whole)
     torn[place + 100] ^= 1
     layout = carved(bytes(torn))
     assert places(layout) == [one for one in log.records if one != place]
-    assert layout.causes == [Cause.BODY, Cause.INNER]
+    assert layout.causes == [LooseCause.BODY, LooseCause.INNER]
 
 
 @pytest.mark.parametrize(("shift", "further_off", "carried"), [(8192, 0, 0), (8193, 2, 0), (8193, 0, 2)])
@@ -170,24 +170,24 @@ def test_records_over_an_old_frame_are_none_of_its_body(shift: int, further_off:
     image += frame[:200] + run_of(at) + frame[200 + len(run_of(at)) :] + record(55, storeHost=host(2))
     image += run_of(len(image)) if further_off else b""
     layout = carved(image)
-    assert layout.causes.count(Cause.INNER) == carried
-    assert Cause.BODY in layout.causes
+    assert layout.causes.count(LooseCause.INNER) == carried
+    assert LooseCause.BODY in layout.causes
 
 
 @pytest.mark.parametrize(
     ("fields", "at", "cause"),
     [
-        ({}, -1, Cause.TAIL),  # text is no proof where another sector's bytes may have come in
-        ({}, 90, Cause.BODY),
-        ({}, 84, Cause.FRAME),  # of the body's length, the lowest byte is the fourth
-        ({"body": b""}, -1, Cause.TAIL),
+        ({}, -1, LooseCause.TAIL),  # text is no proof where another sector's bytes may have come in
+        ({}, 90, LooseCause.BODY),
+        ({}, 84, LooseCause.FRAME),  # of the body's length, the lowest byte is the fourth
+        ({"body": b""}, -1, LooseCause.TAIL),
     ],
 )
-def test_what_is_not_proven_is_kept_loose(fields: dict[str, bytes], at: int, cause: Cause) -> None:
+def test_what_is_not_proven_is_kept_loose(fields: dict[str, bytes], at: int, cause: LooseCause) -> None:
     raw = bytearray(record(1000, **({"body": b"b" * 20} | fields)))
     raw[at] = 0x03 if at == 84 else 0xFE
     layout = carved(bytes(400) + bytes(raw) + b"something else" * 9)
-    if cause is Cause.FRAME:  # a length that cannot be is no head at all
+    if cause is LooseCause.FRAME:  # a length that cannot be is no head at all
         assert (layout.logs, layout.causes) == ((), [])
         return
     assert layout.logs == ()
@@ -205,7 +205,7 @@ def test_an_own_offset_that_both_neighbours_contradict_is_not_believed(flipped: 
     layout = carved(bytes(data))
     assert len(layout.logs) == 1
     assert places(layout) == [one for one in log.records if one != place]
-    assert layout.causes == [Cause.OFFSET]
+    assert layout.causes == [LooseCause.OFFSET]
     assert layout.loose["total_size"].tolist() == [len(log.records[place])]
 
 
@@ -220,14 +220,14 @@ def test_an_offset_that_the_record_s_own_checksum_bears_out_is_believed() -> Non
 
 @pytest.mark.parametrize("properties", [b"no pair at all", b"a\1b\2torn", b"a\1b\2\1value\2"])
 def test_a_list_of_properties_that_is_none_is_refused(properties: bytes) -> None:
-    assert carved(bytes(8) + record(1000, properties=properties) + bytes(99)).causes == [Cause.TAIL]
+    assert carved(bytes(8) + record(1000, properties=properties) + bytes(99)).causes == [LooseCause.TAIL]
     assert places(carved(bytes(8) + record(1000, properties=b"a\1\2\2b\1c") + bytes(99))) == [1000]
 
 
 def test_topic_and_properties_in_the_body_s_sector_are_believed() -> None:
     raw = record(1000, body=b"b" * 20)
     assert places(carved(bytes(8) + raw + b"something else" * 9)) == [1000]
-    assert carved(bytes(400) + raw + b"something else" * 9).causes == [Cause.TAIL]
+    assert carved(bytes(400) + raw + b"something else" * 9).causes == [LooseCause.TAIL]
     assert places(carved(bytes(400) + raw + bytes(99))) == [1000]
     assert places(carved(bytes(400) + raw)) == [1000]
     following = record(1000 + len(raw))
@@ -246,8 +246,8 @@ def test_the_size_of_files_is_given_or_inferred_or_assumed() -> None:
     assert given.logs[0].geometry.origin is Origin.GIVEN
     assert given.logs[0].geometry.contradicting > 0
     wrong = carved(image, file_size=7_000)
-    assert Cause.STRADDLES in wrong.causes
-    assert len(places(wrong)) + wrong.causes.count(Cause.STRADDLES) == 200
+    assert LooseCause.STRADDLES in wrong.causes
+    assert len(places(wrong)) + wrong.causes.count(LooseCause.STRADDLES) == 200
     alone = carved(record(0)).logs[0].geometry
     assert (alone.file_size, alone.origin) == (1 << 30, Origin.DEFAULT)
     # One file of the log that has lost its name, and no BLANK: its place in the log tells its size.
@@ -262,7 +262,7 @@ def test_few_records_of_another_log_are_strays() -> None:
     image = b"".join(log.files.values()) + record(0, storeHost=host(9)) + bytes(50)
     layout = carved(image)
     assert places(layout) == [*log.records]
-    assert layout.causes == [Cause.STRAY]
+    assert layout.causes == [LooseCause.STRAY]
 
 
 def test_batches_and_compressed_bodies_are_records_like_others() -> None:
@@ -292,5 +292,5 @@ def test_properties_that_are_no_text_are_damage_where_they_are_rare() -> None:
         return data
 
     rare = carved(log_of({50}))
-    assert (len(places(rare)), rare.causes) == (99, [Cause.TAIL])
+    assert (len(places(rare)), rare.causes) == (99, [LooseCause.TAIL])
     assert len(places(carved(log_of({*range(0, 100, 4)})))) == 100

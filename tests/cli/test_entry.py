@@ -250,6 +250,6 @@ def test_remarks_as_json(run: Callable[..., Run], plain: Path) -> None:
 
 def test_a_second_interrupt_waits_for_nothing() -> None:
     """Such as an object store that is asked what is there."""
-    state = group.State()
+    state = group.SharedState()
     state.interruption = Mock(side_effect=KeyboardInterrupt)
     assert state.interrupted == "interrupted"

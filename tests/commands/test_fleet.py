@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from rmqtool.commands.fleet import FleetReport, Member, StoreOutcome, ask_members, gathered, model, run
+from rmqtool.commands.fleet import FleetMember, FleetReport, StoreOutcome, ask_members, gathered, model, run
 from rmqtool.engine import Engine, EngineOptions, LocalEngine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.progress import LimitedProgress, NullProgress
@@ -103,7 +103,7 @@ class Told(NullProgress):
 
 
 @pytest.fixture
-def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Member[Stored]]]:
+def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FleetMember[Stored]]]:
     monkeypatch.setattr(model, "_SMALL_BYTES", 2 * SMALL)
     return lambda *names: gathered([f"{tmp_path}/{name}" for name in names], opened, size)
 

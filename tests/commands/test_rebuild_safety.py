@@ -10,7 +10,7 @@ import pytest
 
 from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import ExitStatus
-from rmqtool.formats.consumequeue import PREBLANK, UNITS, Unit
+from rmqtool.formats.consumequeue import PREBLANK, UNITS, UnitFields
 from rmqtool.projection import json_object
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.cases import Case, load_cases
@@ -242,7 +242,9 @@ class TestCreatedAgain:
         file.write_bytes(UNITS.encode(PREBLANK) * preblank + data[preblank * UNITS.size :])
         old = next(one for one in Places(root).records if one.topic == "TopicTest")
         stray = root / "consumequeue" / "TopicTest" / "0" / f"{10 * QUEUE_FILE:020d}"
-        stray.write_bytes(UNITS.encode(Unit(old.physical_offset, len(old.raw), 0)).ljust(QUEUE_FILE, b"\0"))
+        stray.write_bytes(
+            UNITS.encode(UnitFields(old.physical_offset, len(old.raw), 0)).ljust(QUEUE_FILE, b"\0")
+        )
         judged, report = verified(root), rebuilt(root)
         missing = [int(one.expected or 0) for one in judged.findings if one.code.code == "CQ-MISSING-MSG"]
         assert sum(missing) == preblank

@@ -8,7 +8,7 @@ import pytest
 
 from rmqtool.derived.queue_bounds import Bounds, queue_bounds
 from rmqtool.derived.queue_files import QueueFile
-from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, BatchUnit
+from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, BatchUnitFields
 from rmqtool.io import location_of
 from rmqtool.store import PathKind, QueueFiles
 
@@ -73,9 +73,9 @@ def test_a_batch_queue_of_many_units_takes_few_reads(tmp_path: Path, monkeypatch
     data = b"".join(BATCH_UNITS.encode((100 * number, 100, 0, 1, number, 1, -1, 0)) for number in range(5000))
     (tmp_path / ("0" * 20)).write_bytes(data)
     queue = QueueFiles(PathKind.BATCHCONSUMEQUEUE, "T", 0, location_of(tmp_path), location_of(tmp_path))
-    reads, read = 0, QueueFile[BatchUnit].unit
+    reads, read = 0, QueueFile[BatchUnitFields].unit
 
-    def counted(file: QueueFile[BatchUnit], number: int) -> BatchUnit:
+    def counted(file: QueueFile[BatchUnitFields], number: int) -> BatchUnitFields:
         nonlocal reads
         reads += 1
         return read(file, number)

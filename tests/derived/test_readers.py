@@ -15,7 +15,7 @@ from rmqtool.derived.checkpoint import loaded_checkpoint, read_checkpoint
 from rmqtool.derived.ext_files import ExtFile, ExtReader
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_files import CutUnit, PlacedUnit, QueueFile, QueueReader, ZeroUnits
-from rmqtool.formats.checkpoint import CHECKPOINTS, Checkpoint
+from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 from rmqtool.formats.consumequeue import (
     BATCH_UNITS,
     EXT_ADDRESS_BASE,
@@ -191,6 +191,6 @@ def test_a_checkpoint_as_it_is_and_as_loaded(folder: Path, data: bytes) -> None:
 
 def test_no_checkpoint_is_zeros_to_a_broker() -> None:
     assert read_checkpoint(None) is None
-    assert loaded_checkpoint(None) == Checkpoint()
-    assert not any(Checkpoint())
+    assert loaded_checkpoint(None) == CheckpointFields()
+    assert not any(CheckpointFields())
     assert UNITS.size == UNIT_SIZE

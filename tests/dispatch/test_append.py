@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.append import State, append_units, new_state
+from rmqtool.dispatch.append import QueueState, append_units, new_state
 from rmqtool.dispatch.grouping import RUN_ROW, shapes_of
 from tests.broker_model.queues import ConsumeQueue, java_long
 from tests.strategies import examples
@@ -42,7 +42,7 @@ def model_of(rows: list[tuple[int, int, int]], file_size: int) -> ConsumeQueue:
 
 def appended(
     rows: list[tuple[int, int, int]], file_size: int, chunk: int
-) -> tuple[list[tuple[int, int]], dict[State, int]]:
+) -> tuple[list[tuple[int, int]], dict[QueueState, int]]:
     """Append in chunks; return physical offset and size of what is kept, and the state."""
     state = new_state()
     kept = []
@@ -53,7 +53,7 @@ def appended(
         count = append_units(columns[0], columns[1], columns[2], file_size, state, keep)
         assert count == keep.sum()
         kept += [row[1:] for row, kept_it in zip(piece, keep.tolist(), strict=True) if kept_it]
-    return kept, {place: int(state[place]) for place in State}
+    return kept, {place: int(state[place]) for place in QueueState}
 
 
 @examples(200)
@@ -67,13 +67,13 @@ def test_appending_is_the_brokers(rows: list[tuple[int, int, int]], file_size: i
     expected = [
         (int.from_bytes(unit[:8], "big", signed=True), int.from_bytes(unit[8:12], "big")) for unit in units
     ]
-    pre_blank = state[State.PREBLANK] // 20
+    pre_blank = state[QueueState.PREBLANK] // 20
     assert expected[:pre_blank] == [(0, 0x7FFFFFFF)] * pre_blank
     assert expected[pre_blank : pre_blank + len(kept)] == kept
     assert all(unit == bytes(20) for unit in units[pre_blank + len(kept) :])
-    assert state[State.FIRST_START] == next(iter(queue.files.files))
-    assert state[State.STOP] == java_long(next(reversed(queue.files.files)) + file_size)
-    assert state[State.MAX_PHYSICAL_OFFSET] == queue.max_physical_offset
+    assert state[QueueState.FIRST_START] == next(iter(queue.files.files))
+    assert state[QueueState.STOP] == java_long(next(reversed(queue.files.files)) + file_size)
+    assert state[QueueState.MAX_PHYSICAL_OFFSET] == queue.max_physical_offset
 
 
 def test_a_queue_without_messages_that_count_has_no_files() -> None:
@@ -81,7 +81,7 @@ def test_a_queue_without_messages_that_count_has_no_files() -> None:
     keep = np.ones(1, np.bool_)
     ends_at_minus_one = np.array([-11], np.int64), np.array([10], np.int64)
     assert append_units(np.array([3]), *ends_at_minus_one, 60, state, keep) == 0
-    assert not state[State.STARTED]
+    assert not state[QueueState.STARTED]
     assert not keep[0]
 
 
@@ -98,7 +98,7 @@ def test_runs_that_continue_each_other_are_appended_whole(
         assert shape.in_order
         kept, state = appended(rows, file_size, len(rows))
         assert len(kept) == len(rows)
-        assert state[State.CURRENT] == (rows[0][0] + len(rows)) * 20
+        assert state[QueueState.CURRENT] == (rows[0][0] + len(rows)) * 20
 
 
 def describe(rows: list[tuple[int, int, int]], first_row: int = 0, queue: int = 0) -> tuple[int, ...]:

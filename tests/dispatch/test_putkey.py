@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.append import Header, new_header, put_keys
+from rmqtool.dispatch.append import HeaderState, new_header, put_keys
 from rmqtool.dispatch.rows import ENTRY_ROW
 from tests.broker_model.index import IndexFile
 from tests.strategies import examples
@@ -55,11 +55,11 @@ def test_items_slots_and_header_are_the_brokers(
         items += zip(*columns, strict=True)
     assert items == model.items
     assert slots.tolist() == model.slots
-    assert {field: int(header[field]) for field in Header} == {
-        Header.BEGIN_TIMESTAMP: model.begin_timestamp,
-        Header.END_TIMESTAMP: model.end_timestamp,
-        Header.BEGIN_PHY_OFFSET: model.begin_phy,
-        Header.END_PHY_OFFSET: model.end_phy,
-        Header.HASH_SLOT_COUNT: model.hash_slot_count,
-        Header.INDEX_COUNT: model.index_count,
+    assert {field: int(header[field]) for field in HeaderState} == {
+        HeaderState.BEGIN_TIMESTAMP: model.begin_timestamp,
+        HeaderState.END_TIMESTAMP: model.end_timestamp,
+        HeaderState.BEGIN_PHY_OFFSET: model.begin_phy,
+        HeaderState.END_PHY_OFFSET: model.end_phy,
+        HeaderState.HASH_SLOT_COUNT: model.hash_slot_count,
+        HeaderState.INDEX_COUNT: model.index_count,
     }

@@ -12,7 +12,7 @@ import pytest
 
 import rmqtool
 from rmqtool.engine import EngineOptions
-from rmqtool.engine.spark_plan import PlannedTask, Planner, run_planned
+from rmqtool.engine.spark_plan import PlannedTask, TaskPacker, run_planned
 from rmqtool.errors import (
     DeniedError,
     EnvironmentFailureError,
@@ -60,7 +60,7 @@ class AwayEngine(InlineEngine):
         items: Sequence[Any],
         progress: Callable[[int], None] | None = None,
     ) -> list[Any]:
-        planner = Planner()
+        planner = TaskPacker()
         tasks: list[PlannedTask] = pickle.loads(pickle.dumps(planner.tasks(items)))
         end = None if self._view is None else self._view()
         try:
@@ -155,7 +155,7 @@ def test_a_rebuild_by_the_blind_leaves_nothing(store: Path, tmp_path: Path) -> N
 
 
 def test_a_staging_area_that_is_not_seen_is_named(tmp_path: Path) -> None:
-    (task,) = Planner().tasks([StagingHandle(tmp_path / "gone")])
+    (task,) = TaskPacker().tasks([StagingHandle(tmp_path / "gone")])
     with pytest.raises(FileNotSharedError, match=f"does not see {tmp_path}/gone/blocks"):
         run_planned(str, task)
 
@@ -191,7 +191,7 @@ def outcome(file: Path, copy: Path, monkeypatch: pytest.MonkeyPatch, later_us: i
     changed_ns = 1_700_000_000_000_001_000
     os.utime(file, ns=(changed_ns, changed_ns))
     os.utime(copy, ns=(changed_ns + 7, changed_ns + 1000 * later_us + 7))
-    (task,) = Planner().tasks([location_of(file)])
+    (task,) = TaskPacker().tasks([location_of(file)])
     end = in_place_of(file, copy)()
     with monkeypatch.context() as patch:
         patch.setattr(planned, "_kernel", lambda: "another")
@@ -214,7 +214,7 @@ def test_one_kernel_knows_its_files_by_inode(tmp_path: Path) -> None:
     file, copy = tmp_path / "file", tmp_path / "copy"
     file.write_bytes(b"same")
     shutil.copy2(file, copy)
-    (task,) = Planner().tasks([location_of(file)])
+    (task,) = TaskPacker().tasks([location_of(file)])
     assert run_planned(read_one, task).value == b"same"
     file.write_bytes(b"it grows while it is read")
     assert run_planned(read_one, task).value == b"it grows while it is read"
@@ -229,7 +229,7 @@ def test_a_file_that_changes_here_is_planned_anew(tmp_path: Path) -> None:
     file, gone = tmp_path / "file", tmp_path / "gone"
     for one in (file, gone):
         one.write_bytes(b"one")
-    planner = Planner()
+    planner = TaskPacker()
     planner.tasks([location_of(file), location_of(gone)])
     assert not planner.is_outdated(str(file))
     file.write_bytes(b"three")
@@ -247,7 +247,7 @@ def test_a_file_that_changes_here_is_planned_anew(tmp_path: Path) -> None:
 
 def test_what_comes_home_is_named_in_this_machine_s_files(tmp_path: Path) -> None:
     place = location_of(tmp_path / "file")
-    (task,) = Planner().tasks([place])
+    (task,) = TaskPacker().tasks([place])
     found = pickle.loads(pickle.dumps(task.unpacked()[0]))
     assert found == place
     assert type(found.source) is LocalFiles
@@ -275,7 +275,7 @@ def test_an_executor_that_cannot_reach_an_object_store_is_named(
 
     monkeypatch.setattr(object_store, "connect", refused)
     monkeypatch.setattr(object_store, "PAUSE_S", 0)
-    (task,) = Planner().tasks([url])
+    (task,) = TaskPacker().tasks([url])
     service = url.removesuffix("/store")
     why = f"{url} cannot be examined, tried 4 times: {service} refuses"
     with pytest.raises(ExecutorCannotReachError) as caught:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import Entry, Kind, Location, Status
+from rmqtool.io import DirectoryEntry, FileKind, Location, Status
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,15 +48,15 @@ class MemorySource:
     def status(self, path: str) -> Status | None:
         file = self.files.get(path)
         if file is not None:
-            return Status(Kind.FILE, len(file.data), file.modified_ns, path)
+            return Status(FileKind.FILE, len(file.data), file.modified_ns, path)
         is_directory = any(name.startswith(f"{path}/") for name in self.files)
-        return Status(Kind.DIRECTORY, identity=path) if is_directory else None
+        return Status(FileKind.DIRECTORY, identity=path) if is_directory else None
 
-    def entries(self, path: str) -> list[Entry]:
+    def entries(self, path: str) -> list[DirectoryEntry]:
         below = (name.removeprefix(f"{path}/") for name in self.files if name.startswith(f"{path}/"))
         found = {name.partition("/")[0]: None for name in below}
         return [
-            Entry(name, status)
+            DirectoryEntry(name, status)
             for name in sorted(found)
             if (status := self.status(f"{path}/{name}")) is not None
         ]

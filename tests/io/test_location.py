@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import Kind, LocalFiles, Location, location_of
+from rmqtool.io import FileKind, LocalFiles, Location, location_of
 from tests.io.directory import as_objects
 from tests.io.memory import in_memory
 
@@ -33,9 +33,9 @@ def root(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_listing_kinds_and_sizes(root: Location) -> None:
     found = [(name, status.kind, status.size_bytes) for name, status in (root / "a").entries()]
-    files = [(name, kind, size) for name, kind, size in found if kind is Kind.FILE]
-    assert files == [(".hidden", Kind.FILE, 1), ("c", Kind.FILE, 9000)]
-    assert [name for name, kind, _ in found if kind is Kind.DIRECTORY] == ["b"]
+    files = [(name, kind, size) for name, kind, size in found if kind is FileKind.FILE]
+    assert files == [(".hidden", FileKind.FILE, 1), ("c", FileKind.FILE, 9000)]
+    assert [name for name, kind, _ in found if kind is FileKind.DIRECTORY] == ["b"]
     assert (root / "a/c").entries() == (root / "absent").entries() == []
     for name, status in (root / "a").entries():
         assert (root / "a" / name).status() == status
@@ -43,7 +43,7 @@ def test_listing_kinds_and_sizes(root: Location) -> None:
 
 def test_one_name(root: Location) -> None:
     assert [(root / name).kind() for name in ("a", "a/c", "absent", "a/c/below")] == [
-        Kind.DIRECTORY, Kind.FILE, None, None,
+        FileKind.DIRECTORY, FileKind.FILE, None, None,
     ]  # fmt: skip
     assert (root / "a/c").is_regular()
     assert not (root / "a").is_regular()
@@ -113,11 +113,11 @@ def test_links_and_what_is_no_file(tmp_path: Path) -> None:
     root = location_of(tmp_path)
     kinds = {name: status.kind for name, status in root.entries()}
     assert kinds == {
-        "fifo": Kind.FIFO,
-        "to-nowhere": Kind.LOST,
-        "circle": Kind.LOST,
-        "to-device": Kind.CHARACTER_DEVICE,
-        "to-fifo": Kind.FIFO,
+        "fifo": FileKind.FIFO,
+        "to-nowhere": FileKind.LOST,
+        "circle": FileKind.LOST,
+        "to-device": FileKind.CHARACTER_DEVICE,
+        "to-fifo": FileKind.FIFO,
     }
     assert {name: (root / name).kind() for name in kinds} == kinds
     assert not (root / "to-nowhere").is_there()
@@ -144,6 +144,6 @@ def test_what_may_not_be_examined_is_hidden(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("rmqtool.io.local.os.stat", refuse)
     status = LocalFiles().status(str(tmp_path))
     assert status is not None
-    assert (status.kind, status.reason) == (Kind.HIDDEN, "Permission denied")
+    assert (status.kind, status.reason) == (FileKind.HIDDEN, "Permission denied")
     assert location_of(tmp_path).is_there()
     assert list(location_of("/").matching("tmp")) == []

@@ -16,9 +16,9 @@ from pyarrow.fs import FileInfo, FileSelector, FileType
 
 import rmqtool
 from rmqtool.cli import main
-from rmqtool.engine.spark_plan import Planner, run_planned
+from rmqtool.engine.spark_plan import TaskPacker, run_planned
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
-from rmqtool.io import Kind, location_of, object_store
+from rmqtool.io import FileKind, location_of, object_store
 from rmqtool.io.object_pieces import AHEAD, GROWTH, LARGEST_BYTES, SMALLEST_BYTES, ObjectPieces, PieceCache
 from rmqtool.io.object_store import ATTEMPTS, ObjectStore, OpenObject, Version
 from rmqtool.io.object_urls import _AZURE_CONNECTION, connect, split_url
@@ -230,15 +230,16 @@ class _Listed:
 
     def status(self, path: str) -> Status | None:
         self.asked.append(path)
-        return Status(Kind.DIRECTORY) if any(name.startswith(f"{path}/") for name in self.names) else None
+        return Status(FileKind.DIRECTORY) if any(name.startswith(f"{path}/") for name in self.names) else None
 
     def listed(self, path: str, *, recursive: bool) -> dict[str, Status]:
         self.asked.append(f"{path}/{'**' if recursive else '*'}")
         below = [name.removeprefix(f"{path}/") for name in self.names if name.startswith(f"{path}/")]
         if recursive:
-            return {name: Status(Kind.FILE, 7) for name in below}
+            return {name: Status(FileKind.FILE, 7) for name in below}
         return {
-            name.partition("/")[0]: Status(Kind.DIRECTORY if "/" in name else Kind.FILE, 7) for name in below
+            name.partition("/")[0]: Status(FileKind.DIRECTORY if "/" in name else FileKind.FILE, 7)
+            for name in below
         }
 
 
@@ -251,8 +252,8 @@ def test_a_store_is_listed_in_few_requests() -> None:
     for topic in range(9):
         for queue in range(9):
             directory = f"b/store/consumequeue/t{topic}/{queue}"
-            assert tree.entries(directory) == {"0": Status(Kind.FILE, 7)}
-            assert tree.status(directory) == Status(Kind.DIRECTORY)
+            assert tree.entries(directory) == {"0": Status(FileKind.FILE, 7)}
+            assert tree.status(directory) == Status(FileKind.DIRECTORY)
             assert tree.status(f"{directory}/1") is None
     assert tree.status("b/store/absent") is None
     assert tree.entries("b/store/lock") == {}
@@ -276,7 +277,11 @@ def test_directories_of_google_s_storage_are_those_that_names_tell_of(
     monkeypatch.setattr("rmqtool.io.object_store.connect", lambda top: (_Gcs(), "b"))
     store = ObjectStore("gs://b")
     found = {name: status.kind for name, status in store.listed("gs://b/store", recursive=False).items()}
-    assert found == {"lock": Kind.FILE, "commitlog": Kind.DIRECTORY, "consumequeue": Kind.DIRECTORY}
+    assert found == {
+        "lock": FileKind.FILE,
+        "commitlog": FileKind.DIRECTORY,
+        "consumequeue": FileKind.DIRECTORY,
+    }
     assert len(store.listed("gs://b/store", recursive=True)) == 3
 
 
@@ -496,7 +501,7 @@ def test_a_case_has_the_digests_of_objects(
 
 def test_tasks_are_told_the_versions_that_were_planned(place: Location, tmp_path: Path) -> None:
     segment = place / "commitlog/00000000000000000000"
-    task: PlannedTask = pickle.loads(pickle.dumps(Planner().tasks([(segment, segment.reader())])))[0]
+    task: PlannedTask = pickle.loads(pickle.dumps(TaskPacker().tasks([(segment, segment.reader())])))[0]
     assert list(task.versions) == [str(segment)]
     assert run_planned(_first_byte, task).value == segment.read_head(1)
     _rewrite(tmp_path / "store/commitlog" / segment.name)
@@ -505,7 +510,7 @@ def test_tasks_are_told_the_versions_that_were_planned(place: Location, tmp_path
 
 
 def test_an_object_that_is_gone_where_a_task_runs_is_no_finding(place: Location, tmp_path: Path) -> None:
-    segment, planner = place / "commitlog/00000000000000000000", Planner()
+    segment, planner = place / "commitlog/00000000000000000000", TaskPacker()
     (task,) = planner.tasks([(segment, segment.reader())])
     task = pickle.loads(pickle.dumps(task))
     (tmp_path / "store/commitlog" / segment.name).unlink()

@@ -60,7 +60,7 @@ def scanned(policy: DispatchPolicy) -> Iterator[tuple[list[Block], StagingHandle
         yield [read_split(SplitTask(ScanJob(policy, handle), split)).block for split in splits], handle
 
 
-def rows_of(plan: QueuePlan, pieces: list[units.Units], policy: DispatchPolicy) -> list[tuple[Any, ...]]:
+def rows_of(plan: QueuePlan, pieces: list[units.QueueUnits], policy: DispatchPolicy) -> list[tuple[Any, ...]]:
     """Return all columns of some units, row by row."""
     names = ["units", "queue_offsets", *(["store_timestamps", "batch_sizes"] if policy.wide else [])]
     columns = [np.concatenate([piece.column(name) for piece in pieces]).tolist() for name in names]

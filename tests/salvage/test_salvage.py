@@ -16,7 +16,7 @@ from rmqtool.account.model import AccountError
 from rmqtool.cli import main
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.formats import message
-from rmqtool.formats.consumequeue import BATCH_UNITS, BatchUnit
+from rmqtool.formats.consumequeue import BATCH_UNITS, BatchUnitFields
 from rmqtool.formats.manifest import parse_line
 from rmqtool.salvage.layout import in_batches
 from rmqtool.salvage.model import Lost, PartKind
@@ -336,7 +336,7 @@ def test_logs_of_compacted_topics_are_copied_where_the_new_queue_ends_no_earlier
         for name in ("compactionLog", "compactionCq"):
             folder = damaged / "compaction" / name / "Orders" / str(queue_id)
             folder.mkdir(parents=True)
-            unit = BATCH_UNITS.encode(BatchUnit(0, 200, 0, 0, first, 1, -1, 0))
+            unit = BATCH_UNITS.encode(BatchUnitFields(0, 200, 0, 0, first, 1, -1, 0))
             (folder / f"{0:020d}").write_bytes(unit.ljust(460, b"\0"))
     report = opened(damaged).salvage(tmp_path / "out")
     out = tmp_path / "out" / "compaction"

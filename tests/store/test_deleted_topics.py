@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.io import location_of
-from rmqtool.store.deleted_topics import KnownTopics
+from rmqtool.store.deleted_topics import ListedTopics
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -36,18 +36,18 @@ def root(tmp_path: Path) -> Path:
     ],
 )
 def test_own_and_light_topics_are_never_deleted(root: Path, topic: str, is_deleted: bool) -> None:
-    assert KnownTopics(location_of(root)).is_deleted(topic) == is_deleted
+    assert ListedTopics(location_of(root)).is_deleted(topic) == is_deleted
 
 
 def test_without_topics_nothing_is_deleted(root: Path) -> None:
     """A missing, undecodable or empty topics.json, and one that RocksDB has replaced, says nothing."""
     topics = root / "config" / "topics.json"
-    assert not KnownTopics(None).is_deleted("Refunds")
+    assert not ListedTopics(None).is_deleted("Refunds")
     (root / "config" / "rdb").mkdir()
-    assert not KnownTopics(location_of(root)).is_deleted("Refunds")
+    assert not ListedTopics(location_of(root)).is_deleted("Refunds")
     (root / "config" / "rdb").rmdir()
     for text in ('{"topicConfigTable":{', '{"topicConfigTable":{}}', "[]", ""):
         topics.write_text(text)
-        assert not KnownTopics(location_of(root)).is_deleted("Refunds")
+        assert not ListedTopics(location_of(root)).is_deleted("Refunds")
     topics.unlink()
-    assert not KnownTopics(location_of(root)).is_deleted("Refunds")
+    assert not ListedTopics(location_of(root)).is_deleted("Refunds")

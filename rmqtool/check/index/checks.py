@@ -17,7 +17,7 @@ from rmqtool.store.unreadable import unreadable_findings
 if TYPE_CHECKING:
     from rmqtool.check.tasks import IndexCheckTask
     from rmqtool.derived.index_files import IndexFile
-    from rmqtool.formats.index import Header
+    from rmqtool.formats.index import HeaderFields
     from rmqtool.store.segments import StoreFile
 
 
@@ -39,7 +39,7 @@ def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLo
     files = [open_index_file(file, task.geometry) for file in task.files]
     last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
     examined, previous = Examined(), -1
-    before: Header | None = None
+    before: HeaderFields | None = None
     for number, index in enumerate(files):
         report = FileReport(index, log)
         torn = _torn(task) if number >= last_used else None
@@ -74,7 +74,7 @@ def _check_file(
     report: FileReport,
     shape: IndexShape,
     match: IndexMatch | None,
-    before: Header | None,
+    before: HeaderFields | None,
 ) -> int | None:
     if match is not None:
         match.open(report)

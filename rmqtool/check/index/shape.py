@@ -25,7 +25,7 @@ from rmqtool.times import utc_text
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.index_files import IndexFile, Items
-    from rmqtool.formats.index import Header
+    from rmqtool.formats.index import HeaderFields
 
 
 _SECOND_MS = 1000
@@ -151,7 +151,7 @@ class IndexShape:
         self._last_offset = int(items.physical_offsets[-1])
         self._last_diff = int(items.time_diffs[-1])
 
-    def finish(self, previous: Header | None, *, times_known: bool) -> None:
+    def finish(self, previous: HeaderFields | None, *, times_known: bool) -> None:
         """Compare header, slots and unused items with the items.
 
         ``previous`` is the header of the file before, if it has items; ``times_known`` is whether the
@@ -178,7 +178,7 @@ class IndexShape:
         if not times_known and used > 1:
             self._last_time(header.begin_timestamp_ms, header.end_timestamp_ms)
 
-    def _unused_header(self, previous: Header | None) -> None:
+    def _unused_header(self, previous: HeaderFields | None) -> None:
         """Check the header of a file without items: zeros, or the end of the file before, twice.
 
         That file may be missing, deleted by a start after a crash: its end lies after that of the one before

@@ -15,7 +15,7 @@ from rmqtool.dispatch.census_kernels import (
     CELL_ROW,
     ONE_QUEUE,
     TOPIC_ROW,
-    Tally,
+    CensusTally,
     count_messages,
     place_cells,
 )
@@ -302,16 +302,16 @@ class CensusTaker:
         self._minutes: list[Int64s] = []
         self._delays = np.zeros(len(DELAY_BOUNDS_MS) + 1, np.int64)
         self._bounds = np.array(DELAY_BOUNDS_MS, np.int64)
-        self._tally = np.zeros(len(Tally), np.int64)
-        self._tally[Tally.LAST_MINUTE] = -1
+        self._tally = np.zeros(len(CensusTally), np.int64)
+        self._tally[CensusTally.LAST_MINUTE] = -1
 
     def take(self, batch: MessageBatch) -> None:
         """Count a batch."""
         row = 0
         while (row := self._count(batch, row)) < len(batch.rows):
-            if self._tally[Tally.CELLS] >= len(self._cells):
+            if self._tally[CensusTally.CELLS] >= len(self._cells):
                 self._grow()
-            elif self._tally[Tally.MINUTES] >= len(self._room):
+            elif self._tally[CensusTally.MINUTES] >= len(self._room):
                 self._flush()
             else:
                 self._add_topic(batch, row)
@@ -321,7 +321,7 @@ class CensusTaker:
         self._flush()
         table, count = self._topics, len(self._topics)
         names = tuple(decode_utf8(table.key(number)[0]) for number in range(count))
-        cells = self._cells[: self._tally[Tally.CELLS]].copy()
+        cells = self._cells[: self._tally[CensusTally.CELLS]].copy()
         minutes = np.unique(np.concatenate(self._minutes))
         return SplitCensus(names, self._figures[:count].copy(), cells, minutes, self._delays)
 
@@ -348,8 +348,8 @@ class CensusTaker:
         self._slots = _slots_of(self._cells, len(used))
 
     def _flush(self) -> None:
-        self._minutes.append(np.unique(self._room[: self._tally[Tally.MINUTES]]))
-        self._tally[Tally.MINUTES] = 0
+        self._minutes.append(np.unique(self._room[: self._tally[CensusTally.MINUTES]]))
+        self._tally[CensusTally.MINUTES] = 0
 
 
 def _slots_of(cells: Rows, used: int) -> npt.NDArray[np.int32]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.findings import (
-    LogEnd,
+    JudgedEnd,
     changed_findings,
     clocks_apart,
     damage_findings,
@@ -146,7 +146,7 @@ class _LogChecker:
         stale, scans, plans, breaks = self._without_stale_tail(scans, last)
         self._report_records(scans)
         if not check.live:
-            end = LogEnd(last, stale, check.unclean, check.page_writer, self._reader.edge.stale_from)
+            end = JudgedEnd(last, stale, check.unclean, check.page_writer, self._reader.edge.stale_from)
             self._findings.extend(damage_findings(scans, end))
         self._count_the_rest(scans)
         if check.is_whole:

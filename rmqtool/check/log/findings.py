@@ -197,7 +197,7 @@ def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class LogEnd:
+class JudgedEnd:
     """Where the log ends, and how sure that is: a ``LogEdge`` of a log that was read.
 
     Attributes:
@@ -215,7 +215,7 @@ class LogEnd:
     stale_from: int | None = None
 
 
-def damage_findings(scans: Sequence[SegmentScan], end: LogEnd) -> Iterator[Finding]:
+def damage_findings(scans: Sequence[SegmentScan], end: JudgedEnd) -> Iterator[Finding]:
     """Yield what is wrong with the framing of the log, in log order."""
     for number, scan in enumerate(scans):
         for defect in _defects(scan, number, end):
@@ -224,7 +224,7 @@ def damage_findings(scans: Sequence[SegmentScan], end: LogEnd) -> Iterator[Findi
         yield _stale(end.stale).finding(scans[end.last].segment)
 
 
-def _defects(scan: SegmentScan, number: int, end: LogEnd) -> Iterator[Defect]:
+def _defects(scan: SegmentScan, number: int, end: JudgedEnd) -> Iterator[Defect]:
     segment = scan.segment
     for gap in scan.gaps:
         yield from classified(gap, segment, number, end)

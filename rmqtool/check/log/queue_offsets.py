@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.findings import FindingCode, FindingLog
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.reput.units import Units
+    from rmqtool.reput.units import QueueUnits
     from rmqtool.store.segments import FileQueue
 
 
@@ -213,7 +213,7 @@ class _Queue:
         self._room: Rows = np.empty(task.max_breaks, BREAK_ROW)
         self._repeated = RepeatedNames(task.max_breaks)
 
-    def run(self, pieces: Iterable[Units]) -> None:
+    def run(self, pieces: Iterable[QueueUnits]) -> None:
         pending: _Rows | None = None
         for chunk in self._chunks(pieces):
             rows = chunk if pending is None else pending.followed_by(chunk)
@@ -240,7 +240,7 @@ class _Queue:
             return LMQ_COUNTER_RESET
         return _CODES[kind]
 
-    def _chunks(self, pieces: Iterable[Units]) -> Iterator[_Rows]:
+    def _chunks(self, pieces: Iterable[QueueUnits]) -> Iterator[_Rows]:
         for piece in pieces:
             log_offsets = piece.column("units")["physicalOffset"].astype(np.int64)
             counts: Int64s = np.ones(len(piece), np.int64)

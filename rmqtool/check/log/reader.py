@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.census import period_of
 from rmqtool.check.log.check_split import CheckJob, CheckReport
-from rmqtool.check.log.findings import LogEnd, damage_findings, record_findings
+from rmqtool.check.log.findings import JudgedEnd, damage_findings, record_findings
 from rmqtool.check.log.segment_scan import (
     SegmentScan,
     stale_candidates,
@@ -137,7 +137,9 @@ class LogReader:
             reports = scan.reports if number < last else list(_sure_reports(scan))
             findings.merge(record_findings(reports, most))
         if not self._check.live:
-            findings.extend(damage_findings(scans[: max(last, 0)], LogEnd(last, stale=None, unclean=False)))
+            findings.extend(
+                damage_findings(scans[: max(last, 0)], JudgedEnd(last, stale=None, unclean=False))
+            )
         records = sum(report.records for scan in scans for report in scan.reports)
         examined = Examined(commitlog_files=len(scans), records=records, bytes=self.bytes_read)
         return CheckInterruptedError(findings, examined)

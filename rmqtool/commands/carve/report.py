@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.carve.proving import Cause
+from rmqtool.carve.proving import LooseCause
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.findings.wording import counted
@@ -115,7 +115,7 @@ class CarveReport:
     @property
     def is_whole(self) -> bool:
         """Whether nothing is missing between the records found, and no useful part is damaged."""
-        damaged = any(count for cause, count in self.loose.items() if cause != Cause.INNER)
+        damaged = any(count for cause, count in self.loose.items() if cause != LooseCause.INNER)
         unreadable = any(image.unreadable_bytes for image in self.images)
         return not (damaged or unreadable or any(log.holes for log in self.logs))
 
@@ -130,7 +130,7 @@ class CarveReport:
         missing = sum(log.missing_bytes for log in self.logs)
         if holes:
             told += f", {counted(holes, 'hole')} of {missing:,} bytes between them"
-        loose = sum(count for cause, count in self.loose.items() if cause != Cause.INNER)
+        loose = sum(count for cause, count in self.loose.items() if cause != LooseCause.INNER)
         return told + (f"; {loose:,} more in no log." if loose else ".")
 
     @property

@@ -13,7 +13,7 @@ from rmqtool.commands.case.directory import BrokenSealError, CaseDirectory, read
 from rmqtool.commands.case.model import Afterwards
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
-from rmqtool.io import Kind, location_of
+from rmqtool.io import FileKind, location_of
 from rmqtool.io.images import image_at
 
 if TYPE_CHECKING:
@@ -242,9 +242,9 @@ def _files(last: Mapping[str, _Said], jobs: int | None, progress: Progress) -> l
 def _listed(path: str) -> ListedFile | None:
     place = location_of(path)
     status = place.status()
-    if status is None or status.kind not in {Kind.FILE, Kind.BLOCK_DEVICE}:
+    if status is None or status.kind not in {FileKind.FILE, FileKind.BLOCK_DEVICE}:
         return None
-    if status.kind is Kind.FILE:
+    if status.kind is FileKind.FILE:
         return ListedFile(place, path, status.size_bytes, status.modified_ns)
     device = image_at(path)
     with device.reader() as file:

@@ -28,7 +28,7 @@ from rmqtool.commands.case.model import (
 )
 from rmqtool.engine.interface import MapInterruptedError
 from rmqtool.findings import FindingLog
-from rmqtool.io import Kind, location_of
+from rmqtool.io import FileKind, location_of
 from rmqtool.io.images import refuse_same_device
 from rmqtool.store import PathKind
 from rmqtool.store.staging import refuse_inside
@@ -243,8 +243,8 @@ def _entry_of(file: ListedFile, hashed: Hashed | None) -> CaseFile:
 def _followed(file: ListedFile, hashed: Hashed | None) -> CaseFile:
     """Return the entry of an input, which may have changed by now."""
     entry, status = _entry_of(file, hashed), file.path.status()
-    if status is None or status.kind is Kind.LOST:
+    if status is None or status.kind is FileKind.LOST:
         return replace(entry, afterwards=Afterwards.GONE)
-    is_file = status.kind is Kind.FILE
+    is_file = status.kind is FileKind.FILE
     is_same = not is_file or (status.size_bytes, status.modified_ns) == (file.size_bytes, file.modified_ns)
     return entry if is_same else replace(entry, afterwards=Afterwards.CHANGED)

@@ -85,7 +85,7 @@ _LARGEST_WINDOW = 1 << 22
 
 
 @dataclass(frozen=True)
-class Rules:
+class AlignRules:
     """Rules to compare the rows of a stream.
 
     Attributes:
@@ -116,7 +116,7 @@ class LogBounds:
 
 
 @dataclass(frozen=True)
-class Window:
+class DifferenceWindow:
     """Differences of one stretch of both streams, each in the order of its stream.
 
     ``changed`` are rows of A and their other versions in B; ``moved`` rows of A that B has in another order;
@@ -168,7 +168,9 @@ class _Side:
         return int(np.argmax(mostly)) if mostly.any() else len(above)
 
 
-def align(a: Iterator[Rows], b: Iterator[Rows], rules: Rules, reaches: LogBounds) -> Iterator[Window]:
+def align(
+    a: Iterator[Rows], b: Iterator[Rows], rules: AlignRules, reaches: LogBounds
+) -> Iterator[DifferenceWindow]:
     """Yield the stretches of two streams of chunks of structured rows, with their differences."""
     one, other = _Side(a), _Side(b)
     while (len(one.rows) or one.fill()) | (len(other.rows) or other.fill()):
@@ -178,19 +180,19 @@ def align(a: Iterator[Rows], b: Iterator[Rows], rules: Rules, reaches: LogBounds
             one.take(same)
             other.take(same)
             empty = one.rows[:0]
-            yield Window(same, (empty, empty), empty, empty, empty)
+            yield DifferenceWindow(same, (empty, empty), empty, empty, empty)
         if same < count or not count:
             yield _match(*_cut(one, other, rules), rules, reaches)
 
 
-def _equal_prefix(a: Rows, b: Rows, rules: Rules) -> int:
+def _equal_prefix(a: Rows, b: Rows, rules: AlignRules) -> int:
     unequal = np.abs(a[TIME] - b[TIME]) > rules.slack_ms if len(a) else np.empty(0, np.bool_)
     for name in rules.identity if len(a) else ():
         unequal |= a[name] != b[name]
     return int(np.argmax(unequal)) if unequal.any() else len(a)
 
 
-def _cut(one: _Side, other: _Side, rules: Rules) -> tuple[Rows, Rows]:
+def _cut(one: _Side, other: _Side, rules: AlignRules) -> tuple[Rows, Rows]:
     """Take the rows of both sides up to a common place; load more where none lie before it."""
     wanted = _SMALLEST_WINDOW
     while True:
@@ -213,7 +215,7 @@ def _cut(one: _Side, other: _Side, rules: Rules) -> tuple[Rows, Rows]:
     return (taken[0], taken[1]) if len(taken[1]) else (taken[0], taken[0][:0])
 
 
-def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: Rules) -> tuple[int, int]:
+def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: AlignRules) -> tuple[int, int]:
     """Return the next place from a cut on where both sides go on alike; the cut itself without one near.
 
     A wrong row at the cut may lie before it on one side only.
@@ -235,7 +237,7 @@ def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: Rules) -> tuple[int,
     return counts[0] + int(first[0]), counts[1] + int(first[1])
 
 
-def _match(a: Rows, b: Rows, rules: Rules, reaches: LogBounds) -> Window:
+def _match(a: Rows, b: Rows, rules: AlignRules, reaches: LogBounds) -> DifferenceWindow:
     mine, theirs = match_rows([a[name] for name in rules.identity], [b[name] for name in rules.identity])
     late = np.abs(a[TIME][mine] - b[TIME][theirs]) > rules.slack_ms
     in_order = np.argsort(mine, kind="stable")
@@ -258,11 +260,11 @@ def _match(a: Rows, b: Rows, rules: Rules, reaches: LogBounds) -> Window:
     by_number = np.argsort(changed_a[NUMBER], kind="stable")
     excused += sum(map(len, rest)) - sum(map(len, kept))
     changed = changed_a[by_number], changed_b[by_number]
-    return Window(max(len(a), len(b)), changed, moved, kept[0], kept[1], excused)
+    return DifferenceWindow(max(len(a), len(b)), changed, moved, kept[0], kept[1], excused)
 
 
 def _twins(
-    lone: list[Rows], ranks: list[Int64s], rules: Rules
+    lone: list[Rows], ranks: list[Int64s], rules: AlignRules
 ) -> tuple[tuple[Rows, Rows], tuple[Rows, Rows]]:
     """Pair unmatched rows as two versions of one entry; return the pairs, and the rest.
 

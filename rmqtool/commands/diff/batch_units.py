@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
+from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, AlignRules
 from rmqtool.commands.diff.entries import Entries
 from rmqtool.derived.ext_files import ExtFile
 from rmqtool.derived.queue_files import QueueReader
@@ -46,7 +46,7 @@ class BatchEntries(Entries):
 
     structure = PathKind.BATCHCONSUMEQUEUE.value
     plural = "batch units"
-    rules = Rules((ORDER, *_COLUMNS.values()), by_order=False)
+    rules = AlignRules((ORDER, *_COLUMNS.values()), by_order=False)
 
     def place(self, row: Row) -> dict[str, Any]:
         """Return the queue offset of the batch."""
@@ -67,7 +67,7 @@ class LoneExtEntries(Entries):
 
     structure = PathKind.CONSUMEQUEUE_EXT.value
     plural = "ext units"
-    rules = Rules((TIME, "tags_code", "bit_map_crc"), by_order=False)
+    rules = AlignRules((TIME, "tags_code", "bit_map_crc"), by_order=False)
 
     def place(self, row: Row) -> dict[str, Any]:
         """Return the number in the queue."""

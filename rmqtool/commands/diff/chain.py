@@ -43,7 +43,7 @@ class Starts:
 
 
 @dataclass
-class Chain:
+class RecordChain:
     """Follows the records of a log; after damage at the next intact record.
 
     Attributes:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Row
-    from rmqtool.commands.diff.align import LogBounds, Rules, Window
+    from rmqtool.commands.diff.align import AlignRules, DifferenceWindow, LogBounds
     from rmqtool.commands.diff.model import Comparison, Value
 
     Rows = npt.NDArray[Any]
@@ -40,7 +40,7 @@ class Entries(ABC):
 
     structure: ClassVar[str]
     plural: ClassVar[str]
-    rules: ClassVar[Rules]
+    rules: ClassVar[AlignRules]
 
     def __init__(self, comparison: Comparison, topic: str | None = None, queue_id: int | None = None) -> None:
         self._comparison = comparison
@@ -73,7 +73,7 @@ class Entries(ABC):
     def name(self, row: Row) -> str:
         """Return the entry as a sentence begins."""
 
-    def _window(self, window: Window) -> Iterator[Difference]:
+    def _window(self, window: DifferenceWindow) -> Iterator[Difference]:
         changed = zip(*window.changed, strict=True)
         for one, other in self._shown(changed, len(window.changed[0])):
             yield from self._told.tell(self._changed(one, other))

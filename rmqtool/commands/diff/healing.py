@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.account.absent import Absent
-    from rmqtool.account.survey import Survey
+    from rmqtool.account.survey import SurveyedLog
     from rmqtool.commands.diff.align import LogBounds
     from rmqtool.commands.diff.model import Comparison
     from rmqtool.store import FileQueue, Store
 
 
-class _Side(NamedTuple):
+class _Replica(NamedTuple):
     name: str
     store: Store
     account: StoreAccount
@@ -33,7 +33,7 @@ class _Side(NamedTuple):
 class _Held:
     """Counts lost messages of a log that another log has: by their queue offsets, or by their places."""
 
-    there: Survey
+    there: SurveyedLog
     log: FileQueue
     messages: int = 0
 
@@ -55,7 +55,7 @@ class _Held:
 def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> Iterator[Healing]:
     """Yield, for each side with losses, how much of them the other side has, after the whole comparison."""
     sides = [
-        _Side(name, store, StoreAccount(store), bounds)
+        _Replica(name, store, StoreAccount(store), bounds)
         for name, store, bounds in zip(
             "ab", (a, b), zip(reaches.starts, reaches.ends, strict=True), strict=True
         )
@@ -73,6 +73,6 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> I
             yield Healing(side.name, lost, 0 if held is None else held.messages, damaged)
 
 
-def _leads_beyond(side: _Side) -> bool:
+def _leads_beyond(side: _Replica) -> bool:
     start, end = side.bounds
     return side.account.can_tell and (lists_beyond(side.store, start, end) or indexes_beyond(side.store, end))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
+from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, AlignRules
 from rmqtool.commands.diff.entries import Entries
 from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
 from rmqtool.derived.index_files import open_index_file
@@ -40,7 +40,7 @@ class IndexEntries(Entries):
 
     structure = "index"
     plural = "index entries"
-    rules = Rules((ORDER, "key_hash"), by_order=False, slack_ms=_SECOND_MS - 1)
+    rules = AlignRules((ORDER, "key_hash"), by_order=False, slack_ms=_SECOND_MS - 1)
 
     def place(self, row: Row) -> dict[str, Any]:
         """Return the number in the stream."""

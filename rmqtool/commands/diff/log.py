@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.commands.diff.align import LogBounds
-from rmqtool.commands.diff.chain import Chain
+from rmqtool.commands.diff.chain import RecordChain
 from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
 from rmqtool.formats import layout
@@ -39,7 +39,7 @@ _NAMES = [field.name for field in layout(HEAD, sysFlag=0)]
 _DAMAGED = {(True, True): "both", (True, False): "a", (False, True): "b", (False, False): None}
 
 
-class _Side(NamedTuple):
+class _LogSide(NamedTuple):
     record: Record | None
     damage: str | None = None
     code: FindingCode | None = None
@@ -51,7 +51,7 @@ def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple
     ``begins`` is whether A, and whether B, should have a record there.
     """
     ours, theirs = (
-        _look(files, log_offset) if one else _Side(None) for files, one in zip((a, b), begins, strict=True)
+        _look(files, log_offset) if one else _LogSide(None) for files, one in zip((a, b), begins, strict=True)
     )
     left, right = _texts(ours.record, theirs.record)
     known = ours.record or theirs.record
@@ -70,25 +70,25 @@ def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple
     )
 
 
-def _reason(ours: _Side, theirs: _Side) -> str:
+def _reason(ours: _LogSide, theirs: _LogSide) -> str:
     return "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
 
 
-def _look(files: FileQueue, log_offset: int) -> _Side:
+def _look(files: FileQueue, log_offset: int) -> _LogSide:
     segment = files.segment_at(log_offset)
     if segment is None:
-        return _Side(None, "no file of the log exists")
+        return _LogSide(None, "no file of the log exists")
     window, position = Window(segment, _WINDOW_BYTES), log_offset - segment.start
     window.focus(position)
     checked = check_record(window, position, LENIENT, base=segment.start)
     record = checked.record
     if record is None:
-        return _Side(None, None if checked.success else checked.reason)
+        return _LogSide(None, None if checked.success else checked.reason)
     if not record.body_crc_holds:
-        return _Side(record, "the body's CRC-32 is not BODYCRC", CL_CRC)
+        return _LogSide(record, "the body's CRC-32 is not BODYCRC", CL_CRC)
     if record.head.physical_offset != log_offset:
-        return _Side(record, f"PHYSICALOFFSET is {record.head.physical_offset}", CL_PHY_MISMATCH)
-    return _Side(record)
+        return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", CL_PHY_MISMATCH)
+    return _LogSide(record)
 
 
 def _texts(ours: Record | None, theirs: Record | None) -> tuple[dict[str, Value], dict[str, Value]]:
@@ -159,8 +159,8 @@ def diff_logs(
     yield from told.finish()
 
 
-def _chain(store: Store, end: int) -> Chain:
-    return Chain(store.commitlog, end, FoundEdge.of(store))
+def _chain(store: Store, end: int) -> RecordChain:
+    return RecordChain(store.commitlog, end, FoundEdge.of(store))
 
 
 def _bounds(reaches: LogBounds) -> Iterator[Difference]:
@@ -204,7 +204,7 @@ def _bound(change: Change, sentence: str, name: str, a: int, b: int) -> Differen
     )
 
 
-def _gaps(chains: tuple[Chain, Chain]) -> Iterator[Difference]:
+def _gaps(chains: tuple[RecordChain, RecordChain]) -> Iterator[Difference]:
     for side, chain in zip("ab", chains, strict=True):
         for number, segment in enumerate(chain.files):
             gap = chain.edge.missing_before(number) or _wrong_size(segment, chain.edge.file_size)
@@ -241,13 +241,13 @@ def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Itera
     )
 
 
-def _walk_alone(chain: Chain, start: int, stop: int, side: str) -> Iterator[Difference]:
+def _walk_alone(chain: RecordChain, start: int, stop: int, side: str) -> Iterator[Difference]:
     for low, high in _stretches((chain.files,), start, stop):
         chain.starts(low, high, check=False)
         yield from _breaks(chain, side)
 
 
-def _breaks(chain: Chain, side: str) -> Iterator[Difference]:
+def _breaks(chain: RecordChain, side: str) -> Iterator[Difference]:
     for defect in chain.breaks:
         yield _damage(defect, side)
     chain.breaks.clear()
@@ -265,7 +265,7 @@ def _damage(defect: Defect, side: str) -> Difference:
     )
 
 
-def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterator[Difference]:
+def _bad_records(chains: tuple[RecordChain, RecordChain], comparison: Comparison) -> Iterator[Difference]:
     """Keep damage of records that were counted and not shown."""
     for side, chain in zip("ab", chains, strict=True):
         if chain.has_bad_records and not comparison.is_damaged:
@@ -281,7 +281,11 @@ def _bad_records(chains: tuple[Chain, Chain], comparison: Comparison) -> Iterato
 
 
 def _common(
-    one: Chain, other: Chain, bounds: tuple[int, int], told: DifferenceLimiter, comparison: Comparison
+    one: RecordChain,
+    other: RecordChain,
+    bounds: tuple[int, int],
+    told: DifferenceLimiter,
+    comparison: Comparison,
 ) -> Iterator[Difference]:
     carried = bounds[0]  # start of a record that reaches into the stretch
     for low, high in _stretches((one.files, other.files), *bounds):
@@ -305,7 +309,7 @@ def _common(
         )
 
 
-def _file_stop(chain: Chain, log_offset: int) -> int | None:
+def _file_stop(chain: RecordChain, log_offset: int) -> int | None:
     """Return where a file ends, which decides whether a BLANK fits."""
     segment = chain.files.segment_at(log_offset)
     return None if segment is None else segment.stop
@@ -336,7 +340,10 @@ def _unequal_log_offsets(unequal: Bools, starts: Int64s, low: int, carried: int)
 
 
 def _tell_unequal(
-    chains: tuple[Chain, Chain], starts: tuple[Starts, Starts], log_offsets: Int64s, told: DifferenceLimiter
+    chains: tuple[RecordChain, RecordChain],
+    starts: tuple[Starts, Starts],
+    log_offsets: Int64s,
+    told: DifferenceLimiter,
 ) -> Iterator[Difference]:
     shown = log_offsets[: max(told.room, 0)]
     files = chains[0].files, chains[1].files

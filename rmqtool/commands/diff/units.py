@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Rules
+from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, AlignRules
 from rmqtool.commands.diff.entries import Entries
 from rmqtool.derived.ext_files import ExtReader
 from rmqtool.derived.queue_files import QueueReader
@@ -37,7 +37,7 @@ class UnitEntries(Entries):
 
     structure = PathKind.CONSUMEQUEUE.value
     plural = "units"
-    rules = Rules(_IDENTITY, by_order=True)
+    rules = AlignRules(_IDENTITY, by_order=True)
 
     def place(self, row: Row) -> dict[str, Any]:
         """Return the queue offset."""
@@ -59,7 +59,7 @@ class UnitEntries(Entries):
 class ExtUnitEntries(UnitEntries):
     """The same of queues with ext units: tags code, store time and bit map instead of an address."""
 
-    rules = Rules((*_IDENTITY, "ext_time_ms", "bit_map_crc"), by_order=True)
+    rules = AlignRules((*_IDENTITY, "ext_time_ms", "bit_map_crc"), by_order=True)
 
     def values(self, row: Row) -> dict[str, Value]:
         """Return the fields of unit and ext unit."""

@@ -18,8 +18,8 @@ from rmqtool.formats.consumequeue import (
     PREBLANK_SIZE,
     UNIT_SIZE,
     UNITS,
-    BatchUnit,
-    Unit,
+    BatchUnitFields,
+    UnitFields,
 )
 from rmqtool.javacompat import tags_hash
 from rmqtool.scan.window import Window
@@ -111,7 +111,7 @@ def _dump_units(
             yield _damage(segment, found.position, length, CQ_ZERO_INSIDE, sentence)
 
 
-def _unit(queue: QueueFiles, segment: Segment, position: int, unit: Unit) -> rows.Unit | rows.Damage:
+def _unit(queue: QueueFiles, segment: Segment, position: int, unit: UnitFields) -> rows.Unit | rows.Damage:
     if unit.physical_offset < 0 or unit.size <= 0:
         sentence = f"unit at {position} of {segment.label}: offset {unit.physical_offset}, size {unit.size}"
         return _damage(segment, position, UNIT_SIZE, CQ_BAD_UNIT, sentence)
@@ -121,7 +121,7 @@ def _unit(queue: QueueFiles, segment: Segment, position: int, unit: Unit) -> row
 
 
 def _batch_unit(
-    queue: QueueFiles, segment: Segment, position: int, unit: BatchUnit
+    queue: QueueFiles, segment: Segment, position: int, unit: BatchUnitFields
 ) -> rows.BatchUnit | rows.Damage:
     if unit.physical_offset < 0 or unit.size <= 0 or unit.msg_base_offset < 0 or unit.batch_size <= 0:
         sentence = f"batch unit at {position} of {segment.label} is impossible"

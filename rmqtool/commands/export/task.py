@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rmqtool.columns.encoder import ColumnJob
     from rmqtool.columns.names import ColumnFile, FileForm
-    from rmqtool.columns.pieces import Piece
+    from rmqtool.columns.pieces import LogPiece
     from rmqtool.findings import Finding
     from rmqtool.store.staging import StagingHandle
 
@@ -46,7 +46,7 @@ class ExportTask:
     """Pieces of a log, in order, that become files; only a piece alone may lack its first record."""
 
     plan: StorePlan
-    pieces: tuple[Piece, ...]
+    pieces: tuple[LogPiece, ...]
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ report, in the order in which the stores were named; its exit status is the wors
 
 from __future__ import annotations
 
-from rmqtool.commands.fleet.model import FleetReport, FleetSummary, Member, StoreOutcome, gathered
+from rmqtool.commands.fleet.model import FleetMember, FleetReport, FleetSummary, StoreOutcome, gathered
 from rmqtool.commands.fleet.run import Ask, ask_members
 
-__all__ = ["Ask", "FleetReport", "FleetSummary", "Member", "StoreOutcome", "ask_members", "gathered"]
+__all__ = ["Ask", "FleetMember", "FleetReport", "FleetSummary", "StoreOutcome", "ask_members", "gathered"]

@@ -121,7 +121,7 @@ S = TypeVar("S", bound=Closable)
 
 
 @dataclass(frozen=True)
-class Member(Generic[S]):
+class FleetMember(Generic[S]):
     """A store that was named.
 
     Attributes:
@@ -170,7 +170,7 @@ def gathered(
     paths: Iterable[str | PathLike[str] | Location],
     opening: Callable[[str], S],
     log_bytes: Callable[[S], int],
-) -> list[Member[S]]:
+) -> list[FleetMember[S]]:
     """Open the stores that paths and globs name, each once, in their order; those of a glob by name.
 
     Args:
@@ -181,7 +181,7 @@ def gathered(
     Raises:
         UsageError: Something that is said of all of them makes no sense.
     """
-    members: dict[str, Member[S]] = {}
+    members: dict[str, FleetMember[S]] = {}
     for path in paths:
         places = places_of(path)
         for place in places:
@@ -193,11 +193,11 @@ def gathered(
     return list(members.values())
 
 
-def _opened(place: Location, opening: Callable[[], S], log_bytes: Callable[[S], int]) -> Member[S]:
+def _opened(place: Location, opening: Callable[[], S], log_bytes: Callable[[S], int]) -> FleetMember[S]:
     try:
         store = opening()
-        return Member(str(place), opening, store, None, log_bytes(store))
+        return FleetMember(str(place), opening, store, None, log_bytes(store))
     except UsageError:
         raise
     except (RmqtoolError, OSError) as failure:
-        return Member(str(place), opening, failure=failure)
+        return FleetMember(str(place), opening, failure=failure)

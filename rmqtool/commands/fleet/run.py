@@ -24,7 +24,7 @@ from rmqtool.progress import LimitedProgress, NullProgress, RecordingProgress
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqtool.commands.fleet.model import Member
+    from rmqtool.commands.fleet.model import FleetMember
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
 
@@ -50,7 +50,7 @@ class Ask(Protocol[S_contra, R_co]):
 
 
 def ask_members(
-    members: Sequence[Member[S]],
+    members: Sequence[FleetMember[S]],
     ask: Ask[S, R],
     engine: Engine,
     progress: Progress,
@@ -90,7 +90,7 @@ class _Stages(RecordingProgress):
         self._shown.advance(done_bytes)
 
 
-def _examined(member: Member[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> StoreOutcome[R]:
+def _examined(member: FleetMember[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> StoreOutcome[R]:
     """Run the question over an open store, and close it; any error is its outcome."""
     start, stages = time.perf_counter(), _Stages(shown)
     outcome: StoreOutcome[R]
@@ -107,7 +107,7 @@ def _examined(member: Member[S], ask: Ask[S, R], engine: Engine, shown: Progress
     return replace(outcome, warnings=tuple(stages.warnings), log_bytes=member.log_bytes, seconds=seconds)
 
 
-def _examined_by_worker(ask: Ask[S, R], member: Member[S]) -> StoreOutcome[R]:
+def _examined_by_worker(ask: Ask[S, R], member: FleetMember[S]) -> StoreOutcome[R]:
     try:
         store = member.opening()
     except (RmqtoolError, OSError) as failure:  # it was there a moment ago
@@ -116,7 +116,7 @@ def _examined_by_worker(ask: Ask[S, R], member: Member[S]) -> StoreOutcome[R]:
         return _examined(replace(member, store=store), ask, engine, NullProgress())
 
 
-def _lost(member: Member[S], reason: str) -> StoreOutcome[R]:
+def _lost(member: FleetMember[S], reason: str) -> StoreOutcome[R]:
     """Return the outcome of a store whose worker process died."""
     failure = f"{reason} (run it alone for details)"
     return StoreOutcome(member.path, ExitStatus.FAILED, failure=failure, log_bytes=member.log_bytes)
@@ -127,7 +127,7 @@ class _Asking(Generic[S, R]):
 
     def __init__(
         self,
-        members: Sequence[Member[S]],
+        members: Sequence[FleetMember[S]],
         ask: Ask[S, R],
         engine: Engine,
         progress: LimitedProgress,

@@ -20,7 +20,7 @@ from rmqtool.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from rmqtool.formats.index import Header, Item
+    from rmqtool.formats.index import HeaderFields, ItemFields
     from rmqtool.lookup.context import KeyQuestion, QueryContext
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
@@ -41,7 +41,7 @@ def is_rolled_back(record: Record) -> bool:
 
 def coverage(store: Store) -> tuple[int, int] | None:
     """Return physical offsets of the first and the last indexed message; None without items."""
-    headers: list[Header] = []
+    headers: list[HeaderFields] = []
     for file in store.index_files:
         index_file = IndexFile(file, store.settings.index_geometry)
         file.close()
@@ -52,7 +52,7 @@ def coverage(store: Store) -> tuple[int, int] | None:
     return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
 
 
-class IndexCoverage:
+class SearchedIndex:
     """Follows a search through the index files, newest first, and examines the log between them.
 
     A broker indexes every message once, in the order of the log: where one file ends the next begins, and
@@ -150,7 +150,7 @@ class IndexSearch:
         the files' coverage.
         """
         searches = [_Search(question, question.key_hash) for question in questions]
-        reach = IndexCoverage(self._context)
+        reach = SearchedIndex(self._context)
         for index_file in index_files(self._context):
             reach.pass_file(index_file)
             wanted = [search for search in searches if not self._is_full(search)]
@@ -231,7 +231,7 @@ class IndexSearch:
         else:
             self._context.explain_doubt(Reason.CHAIN_BROKEN, message, label, slot=slot)
 
-    def _check_slot(self, index_file: IndexFile, slot: int, entry: tuple[int, Item]) -> None:
+    def _check_slot(self, index_file: IndexFile, slot: int, entry: tuple[int, ItemFields]) -> None:
         """Warn if an item stands in a chain that its hash does not lead to: it may be a wanted one."""
         number, item = entry
         if item.key_hash >= 0 and item.key_hash % index_file.slots == slot:
@@ -241,7 +241,7 @@ class IndexSearch:
         message = f"{label} is damaged: {what}"
         self._context.explain_doubt(Reason.WRONG_SLOT, message, label, item=number, slot=slot)
 
-    def _judge(self, index_file: IndexFile, entry: tuple[int, Item], search: _Search) -> None:
+    def _judge(self, index_file: IndexFile, entry: tuple[int, ItemFields], search: _Search) -> None:
         """Decide on one hit by its record."""
         number, item = entry
         place = f"{index_file.file.label}: item {number}"
@@ -264,7 +264,7 @@ class IndexSearch:
         tell = self._explanation.advise if reason is Reason.OTHER_KIND else self._explanation.add
         tell(reason, message, file, item=number, physicalOffset=offset)
 
-    def _proof(self, index_file: IndexFile, item: Item, search: _Search) -> str:
+    def _proof(self, index_file: IndexFile, item: ItemFields, search: _Search) -> str:
         """Return what is known of a message that a hit leads to and that the log lacks."""
         topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
         queues = self._context.store.queues(PathKind.CONSUMEQUEUE, topic)
@@ -298,7 +298,7 @@ class IndexSearch:
             return Reason.RECORD_OUT_OF_TIME, f"stored at {time_text(time_ms)}, outside of --begin and --end"
         return None
 
-    def _found(self, index_file: IndexFile, place: str, item: Item) -> tuple[Reason, str]:
+    def _found(self, index_file: IndexFile, place: str, item: ItemFields) -> tuple[Reason, str]:
         begin_ms = index_file.header.begin_timestamp_ms
         time_ms = begin_ms + item.time_diff * 1000
         message = f"{place} points to log offset {item.physical_offset}"
@@ -312,7 +312,7 @@ class IndexSearch:
         )
 
 
-def header_times(header: Header) -> str:
+def header_times(header: HeaderFields) -> str:
     """Return the store times in the header of an index file."""
     return f"{time_text(header.begin_timestamp_ms)} to {time_text(header.end_timestamp_ms)}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store import PathKind
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import Root, StoreFiles
@@ -95,7 +95,7 @@ def _compare_directory(ours: Location, files: StoreFiles, kind: PathKind) -> Ite
 def _files_below(directory: Location) -> Iterator[Location]:
     for entry in directory.entries():
         place = directory / entry.name
-        if entry.status.kind is Kind.DIRECTORY:
+        if entry.status.kind is FileKind.DIRECTORY:
             yield from _files_below(place)
         else:
             yield place

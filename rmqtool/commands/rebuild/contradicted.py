@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.findings import FindingLog
     from rmqtool.reput.pipeline import ReputResult
-    from rmqtool.reput.units import Units
+    from rmqtool.reput.units import QueueUnits
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
 
@@ -70,7 +70,7 @@ class PresentUnits:
                     there.files.close()
         return found
 
-    def _take(self, key: tuple[str, int], there: FileQueue, made: Units) -> None:
+    def _take(self, key: tuple[str, int], there: FileQueue, made: QueueUnits) -> None:
         starts, units = made.column("queue_offsets") * UNIT_SIZE, made.column("units")
         for segment in there.between(int(starts.min()), int(starts.max()) + UNIT_SIZE):
             inside = np.flatnonzero((starts >= segment.start) & (starts + UNIT_SIZE <= segment.stop))

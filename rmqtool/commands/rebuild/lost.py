@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from rmqtool.account.lost import LostMessages, LostReason
+from rmqtool.account.lost import LossReporter, LostReason
 from rmqtool.reput.damage import skip_tasks
 from rmqtool.reput.gap_contents import true_records, unreachable_tasks
 
@@ -36,7 +36,7 @@ class RebuildLosses:
         edge: FoundEdge,
         tell: Callable[[LostMessage], object],
     ) -> None:
-        self.lost = LostMessages(plan.log, tell)
+        self.lost = LossReporter(plan.log, tell)
         skipped = [task for tasks in skip_tasks(plan, result, edge) for task in tasks]
         self._tasks = {
             LostReason.SKIPPED: skipped,

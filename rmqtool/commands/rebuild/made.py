@@ -33,7 +33,7 @@ _TRANSACTIONS = "half and op messages of transactions (CL-HALF, CL-OP, CL-PREPAR
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class RebuildRun:
     """What a run made of what.
 
     Attributes:
@@ -83,7 +83,7 @@ def _not_looked_at(store: Store, result: ReputResult) -> tuple[str, ...]:
 
 def report_of(
     request: RebuildRequest,
-    made: Made,
+    made: RebuildRun,
     doubtful: Mapping[str, str],
     differences: tuple[FileDifference, ...] | None,
 ) -> RebuildReport:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.account.store_account import StoreAccount
     from rmqtool.arrays import Bools
     from rmqtool.derived.queue_files import LiveUnits
-    from rmqtool.formats.consumequeue import Unit
+    from rmqtool.formats.consumequeue import UnitFields
     from rmqtool.reput.kept import KeptUnits, QueueEnd
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
@@ -128,7 +128,7 @@ def compare_with_present(
         tally.databases = tuple(one.label for one in store.queue_databases)
         tally.unread += [one.sentence for one in store.queue_databases if one.unread is not None]
         for kind in UNIT_QUEUE_KINDS:
-            _Queues(store, plan, result, kind, tally, same, since, account, tell_lost).compare()
+            _PresentQueues(store, plan, result, kind, tally, same, since, account, tell_lost).compare()
     if plan.makes_index:
         tally.entries = _entries(store, plan, tally)
     return tally.present()
@@ -146,7 +146,7 @@ def _entries(store: Store, plan: ReputPlan, tally: _Tally) -> int | None:
     return count
 
 
-class _Queues:
+class _PresentQueues:
     """The queues of one kind."""
 
     def __init__(
@@ -214,7 +214,7 @@ class _Queues:
         before = self._read(queue, end.first - 1, 1) if end.first else ()
         return all(one == PREBLANK or one.physical_offset < self._plan.log.start for one in before)
 
-    def _read(self, queue: QueueFiles, number: int, count: int) -> list[Unit]:
+    def _read(self, queue: QueueFiles, number: int, count: int) -> list[UnitFields]:
         """Return units of one file; none where the file is not there."""
         position = number * UNITS.size
         at = position % self._file_size

@@ -17,7 +17,7 @@ from rmqtool.commands.rebuild.contradicted import PresentUnits, tell_changed_pro
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.lost import RebuildLosses
-from rmqtool.commands.rebuild.made import Made, report_of
+from rmqtool.commands.rebuild.made import RebuildRun, report_of
 from rmqtool.commands.rebuild.present import compare_with_present
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
@@ -206,7 +206,7 @@ def _unconfirmed_from(store: Store) -> int | None:
     return confirmed if is_behind else None
 
 
-def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progress) -> Made:
+def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progress) -> RebuildRun:
     tags = _tag_rule(request)
     if tags is not None:
         progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
@@ -241,7 +241,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     findings.extend(account.findings(from_log))
     lost = None if losses is None else losses.totals(account)
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
-    return Made(
+    return RebuildRun(
         plan,
         result,
         skipped=tuple(part for part in skipped if part.damage),

@@ -17,7 +17,7 @@ from rmqtool.findings.wording import counted
 from rmqtool.recovery import NotPredictedError, predict_recovery
 from rmqtool.salvage.causes import Holes
 from rmqtool.salvage.derived import DerivedMaker
-from rmqtool.salvage.gathering import Copies
+from rmqtool.salvage.gathering import LogCopies
 from rmqtool.salvage.model import PartKind
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.salvage.derived import Derived
+    from rmqtool.salvage.derived import DerivedFiles
     from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
@@ -55,7 +55,7 @@ class SalvagedMaker:
             EnvironmentFailureError: reading or writing failed, or no record of the log is true.
         """
         self.store.base.source.fetch_tails()  # every true record counts, wherever it lies
-        copies = Copies((self.store,))
+        copies = LogCopies((self.store,))
         seconds = dict(report.seconds)
         plan = copies.plan(Choices(Holes.REPEAT), self.engine, self.progress, seconds)
         policy = DispatchPolicy.from_settings(self.store.settings)
@@ -90,7 +90,7 @@ def _left_out(plan: SalvagePlan) -> int:
     return sum(one.cause != "torn" for one in plan.found)
 
 
-def _files(derived: Derived) -> dict[str, int]:
+def _files(derived: DerivedFiles) -> dict[str, int]:
     return dict(Counter(file.label.partition("/")[0] for file in derived.files))
 
 

@@ -12,7 +12,7 @@ from rmqtool.scan.log_edge import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 
 if TYPE_CHECKING:
-    from rmqtool.formats.checkpoint import Checkpoint
+    from rmqtool.formats.checkpoint import CheckpointFields
     from rmqtool.store import Store
 
 
@@ -41,7 +41,7 @@ def checkpoint_bytes(store: Store) -> bytes | None:
     return bytes(CHECKPOINT.build(fields)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
 
 
-def _present(store: Store) -> Checkpoint:
+def _present(store: Store) -> CheckpointFields:
     file = store.checkpoint
     if file is None or file.size_bytes != CHECKPOINT_FILE_SIZE:
         return loaded_checkpoint(None)

@@ -12,7 +12,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings import FailOn, Severity, Structure
 from rmqtool.findings.places import CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY
 from rmqtool.findings.status import status_of
-from rmqtool.io import Kind
+from rmqtool.io import FileKind
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class _Planner:
             return f"{feature.sentence}, which is not rebuilt"
         for name in (name for part in parts for name in DERIVED[part]):
             place = self._root / name
-            if place.kind() not in {None, Kind.DIRECTORY} or place.real() != self._root.real() / name:
+            if place.kind() not in {None, FileKind.DIRECTORY} or place.real() != self._root.real() / name:
                 return (
                     f"{name} is not a directory of the store root itself: rebuild with --out, and install it"
                 )

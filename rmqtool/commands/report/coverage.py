@@ -15,7 +15,7 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.formats.consumequeue import Unit
+    from rmqtool.formats.consumequeue import UnitFields
     from rmqtool.store import QueueFiles, Store
 
 
@@ -54,7 +54,7 @@ def _queue_range(queue: QueueFiles, log_start: int) -> LogRange | None:
     return LogRange(queue.topic or "", first.physical_offset, stop, high - low)
 
 
-def _unit(queue: QueueFiles, number: int) -> Unit | None:
+def _unit(queue: QueueFiles, number: int) -> UnitFields | None:
     for segment in queue.files:
         file = QueueFile(segment, UNITS)
         if 0 <= number - file.first_number < file.room:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.report.model import FileDigest, FileTime, Provenance
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import Kind, location_of, sha256_of
+from rmqtool.io import FileKind, location_of, sha256_of
 from rmqtool.store.listing import label_of
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _small_files(store: Store) -> list[Location]:
     found += [] if store.abort is None else [store.abort]
     if store.config is not None:
         try:
-            names = [entry.name for entry in store.config.entries() if entry.status.kind is Kind.FILE]
+            names = [entry.name for entry in store.config.entries() if entry.status.kind is FileKind.FILE]
         except EnvironmentFailureError:
             names = []  # there is a finding
         found += [store.config / name for name in sorted(names)]
@@ -83,7 +83,7 @@ def _small_files(store: Store) -> list[Location]:
 def _digest(label: str, place: Location, limit: int | None) -> FileDigest:
     """Return SHA-256 of a file, in pieces; none for one larger than ``limit``."""
     status = place.status()
-    if status is None or status.kind is not Kind.FILE:
+    if status is None or status.kind is not FileKind.FILE:
         return FileDigest(label, 0, None, "gone" if status is None else f"is {status.kind}")
     if limit is not None and status.size_bytes > limit:
         return FileDigest(label, status.size_bytes, None, f"larger than {limit >> 20} MiB")

@@ -10,7 +10,7 @@ from rmqtool.salvage.causes import Holes
 
 if TYPE_CHECKING:
     from rmqtool.engine import EngineOptions
-    from rmqtool.salvage.gathering import Copies
+    from rmqtool.salvage.gathering import LogCopies
     from rmqtool.store import Store
 
 
@@ -45,8 +45,8 @@ class SalvageRequest:
     live: bool = options.live()
 
     @property
-    def copies(self) -> Copies:
+    def copies(self) -> LogCopies:
         """Return the stores as copies of one log."""
-        from rmqtool.salvage.gathering import Copies  # of numpy, which help needs not
+        from rmqtool.salvage.gathering import LogCopies  # of numpy, which help needs not
 
-        return Copies(self.stores)
+        return LogCopies(self.stores)

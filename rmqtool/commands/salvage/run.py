@@ -22,7 +22,7 @@ from rmqtool.salvage.model import PartKind, SourceFile
 from rmqtool.salvage.papers import lost_lines, plan_text, rescue_map
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
-from rmqtool.salvage.writing import Written, write_found, writing_log
+from rmqtool.salvage.writing import WrittenFile, write_found, writing_log
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import SALVAGE_SIDECARS
 from rmqtool.store.scratch import output_area
@@ -197,7 +197,7 @@ def _last_record(plan: SalvagePlan) -> int:
 
 
 def _write_papers(
-    plan: SalvagePlan, report: SalvageReport, files: Iterable[Written], handle: StagingHandle
+    plan: SalvagePlan, report: SalvageReport, files: Iterable[WrittenFile], handle: StagingHandle
 ) -> None:
     text = json.dumps(json_object(report), indent=1) + "\n"
     for name, lines in (

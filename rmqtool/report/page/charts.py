@@ -28,7 +28,7 @@ class Layer(NamedTuple):
     total: str
 
 
-class Column(NamedTuple):
+class ChartColumn(NamedTuple):
     """Position of a bucket, and its tooltip."""
 
     x: int
@@ -36,7 +36,7 @@ class Column(NamedTuple):
     title: str
 
 
-class Mark(NamedTuple):
+class ChartMark(NamedTuple):
     """A moment: position, name, text anchor and CSS class."""
 
     x: int
@@ -55,8 +55,8 @@ class Chart(NamedTuple):
     name: str
     top: str
     layers: tuple[Layer, ...]
-    columns: tuple[Column, ...]
-    marks: tuple[Mark, ...]
+    columns: tuple[ChartColumn, ...]
+    marks: tuple[ChartMark, ...]
     ticks: tuple[tuple[int, str, str], ...]
 
 
@@ -122,7 +122,7 @@ class _Frame:
 
     def _columns(
         self, layers: Sequence[Layer], values: Sequence[Sequence[int]], sums: Sequence[int], text: _Text
-    ) -> Iterator[Column]:
+    ) -> Iterator[ChartColumn]:
         width_ms = self._period.width_ms
         for bucket, total in enumerate(sums):
             if not total:
@@ -132,16 +132,16 @@ class _Frame:
             most = sorted(inside, reverse=True)[:_NAMED]
             largest = "".join(f"\n{shortened(name, _SHORT)} {text(count)}" for count, name in most if count)
             title = f"{start}: {text(total)}{largest}"
-            yield Column(self._x(bucket), self._x(bucket + 1) - self._x(bucket), title)
+            yield ChartColumn(self._x(bucket), self._x(bucket + 1) - self._x(bucket), title)
 
-    def _marks(self) -> Iterator[Mark]:
+    def _marks(self) -> Iterator[ChartMark]:
         period = self._period
         length = period.width_ms * period.buckets
         for moment in self._moments:
             x = (moment.at_ms - period.start_ms) * WIDTH // length
             if -1 <= x <= WIDTH + 1:
                 anchor = "end" if x > WIDTH // 2 else "start"
-                yield Mark(min(max(x, 1), WIDTH - 1), moment.name, anchor, moment.style)
+                yield ChartMark(min(max(x, 1), WIDTH - 1), moment.name, anchor, moment.style)
 
     def _ticks(self) -> Iterable[tuple[int, str, str]]:
         period = self._period

@@ -46,7 +46,7 @@ Range = tuple[int, int]
 """Physical offsets of the first byte, and after the last."""
 
 
-class Piece(NamedTuple):
+class StripPiece(NamedTuple):
     """A range of the log of one kind; ``stretch`` is the stretch of a file that it is, if it is one."""
 
     kind: str
@@ -60,10 +60,10 @@ class Laid(NamedTuple):
 
     at: int
     until: int
-    piece: Piece
+    piece: StripPiece
 
 
-class Bar(NamedTuple):
+class StripBar(NamedTuple):
     """Drawing of a piece."""
 
     x: int
@@ -77,7 +77,7 @@ class Row(NamedTuple):
 
     y: int
     label: str
-    bars: tuple[Bar, ...]
+    bars: tuple[StripBar, ...]
 
 
 class Strip(NamedTuple):
@@ -126,7 +126,7 @@ def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[
 
 def _lines(
     files: Sequence[LogFile], a_row: int, cut: int | None, hurt: Sequence[Range]
-) -> Iterator[tuple[str, list[Piece]]]:
+) -> Iterator[tuple[str, list[StripPiece]]]:
     """Yield the lines and their labels; missing files have a line of their own where each file has one."""
     for first in range(0, len(files), a_row):
         pieces = list(_pieces(files[max(first - 1, 0) : first + a_row], first > 0, cut, hurt))
@@ -138,7 +138,7 @@ def _lines(
 
 def _pieces(
     files: Sequence[LogFile], follows: bool, cut: int | None, hurt: Sequence[Range]
-) -> Iterator[Piece]:
+) -> Iterator[StripPiece]:
     """Yield the content of some files, and the gaps between them.
 
     With ``follows``, only the end of the first file counts.
@@ -146,18 +146,18 @@ def _pieces(
     end = files[0].stop if follows else files[0].start
     for file in files[follows:]:
         if file.start > end:
-            yield Piece(MISSING, end, file.start)
+            yield StripPiece(MISSING, end, file.start)
         end = max(end, file.stop)
         if not file.stretches:
-            yield Piece(UNREAD, file.start, file.stop)
+            yield StripPiece(UNREAD, file.start, file.stop)
         for one in file.stretches:
             yield from _divided(one, cut, hurt)
 
 
-def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[Piece]:
+def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[StripPiece]:
     """Yield a stretch; records are divided into damaged ones, those after the cut, and the rest."""
     if one.what is not Content.RECORDS:
-        yield Piece(one.what, one.start, one.stop, one)
+        yield StripPiece(one.what, one.start, one.stop, one)
         return
     inside = [place for place in hurt if one.start < place[1] and place[0] < one.stop]
     bounds = {one.start, one.stop, *(min(max(at, one.start), one.stop) for place in inside for at in place)}
@@ -167,10 +167,10 @@ def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[P
         kind: str = Content.RECORDS if cut is None or start < cut else CUT
         if any(low <= start < high for low, high in inside):
             kind = Content.DAMAGED
-        yield Piece(kind, start, stop, one if len(bounds) == 2 and kind != Content.DAMAGED else None)
+        yield StripPiece(kind, start, stop, one if len(bounds) == 2 and kind != Content.DAMAGED else None)
 
 
-def _laid(pieces: Sequence[Piece]) -> list[Laid]:
+def _laid(pieces: Sequence[StripPiece]) -> list[Laid]:
     """Lay out pieces one after the other; missing files take no more room than the present ones."""
     there = sum(one.stop - one.start for one in pieces if one.kind != MISSING)
     found, at = [], 0
@@ -197,24 +197,24 @@ def _thinned(line: Sequence[Laid], room: int) -> Sequence[Laid]:
     for _, one in sorted(cells.items()):
         last = joined[-1] if joined else None
         if last is not None and last.piece.kind == one.piece.kind:
-            piece = Piece(one.piece.kind, last.piece.start, one.piece.stop)
+            piece = StripPiece(one.piece.kind, last.piece.start, one.piece.stop)
             joined[-1] = Laid(last.at, one.until, piece)
         else:
             joined.append(one)
     return joined
 
 
-def _bars(line: Sequence[Laid], scale: int, clock: Clock) -> Iterator[Bar]:
+def _bars(line: Sequence[Laid], scale: int, clock: Clock) -> Iterator[StripBar]:
     for one in line:
         x = one.at * WIDTH // max(scale, 1)
         width = min(one.until * WIDTH // max(scale, 1), WIDTH) - x
         if one.piece.kind in NOTABLE:
             width = max(width, _LEAST_WIDTH)
         if width > 0:
-            yield Bar(min(x, WIDTH - _LEAST_WIDTH), width, one.piece.kind, _title(one.piece, clock))
+            yield StripBar(min(x, WIDTH - _LEAST_WIDTH), width, one.piece.kind, _title(one.piece, clock))
 
 
-def _title(piece: Piece, clock: Clock) -> str:
+def _title(piece: StripPiece, clock: Clock) -> str:
     stretch = piece.stretch
     text = f"{KINDS[piece.kind]}: physical offsets {piece.start} to {piece.stop}"
     if stretch is not None and stretch.records:

@@ -27,19 +27,19 @@ _SETTINGS = 120
 Cells = tuple[str, ...]
 
 
-class Table(NamedTuple):
+class PageTable(NamedTuple):
     """Rows for the template, and the note on rows that are left out."""
 
     rows: tuple[Cells, ...] = ()
     more: str = ""
 
 
-def _table(rows: Sequence[Cells], limit: int, what: str, more: int = 0) -> Table:
+def _table(rows: Sequence[Cells], limit: int, what: str, more: int = 0) -> PageTable:
     left = max(0, len(rows) - limit) + more
-    return Table(tuple(rows[:limit]), f"and {left:,} more {what}" if left else "")
+    return PageTable(tuple(rows[:limit]), f"and {left:,} more {what}" if left else "")
 
 
-def losses_table(report: StoreReport) -> Table:
+def losses_table(report: StoreReport) -> PageTable:
     """Return the losses by topic."""
     rows = [
         (
@@ -53,7 +53,7 @@ def losses_table(report: StoreReport) -> Table:
     return _table(rows, _LOSSES, "topics")
 
 
-def names_table(report: StoreReport) -> Table:
+def names_table(report: StoreReport) -> PageTable:
     """Return the lost messages, with the known fields of each."""
     rows = []
     for one in report.lost:
@@ -64,14 +64,14 @@ def names_table(report: StoreReport) -> Table:
         rows.append((shown(queue), place, *map(shown, names), offset, one.reason.value))
     lost = sum(one.next_start + one.missing for one in report.losses)
     more = f"{len(rows):,} of {lost:,}; the option --lost of verify has all." if lost > len(rows) else ""
-    return Table(tuple(rows), more)
+    return PageTable(tuple(rows), more)
 
 
-def topics_table(report: StoreReport, clock: Clock) -> Table:
+def topics_table(report: StoreReport, clock: Clock) -> PageTable:
     """Return the topics in the log: those with most bytes, the others in one row."""
     picture = report.verification.picture
     if picture is None:
-        return Table()
+        return PageTable()
     slowest: dict[str, int] = defaultdict(int)
     for one in report.backlogs:
         if one.reader.startswith("group "):
@@ -106,10 +106,10 @@ def topics_table(report: StoreReport, clock: Clock) -> Table:
             )
         )
     more = f"the {_TOPICS} with most bytes are listed, the others in one row; --format json has all"
-    return Table(tuple(rows), more if others else "")
+    return PageTable(tuple(rows), more if others else "")
 
 
-def backlogs_table(report: StoreReport, clock: Clock) -> Table:
+def backlogs_table(report: StoreReport, clock: Clock) -> PageTable:
     """Return the backlogs of readers, the largest first."""
     rows = [
         (
@@ -126,13 +126,13 @@ def backlogs_table(report: StoreReport, clock: Clock) -> Table:
     table = _table(rows, _BACKLOGS, "readers of topics")
     if not left:
         return table
-    return Table(table.rows, f"{table.more}, with {sum(one.units for one in left):,} units to consume")
+    return PageTable(table.rows, f"{table.more}, with {sum(one.units for one in left):,} units to consume")
 
 
-def gaps_table(picture: LogPicture | None) -> Table:
+def gaps_table(picture: LogPicture | None) -> PageTable:
     """Return the queue offsets without a record, the widest gaps first."""
     if picture is None:
-        return Table()
+        return PageTable()
     rows = [
         (
             f"{shown(one.topic)}/{one.queue_id}",
@@ -145,23 +145,23 @@ def gaps_table(picture: LogPicture | None) -> Table:
     return _table(rows, _GAPS, "gaps", picture.more_offset_gaps)
 
 
-def silences_table(picture: LogPicture | None, clock: Clock) -> Table:
+def silences_table(picture: LogPicture | None, clock: Clock) -> PageTable:
     """Return the longest idle periods, in the order of time."""
     if picture is None:
-        return Table()
+        return PageTable()
     census = picture.census
     rows = [
         (clock(one.start_ms), clock(one.stop_ms), span(one.stop_ms - one.start_ms)) for one in census.silences
     ]
     more = f"and {census.more_silences:,} shorter ones" if census.more_silences else ""
     total = f"{census.silent_minutes:,} silent minutes in all" if census.silences else ""
-    return Table(tuple(rows), ", ".join(text for text in (more, total) if text))
+    return PageTable(tuple(rows), ", ".join(text for text in (more, total) if text))
 
 
-def steps_table(picture: LogPicture | None, clock: Clock) -> Table:
+def steps_table(picture: LogPicture | None, clock: Clock) -> PageTable:
     """Return where the clock was set back, in log order."""
     if picture is None:
-        return Table()
+        return PageTable()
     rows = [
         (
             str(one.physical_offset),
@@ -174,7 +174,7 @@ def steps_table(picture: LogPicture | None, clock: Clock) -> Table:
     return _table(rows, _STEPS, "steps back", picture.more_clock_steps)
 
 
-def settings_table(report: StoreReport) -> Table:
+def settings_table(report: StoreReport) -> PageTable:
     """Return the settings with their origin."""
     rows = [
         (
@@ -194,7 +194,7 @@ def _value_text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def digests_table(report: StoreReport) -> Table:
+def digests_table(report: StoreReport) -> PageTable:
     """Return the digests of files."""
     rows = [
         (shown(one.file), f"{one.size_bytes:,}", one.sha256 or f"none: {shown(one.reason or '')}")

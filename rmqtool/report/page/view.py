@@ -14,7 +14,7 @@ from rmqtool.report.finding_text import finding_line
 from rmqtool.report.page.charts import Chart, Moment, charts_of
 from rmqtool.report.page.strip import CoverRow, Strip, coverage_rows, strip_of
 from rmqtool.report.page.tables import (
-    Table,
+    PageTable,
     backlogs_table,
     digests_table,
     gaps_table,
@@ -85,26 +85,26 @@ class View(NamedTuple):
     next_command: str | None
     status: int
     facts: tuple[tuple[str, str], ...]
-    lost: Table
-    names: Table
+    lost: PageTable
+    names: PageTable
     lost_total: str
     predictions: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
     strip: Strip | None
     charts: tuple[Chart, ...]
     chart_note: str
-    topics: Table
-    backlogs: Table
-    gaps: Table
-    silences: Table
-    steps: Table
+    topics: PageTable
+    backlogs: PageTable
+    gaps: PageTable
+    silences: PageTable
+    steps: PageTable
     delays: tuple[DelayRow, ...]
     cover: tuple[CoverRow, ...]
     cover_more: int
     findings: tuple[FindingView, ...]
     findings_more: str
     provenance: tuple[tuple[str, str], ...]
-    settings: Table
-    digests: Table
+    settings: PageTable
+    digests: PageTable
 
 
 def view_of(report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], clock: Clock) -> View:

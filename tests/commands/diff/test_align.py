@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.commands.diff.align import LogBounds, Rules, align
+from rmqtool.commands.diff.align import AlignRules, LogBounds, align
 from tests.strategies import examples
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     Entry = tuple[int, int]
 
 ROW = np.dtype([(name, np.int64) for name in ("order", "number", "time_ms", "physical_offset", "hash")])
-BY_RANK = Rules(("order", "hash"), by_order=False, slack_ms=999)
-BY_ORDER = Rules(("order", "hash"), by_order=True)
+BY_RANK = AlignRules(("order", "hash"), by_order=False, slack_ms=999)
+BY_ORDER = AlignRules(("order", "hash"), by_order=True)
 
 
 def rows_of(entries: list[Entry], times: dict[int, int] | None = None) -> npt.NDArray[Any]:
@@ -44,7 +44,7 @@ class Found:
         a: npt.NDArray[Any],
         b: npt.NDArray[Any],
         sizes: tuple[int, int] = (64, 64),
-        rules: Rules = BY_RANK,
+        rules: AlignRules = BY_RANK,
         reaches: LogBounds | None = None,
     ) -> None:
         self.changed: list[tuple[int, int]] = []

@@ -78,7 +78,7 @@ class TopicRecords:
             queue.files.close()
 
 
-class Copies:
+class MessageCopies:
     """The copies that a broker wrote of messages for one group."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.consumption.copies import Copies, TopicRecords
+from rmqtool.commands.query.consumption.copies import MessageCopies, TopicRecords
 from rmqtool.commands.query.consumption.groups import GroupOffsets
 from rmqtool.commands.query.consumption.lineage import (
     WAITING_TOPICS,
@@ -19,7 +19,7 @@ from rmqtool.commands.query.consumption.pops import PopLog
 from rmqtool.derived.queue_bounds import queue_bounds
 from rmqtool.findings.wording import counted
 from rmqtool.javacompat import parse_int, parse_long
-from rmqtool.lookup.queue import QueuePlace, find_queue
+from rmqtool.lookup.queue import RecordPlace, find_queue
 from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.record_at import record_at
@@ -50,7 +50,7 @@ class ConsumptionJudge:
         self._known = topics_of(store, context.progress)
         self.offsets = GroupOffsets(store, group, self._known, context.progress)
         records = TopicRecords(context, note_defect)
-        self._copies = Copies(context, self._topics, self._known, records)
+        self._copies = MessageCopies(context, self._topics, self._known, records)
         self._pops = PopLog(group, self._known, records)
 
     @cached_property
@@ -137,7 +137,7 @@ class ConsumptionJudge:
         """Judge by the group's offset in the queue of a record, and by pop."""
         head = record.head
         number = parse_int(record.properties.get("INNER_NUM", "")) or 1
-        place = QueuePlace(record.topic, head.queue_id, head.queue_offset + number - 1)
+        place = RecordPlace(record.topic, head.queue_id, head.queue_offset + number - 1)
         popped = self._pops.of(place)
         if popped is not None:
             return self._by_pop(place, popped)
@@ -146,7 +146,7 @@ class ConsumptionJudge:
             return self._without_offset(place)
         return self._by_offset(place, committed)
 
-    def _by_pop(self, place: QueuePlace, popped: Popped) -> Consumption:
+    def _by_pop(self, place: RecordPlace, popped: Popped) -> Consumption:
         point = popped.check_point
         where = f"by pop, {_words(place)}, at {time_text(point.pop_ms)}"
         if popped.ack_offset is not None:
@@ -158,7 +158,7 @@ class ConsumptionJudge:
         )
         return self._verdict(ConsumptionState.NOT_YET, _of_place("pop", what, place, point.record_offset))
 
-    def _by_offset(self, place: QueuePlace, committed: int) -> Consumption:
+    def _by_offset(self, place: RecordPlace, committed: int) -> Consumption:
         def evidence(what: str) -> Evidence:
             said = (
                 f"{self.offsets.file}: the group's offset in {place.topic}/{place.queue_id} is {committed}, "
@@ -177,7 +177,7 @@ class ConsumptionJudge:
             ConsumptionState.CONSUMED, evidence(f"after the message, {place.queue_offset}: {_ACKNOWLEDGED}")
         )
 
-    def _offset_problem(self, place: QueuePlace, committed: int) -> str | None:
+    def _offset_problem(self, place: RecordPlace, committed: int) -> str | None:
         """Return why an offset after a message does not show that it was consumed; None if it does."""
         queue = find_queue(self._context.store, place.topic, place.queue_id)
         if queue is not None and queue.files.segments:
@@ -196,7 +196,7 @@ class ConsumptionJudge:
         retries = {*self._topics.pop_retries(topic)}
         return self._pops.is_popping or self.offsets.is_popping(topic) or not retries.isdisjoint(self._known)
 
-    def _without_offset(self, place: QueuePlace) -> Consumption:
+    def _without_offset(self, place: RecordPlace) -> Consumption:
         file = self.offsets.file
         begun = [queue_id for topic, queue_id in self.offsets.offsets if topic == place.topic]
         if begun and file is not None:
@@ -215,12 +215,12 @@ class ConsumptionJudge:
         return Consumption(self._topics.group, state, evidence)
 
 
-def _words(place: QueuePlace) -> str:
+def _words(place: RecordPlace) -> str:
     return f"{place.topic}/{place.queue_id} #{place.queue_offset}"
 
 
 def _of_place(
-    kind: str, message: str, place: QueuePlace, physical_offset: int | None, file: str | None = None
+    kind: str, message: str, place: RecordPlace, physical_offset: int | None, file: str | None = None
 ) -> Evidence:
     return Evidence(kind, message, file, *place, physical_offset=physical_offset)
 

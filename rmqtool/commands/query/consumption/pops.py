@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from rmqtool.commands.query.consumption.copies import TopicRecords
-    from rmqtool.lookup.queue import QueuePlace
+    from rmqtool.lookup.queue import RecordPlace
     from rmqtool.scan.records import Record
 
 _BITS = 32
@@ -77,7 +77,7 @@ class PopLog:
         self._topics = [one for one in topics if one == TIMER_TOPIC or one.startswith(REVIVE_PREFIX)]
         self._records = records
 
-    def of(self, place: QueuePlace) -> Popped | None:
+    def of(self, place: RecordPlace) -> Popped | None:
         """Return the last check point of a message; None if no check point names it.
 
         Only an acknowledgement of that one counts: to make a message invisible for longer, a broker writes a
