@@ -90,23 +90,59 @@ _HOMES = {
     "api.exporting": ("export",),
     "api.fleet": ("ask_stores",),
     "api.messages": ("Messages",),
-    "api.opening": ("decode_id", "open"),
-    "api.parts": ("Index", "Queue"),
-    "api.results": ("Answer", "Differences", "Rows"),
+    "api.opening": (
+        "decode_id",
+        "open",
+    ),
+    "api.parts": (
+        "Index",
+        "Queue",
+    ),
+    "api.results": (
+        "Answer",
+        "Differences",
+        "Rows",
+    ),
     "api.store": ("Store",),
-    "check.model": ("VerifyInterruptedError", "VerifyReport"),
-    "commands.carve.report": ("CarveReport", "CarvedImage", "CarvedLog"),
+    "check.model": (
+        "VerifyInterruptedError",
+        "VerifyReport",
+    ),
+    "commands.carve": (
+        "CarveReport",
+        "CarvedImage",
+        "CarvedLog",
+    ),
     "commands.diff.model": ("Difference",),
     "commands.export.model": ("ExportReport",),
-    "commands.fleet": ("FleetReport", "FleetSummary", "StoreOutcome"),
+    "commands.fleet": (
+        "FleetReport",
+        "FleetSummary",
+        "StoreOutcome",
+    ),
     "commands.info": ("StoreSummary",),
     "commands.query": ("KeyQuestion",),
     "commands.query.consumption": ("Consumption",),
     "commands.rebuild.report": ("RebuildReport",),
-    "commands.salvage.report": ("SalvageReport",),
-    "commands.topics": ("TopicTotals", "TopicsReport"),
-    "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
-    "engine": ("EngineError", "EngineOptions"),
+    "commands.salvage": ("SalvageReport",),
+    "commands.topics": (
+        "TopicTotals",
+        "TopicsReport",
+    ),
+    "rows": (
+        "BatchUnit",
+        "Chain",
+        "Damage",
+        "IndexHeader",
+        "Item",
+        "Message",
+        "Slot",
+        "Unit",
+    ),
+    "engine": (
+        "EngineError",
+        "EngineOptions",
+    ),
     "errors": (
         "EnvironmentFailureError",
         "RefusedError",
@@ -114,9 +150,16 @@ _HOMES = {
         "UnansweredError",
         "UsageError",
     ),
-    "findings": ("Finding", "FindingCode"),
+    "findings": (
+        "Finding",
+        "FindingCode",
+    ),
     "projection": ("json_value",),
-    "recovery": ("LostMessage", "LostTotals", "Prediction"),
+    "recovery": (
+        "LostMessage",
+        "LostTotals",
+        "Prediction",
+    ),
     "salvage.model": ("SalvagePlan",),
     "store": ("Setting",),
 }
@@ -134,7 +177,11 @@ if TYPE_CHECKING:
     from rmqtool.api.results import Answer, Differences, Rows
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
-    from rmqtool.commands.carve.report import CarvedImage, CarvedLog, CarveReport
+    from rmqtool.commands.carve import (
+        CarvedImage,
+        CarvedLog,
+        CarveReport,
+    )
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.export.model import ExportReport
     from rmqtool.commands.fleet import FleetReport, FleetSummary, StoreOutcome
@@ -142,7 +189,9 @@ if TYPE_CHECKING:
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.query.consumption import Consumption
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.commands.salvage.report import SalvageReport
+    from rmqtool.commands.salvage import (
+        SalvageReport,
+    )
     from rmqtool.commands.topics import TopicsReport, TopicTotals
     from rmqtool.engine import EngineError, EngineOptions
     from rmqtool.errors import (

@@ -8,7 +8,7 @@ the option of the command line (`rmqtool.cli.options.request_options`), the keyw
 # ruff: noqa: ANN401 - a field has the type that its class says
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from datetime import datetime
 from enum import Enum, StrEnum, auto
@@ -18,7 +18,6 @@ from rmqtool.errors import UsageError
 from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from datetime import tzinfo
 
     from _typeshed import DataclassInstance

@@ -17,12 +17,11 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
-from rmqtool.projection import members_of
+from rmqtool.projection import Member, members_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from rmqtool.projection import Member
 
 Schema: TypeAlias = dict[str, Any]
 

@@ -9,10 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool import jit
 from rmqtool.caches import is_private, user_cache
-from rmqtool.compiling import COMPILATION
-from rmqtool.jit import cache_folder, kernel
+from rmqtool.kernels import (
+    jit,
+)
+from rmqtool.kernels.jit import (
+    cache_folder,
+    kernel,
+)
+from rmqtool.progress import (
+    COMPILATION,
+)
 
 
 @pytest.fixture(autouse=True)

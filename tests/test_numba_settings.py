@@ -15,7 +15,7 @@ _ASKED = """\
 import sys, warnings
 sys.path.insert(0, "installed") if sys.argv[1] == "with" else sys.modules.update(yaml=None)
 warnings.simplefilter("error")
-from rmqtool.jit import kernel, numba
+from rmqtool.kernels.jit import kernel, numba
 numba.core.config.reload_config()
 print(numba.config.DISABLE_JIT, "coverage" in sys.modules, sys.modules.get("yaml"))
 if sys.argv[1] == "with":

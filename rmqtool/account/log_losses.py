@@ -1,9 +1,4 @@
-"""One account of what a log has lost: messages that something proves, and whose records it has not.
-
-A message is a topic, a queue id and a queue offset in its own queue; copies in light queues are not counted
-again. Units prove messages, and so do the queue offsets of the records on both sides; what else does is in
-``witnesses``.
-"""
+"""Account of what a log has lost, message by message, for every command that counts losses."""
 
 from __future__ import annotations
 
@@ -13,8 +8,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from rmqtool.account.absent import Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.model import LogLosses, MessageStates, QueueLosses, is_borne_out
+from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
+from rmqtool.account.model import NO_LOSSES, LogLosses, MessageStates, QueueLosses, cut_finding, is_borne_out
+from rmqtool.account.survey import SurveyedLog, survey
 from rmqtool.account.witnesses import (
     FreeBytes,
     Hole,
@@ -23,22 +19,23 @@ from rmqtool.account.witnesses import (
     indexed_places,
     unaccounted,
 )
-from rmqtool.derived.queue_files import all_live_units
-from rmqtool.dispatch.continuity import RUN_ROW
+from rmqtool.derived.queue_files import LiveUnits, all_live_units
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.scan.record_at import holds_bytes
+from rmqtool.kernels.continuity import RUN_ROW
+from rmqtool.scan.records import holds_bytes
 from rmqtool.store.features import is_rocksdb
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.findings import Finding
     from rmqtool.store import QueueFiles, Store
+    from rmqtool.store.segments import FileQueue
+
 
 _END = (1 << 63) - 1
 _NO_RUNS = np.empty(0, RUN_ROW)
@@ -291,3 +288,73 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     )
     found.check()
     return found
+
+
+class StoreAccount:
+    """The account of a store.
+
+    Args:
+        store: whose queues, index and consumer offsets.
+        log: as it is read; None is the store's, or that beside the part that is shown.
+    """
+
+    def __init__(self, store: Store, log: FileQueue | None = None) -> None:
+        self._store, self._log = store, store.log if log is None else log
+
+    @cached_property
+    def looked(self) -> SurveyedLog:
+        """Return what is in the log; records that replicas have not confirmed are marked."""
+        return survey(self._log, self._store.confirm_offset)
+
+    @cached_property
+    def _account(self) -> LogAccount:
+        return LogAccount(self._store, self._log.start)
+
+    @cached_property
+    def _listed(self) -> dict[QueueKey, Int64s]:
+        """Return by queue the places of messages that are lost, and that units point to."""
+
+        def places(absent: list[Absent]) -> Int64s:
+            return np.array([one.log_offset for one in absent if one.log_offset is not None], np.int64)
+
+        return {key: places(absent) for key, absent, _ in self._account.losses(self.looked)}
+
+    def proves(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
+        """Tell which units of a queue, by where they lead to, ``(n,)``, prove a message: there, or lost."""
+        return self.lists_lost(key, physical_offsets) | ~self.looked.without_record(physical_offsets)
+
+    def lists_lost(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
+        """Tell which units of a queue, by where they lead to, ``(n,)``, prove a message that is lost."""
+        return np.isin(physical_offsets, self._listed.get(key, ()))
+
+    @cached_property
+    def is_log_cut(self) -> bool:
+        """Whether units list what is gone from the log's end, and no kill and no truncation explains that."""
+        store, looked = self._store, self.looked
+        return not store.is_end_torn_by_kill and is_borne_out(store, looked.end, looked.latest_ms)
+
+    @property
+    def can_tell(self) -> bool:
+        """Whether the store has what proves lost messages, and its log is all read."""
+        if not len(self._log) or self._store.is_log_unread:
+            return False
+        return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
+
+    def losses(self, *, asked: bool = True, lost: LossListener | None = None) -> LogLosses:
+        """Return what the log has lost.
+
+        Args:
+            asked: whether something speaks for it, beside what asked this before.
+            lost: is told each of the messages; None if nobody asks.
+
+        Raises:
+            EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
+        """
+        if not asked and "looked" not in self.__dict__:
+            return NO_LOSSES
+        return log_losses(self._account, self.looked, lost)
+
+    def findings(self, losses: LogLosses) -> Iterator[Finding]:
+        """Yield that the log was longer once."""
+        if losses.beyond:
+            yield cut_finding(losses, self.looked.end, sure=self.is_log_cut)

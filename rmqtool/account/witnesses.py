@@ -18,9 +18,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.absent import Absent
-from rmqtool.derived.consumed_offsets import consumed_offsets
-from rmqtool.derived.index_files import open_index_file
+from rmqtool.account.lost import (
+    Absent,
+)
+from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.derived.positions import (
+    consumed_offsets,
+)
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.topics import LMQ_PREFIX
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.derived.index_files import IndexFile
     from rmqtool.store import Store
 
 _NOTHING = np.empty(0, np.int64)

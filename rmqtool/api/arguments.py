@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,7 +12,6 @@ from rmqtool.io.object_urls import is_object_url
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
     from datetime import datetime
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import property_texts
+from rmqtool.api.arguments import AnyPath, Value, property_texts
 from rmqtool.carve.images import read_map
 from rmqtool.commands.carve import CarveReport, CarveRequest, carve
 from rmqtool.engine import EngineOptions
@@ -14,15 +14,13 @@ from rmqtool.errors import UsageError
 from rmqtool.io import location_of
 from rmqtool.io.images import image_at
 from rmqtool.options import check_least
-from rmqtool.progress import NullProgress
+from rmqtool.progress import NullProgress, Progress
 from rmqtool.store.given import given_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqtool.api.arguments import AnyPath, Value
     from rmqtool.carve.images import Ranges
-    from rmqtool.progress import Progress
 
 _FILE_SIZE = "mappedFileSizeCommitLog"
 _LARGEST_MAP = 1 << 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, cast
 
-from rmqtool.api.arguments import path_of, target_of
+from rmqtool.api.arguments import AnyPath, AnyStore, path_of, target_of
 from rmqtool.engine import Engine, EngineOptions, LiveSession, check_master_form, live_engine
 from rmqtool.engine import open_engine as open_engine_of
 from rmqtool.errors import UsageError
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rmqtool.api.arguments import AnyPath, AnyStore
 
 EngineKind: TypeAlias = Literal["local", "spark"]
 

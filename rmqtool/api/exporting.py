@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import target_of
-from rmqtool.api.engines import engine_of
+from rmqtool.api.arguments import AnyStore, target_of
+from rmqtool.api.engines import AnyEngine, engine_of
 from rmqtool.api.opened import OpenedStore
 from rmqtool.columns.names import FileFormat, column_names, names_in_files
-from rmqtool.commands.export.model import ExportRequest, LeftOut
+from rmqtool.commands.export.model import ExportReport, ExportRequest, LeftOut
 from rmqtool.errors import UsageError
 from rmqtool.options import request_of, word_of
-from rmqtool.progress import NullProgress
+from rmqtool.progress import NullProgress, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from typing_extensions import Unpack
 
-    from rmqtool.api.arguments import AnyStore
-    from rmqtool.api.engines import AnyEngine
     from rmqtool.api.options import ExportOptions
     from rmqtool.api.store import Store
-    from rmqtool.commands.export.model import ExportReport
     from rmqtool.engine import EngineOptions
-    from rmqtool.progress import Progress
     from rmqtool.store.scratch import Target
 
 

@@ -7,26 +7,22 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.api.engines import engine_of
+from rmqtool.api.engines import AnyEngine, engine_of
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
-from rmqtool.commands.fleet import ask_members, gathered
-from rmqtool.engine import opened_engine
+from rmqtool.commands.fleet import FleetReport, ask_members, gathered
+from rmqtool.engine import Engine, opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.io import Location
 from rmqtool.options import word_of
-from rmqtool.progress import NullProgress
+from rmqtool.progress import NullProgress, Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rmqtool.api.arguments import AnyPath, AnyStore, Value
-    from rmqtool.api.engines import AnyEngine
     from rmqtool.api.store import Store
-    from rmqtool.commands.fleet import FleetReport
-    from rmqtool.engine import Engine
-    from rmqtool.progress import Progress
 
 R = TypeVar("R")
 

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.options import names_of
-from rmqtool.store import PathKind
+from rmqtool.store import PathKind, Setting
+from rmqtool.store import Store as StoreFiles
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import tzinfo
-    from typing import Self
 
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.offsets import Progress as ConsumerProgress
     from rmqtool.recovery import LostMessage, Prediction
-    from rmqtool.store import Setting
-    from rmqtool.store import Store as StoreFiles
 
 
 class OpenedStore:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import path_of, property_texts
+from rmqtool.api.arguments import AnyPath, AnyStore, Time, Value, path_of, property_texts
 from rmqtool.api.opened import kind_named
 from rmqtool.api.store import Store
 from rmqtool.io import location_of
 from rmqtool.options import time_ms
 from rmqtool.store import open_store
-from rmqtool.store.index_zone import local_zone, zone_of_name
+from rmqtool.store.geometry import (
+    local_zone,
+    zone_of_name,
+)
 from rmqtool.store.kinds import DIRECTORY_NAMES
 from rmqtool.store.places import looks_like_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqtool.api.arguments import AnyPath, AnyStore, Time, Value
     from rmqtool.commands.decode_id import Reading
 
 

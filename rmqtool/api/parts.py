@@ -5,15 +5,19 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.api.results import rows_of
+from rmqtool.api.results import Rows, rows_of
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.dump.run import dump
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.queue_bounds import queue_bounds
+from rmqtool.derived.queue_files import (
+    Bounds,
+    queue_bounds,
+)
 from rmqtool.options import check_least
-from rmqtool.progress import RecordingProgress
-from rmqtool.rows import BatchUnit, Chain, IndexHeader, Item, Slot, Unit
-from rmqtool.store import PathKind
+from rmqtool.progress import Progress, RecordingProgress
+from rmqtool.rows import BatchUnit, Chain, IndexHeader, Item, Message, Slot, Unit
+from rmqtool.store import PathKind, QueueFiles
+from rmqtool.store import Store as StoreFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,13 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rmqtool.api.options import QueueOptions
-    from rmqtool.api.results import Rows
     from rmqtool.api.store import Store
-    from rmqtool.derived.queue_bounds import Bounds
-    from rmqtool.progress import Progress
-    from rmqtool.rows import Message
-    from rmqtool.store import QueueFiles
-    from rmqtool.store import Store as StoreFiles
 
 R = TypeVar("R")
 
@@ -114,7 +112,9 @@ class Queue:
             UsageError: An argument makes no sense.
             EnvironmentFailureError: While rows are drawn: a file cannot be opened or read.
         """
-        from rmqtool.commands.dump.units import dump_queue
+        from rmqtool.commands.dump.derived import (
+            dump_queue,
+        )
 
         check_least(0, from_queue_offset=from_queue_offset)
         check_least(1, limit=limit)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from rmqtool.columns import require_library
 from rmqtool.errors import UnansweredError
 from rmqtool.findings import FindingLog
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
-    from typing import Self
-
     import pyarrow as pa
     from _typeshed import DataclassInstance
 

@@ -8,12 +8,13 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rmqtool import __version__
-from rmqtool.api.arguments import target_of
+from rmqtool.api.arguments import AnyStore, target_of
 from rmqtool.api.opened import OpenedStore, kind_named
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.options import check_least, names_of, request_of
-from rmqtool.progress import NullProgress, RecordingProgress
+from rmqtool.progress import NullProgress, Progress, RecordingProgress
 from rmqtool.store import PathKind
+from rmqtool.store import Store as StoreFiles
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rmqtool.api.arguments import AnyStore
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.messages import Messages
     from rmqtool.api.options import (
@@ -41,16 +41,18 @@ if TYPE_CHECKING:
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair.model import RepairReport
-    from rmqtool.commands.salvage.report import SalvageReport
-    from rmqtool.commands.salvage.request import SalvageRequest
-    from rmqtool.commands.topics import TopicsReport
-    from rmqtool.commands.topics.model import Lag
+    from rmqtool.commands.salvage import (
+        SalvageReport,
+        SalvageRequest,
+    )
+    from rmqtool.commands.topics import (
+        Lag,
+        TopicsReport,
+    )
     from rmqtool.engine import Engine, EngineOptions
-    from rmqtool.progress import Progress
     from rmqtool.recovery import LostMessage
     from rmqtool.rows import Message, Row
     from rmqtool.salvage.model import SalvagePlan
-    from rmqtool.store import Store as StoreFiles
 
 
 class Store(OpenedStore):
@@ -394,7 +396,9 @@ class Store(OpenedStore):
             RefusedError: A broker holds the lock.
             EnvironmentFailureError: The log cannot be read, or nothing of it can be recovered.
         """
-        from rmqtool.commands.salvage.run import plan_salvage
+        from rmqtool.commands.salvage import (
+            plan_salvage,
+        )
 
         return plan_salvage(self._salvage_request(copies, jobs, options), progress or NullProgress())
 
@@ -425,7 +429,10 @@ class Store(OpenedStore):
                 not what it was when the plan was made.
             EnvironmentFailureError: Reading or writing failed, or nothing of the log can be recovered.
         """
-        from rmqtool.commands.salvage.run import apply_plan, salvage
+        from rmqtool.commands.salvage import (
+            apply_plan,
+            salvage,
+        )
 
         request = self._salvage_request(copies, jobs, options)
         target, shown = target_of(out), progress or NullProgress()
@@ -434,7 +441,9 @@ class Store(OpenedStore):
     def _salvage_request(
         self, copies: Iterable[Store], jobs: int | None, options: SalvageOptions
     ) -> SalvageRequest:
-        from rmqtool.commands.salvage.request import SalvageRequest
+        from rmqtool.commands.salvage import (
+            SalvageRequest,
+        )
         from rmqtool.engine import EngineOptions
 
         stores = (self._examined(), *(one._examined() for one in copies))
@@ -455,7 +464,9 @@ def _question(key: str | KeyQuestion, topic: str | None) -> KeyQuestion:
 def _lags(files: StoreFiles, progress: Progress) -> Iterable[Lag]:
     """Return the backlog of all readers: none, and a warning, where offsets or queues cannot be read."""
     from rmqtool.commands.offsets import progress_of
-    from rmqtool.commands.topics.model import Lag
+    from rmqtool.commands.topics import (
+        Lag,
+    )
 
     if files.kind is not PathKind.STORE:
         return ()

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.kernels.loose import (
+    FOUND_ROW,
+)
 from rmqtool.scan.loose import find_loose
-from rmqtool.scan.loose_kernels import FOUND_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

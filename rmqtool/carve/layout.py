@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.carve.images import merged
-from rmqtool.carve.logs import find_logs, find_pieces
+from rmqtool.carve.logs import FoundLog, find_logs, find_pieces
 from rmqtool.carve.proving import LooseCause, prove
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
+from rmqtool.kernels.loose import (
+    DLEDGER_BYTES,
+    FOUND_ROW,
+)
 from rmqtool.releases import NEWEST
-from rmqtool.scan.loose_kernels import DLEDGER_BYTES, FOUND_ROW
 from rmqtool.store import Origin
 from rmqtool.store.setting import DEFINITIONS
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[Any]
     from rmqtool.carve.images import Image, Ranges
-    from rmqtool.carve.logs import FoundLog
 
 
 LARGEST_FILE = 2**31 - 1

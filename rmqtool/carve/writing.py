@@ -18,9 +18,11 @@ from rmqtool.carve.proving import LooseCause
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
 from rmqtool.formats.message import BLANK, BLANK_MAGIC
+from rmqtool.kernels.loose import (
+    first_changed,
+)
 from rmqtool.projection import json_object
 from rmqtool.rows.messages import host_text
-from rmqtool.scan.loose_kernels import first_changed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.index.match import OTHER_KEY
 from rmqtool.check.queues.fields import OTHER_TAGS
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.consumequeue import CQ_SIZE_TAG
 from rmqtool.findings.index import IX_WRONG
 from rmqtool.findings.records import CL_PROPERTIES
-from rmqtool.scan.record_at import record_at
+from rmqtool.scan.records import (
+    Record,
+    record_at,
+)
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rmqtool.findings import FindingLog
-    from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue
 
 _WITNESSES = 2

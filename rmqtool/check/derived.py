@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.check.generations import restarts, with_queues_gone
-from rmqtool.check.guard import run_guarded
 from rmqtool.check.lag import Lag, confirmed_lag, lag_of
 from rmqtool.check.log.findings import is_illegal
-from rmqtool.check.model import CheckInterruptedError, Examined
+from rmqtool.check.model import CheckInterruptedError, Examined, VerifyRequest, run_guarded
 from rmqtool.check.queues.report import tell_delay_table_once
-from rmqtool.check.shown_queues import list_queues, may_be_read, shown_kinds
-from rmqtool.check.tasks import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine import MapInterruptedError
+from rmqtool.engine import Engine, MapInterruptedError
 from rmqtool.engine.local import together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
-from rmqtool.store.deleted_topics import ListedTopics
+from rmqtool.store.broker_json import ListedTopics
 from rmqtool.store.features import is_rocksdb
-from rmqtool.store.kinds import QUEUE_KINDS, PathKind
+from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
+from rmqtool.store.kinds import QUEUE_KINDS, UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.setting import Origin
 from rmqtool.topics import LMQ_PREFIX
 
@@ -33,12 +32,74 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqtool.check.log.checks import LogResult
-    from rmqtool.check.model import VerifyRequest
-    from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.store import Store
+    from rmqtool.store import QueueFiles, Store
     from rmqtool.store.segments import FileQueue, StoreFile
+
+
+@dataclass
+class ShownQueues:
+    """The queues of a kind that are shown, by topic and queue id; ``denied`` may not be listed."""
+
+    root: Root | None = None
+    found: dict[tuple[str, int], FileQueue] = field(default_factory=dict)
+    denied: set[tuple[str | None, int | None]] = field(default_factory=set)
+
+    def covers(self, topic: str, queue_id: int) -> bool:
+        """Whether a queue that the log requires would be here."""
+        if self.root is None or {(topic, None), (topic, queue_id)} & self.denied:
+            return False
+        if self.root.depth == TREE_DEPTH:
+            return True
+        place = self.root.paths[0].parent if self.root.is_file else self.root.paths[0]
+        if self.root.depth:
+            return place.name == topic
+        return (place.parent.name, place.name) == (topic, str(queue_id))
+
+    def add(self, queue: QueueFiles) -> None:
+        """Add a present queue."""
+        try:
+            self.found[queue.topic or "", queue.queue_id or 0] = queue.files
+        except EnvironmentFailureError:
+            self.denied.add((queue.topic, queue.queue_id))
+
+
+def shown_kinds(store: StoreFiles) -> set[PathKind]:
+    """Return the kinds of queues that can be examined."""
+    kinds = store.roots.keys() & UNIT_QUEUE_KINDS
+    return {kind for kind in kinds if not is_rocksdb(store.roots[kind].paths[0])}
+
+
+def list_queues(store: StoreFiles, kind: PathKind) -> ShownQueues:
+    """List the queues of a kind, topic by topic."""
+    root = store.roots.get(kind)
+    if root is None or is_rocksdb(root.paths[0]):
+        return ShownQueues()
+    try:
+        topics = store.topics(kind) if root.depth == TREE_DEPTH else [None]
+    except EnvironmentFailureError:
+        return ShownQueues()
+    shown = ShownQueues(root)
+    for topic in topics:
+        try:
+            for queue in store.queues(kind, topic):
+                shown.add(queue)
+        except EnvironmentFailureError:
+            shown.denied.add((topic, None))
+    return shown
+
+
+def may_be_read(file: StoreFile) -> bool:
+    """Whether permissions allow to read a file; its check reports any other trouble."""
+    try:
+        file.read_at(0, 1, [])
+    except DeniedError:
+        return False
+    except EnvironmentFailureError:
+        return True
+    return True
+
 
 _Checked = tuple[FindingLog, Examined]
 _Outcome = Finding | _Checked

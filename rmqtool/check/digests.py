@@ -1,22 +1,25 @@
-"""SHA-256 of files, several at a time, and the obstacles to it."""
+"""SHA-256 of the files of a store, several at a time, and the format of ``sha256sum``."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
+from posixpath import relpath
 from typing import TYPE_CHECKING
 
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding
+from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED, IO_UNREADABLE
-from rmqtool.io import sha256_of
+from rmqtool.io import FileKind, Location, UnreadableRange, sha256_of
+from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from rmqtool.check.store_files import ListedFile
-    from rmqtool.io import UnreadableRange
+    from rmqtool.io.source import Status
     from rmqtool.progress import Progress
 
 
@@ -84,3 +87,119 @@ def _changed(file: ListedFile, size_bytes: int) -> Finding:
         observed=size_bytes,
         message=f"{file.label}: its size changed while it was hashed",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """One regular file as it was listed; ``modified_ns`` is nanoseconds since 1970."""
+
+    path: Location
+    label: str
+    size_bytes: int
+    modified_ns: int
+
+
+def store_files(store: Store, findings: FindingLog) -> list[ListedFile]:
+    """List the regular files of PATH, by label; directories that may not be listed become findings.
+
+    Links are followed, each directory once. The file ``lock`` is left out: it is empty, and opening it could
+    drop a lock. Other kinds of files are left to the checks of level 0.
+    """
+    files = files_below(_tops(store), store.base, findings)
+    return [file for file in files if file.label != "lock"]
+
+
+def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) -> list[ListedFile]:
+    """List the regular files below some places, by label relative to ``base``; each directory once.
+
+    A missing place adds nothing; what may not be listed becomes a finding.
+    """
+    files: dict[Location, ListedFile] = {}
+    seen: set[Hashable] = set()
+    for path, status in chain.from_iterable(_walk(top, base, seen, findings) for top in tops):
+        if status.kind is FileKind.FILE:
+            listed = ListedFile(path, label_in(path, base), status.size_bytes, status.modified_ns)
+            files.setdefault(path, listed)
+    return sorted(files.values(), key=lambda file: file.label.encode("utf-8", "surrogateescape"))
+
+
+def _tops(store: Store) -> list[Location]:
+    """Return PATH and, for a store, the directories of its log that lie elsewhere."""
+    if store.kind is not PathKind.STORE:
+        return [store.place.path]
+    elsewhere = (path for root in store.roots.values() for path in root.paths)
+    return [store.base, *(path for path in elsewhere if not path.is_relative_to(store.base))]
+
+
+def _walk(
+    top: Location, base: Location, seen: set[Hashable], findings: FindingLog
+) -> Iterator[tuple[Location, Status]]:
+    """Yield the present files and directories from ``top`` down; a stack, because hostile trees are deep."""
+    left = [(top, top.status())]
+    while left:
+        path, status = left.pop()
+        if status is None:
+            continue  # deleted meanwhile
+        yield path, status
+        label = label_in(path, base)
+        place = path.text if status.identity is None else status.identity
+        if status.kind is FileKind.HIDDEN:
+            sentence = f"{label}: cannot be examined: {status.reason}"
+            findings.add(Finding(code=IO_DENIED, file=label, message=sentence))
+        elif status.kind is FileKind.DIRECTORY and place not in seen:
+            seen.add(place)
+            try:
+                left += [(path / name, found) for name, found in path.entries()]
+            except EnvironmentFailureError as failure:
+                findings.add(Finding(code=IO_DENIED, file=label, message=str(failure)))
+
+
+def label_in(path: Location, base: Location) -> str:
+    """Return a path relative to the store, with ``..`` in it if it lies elsewhere."""
+    return relpath(path.text, base.text)
+
+
+_LINE = re.compile(rb"(\\?)([0-9a-fA-F]{64}) [ *](.+)", re.DOTALL)
+_ESCAPES = {b"\\": b"\\\\", b"\n": b"\\n", b"\r": b"\\r"}
+_MEANINGS = {escape: meant for meant, escape in _ESCAPES.items()}
+_HARMFUL = re.compile(rb"[\\\n\r]")
+_ESCAPE = re.compile(rb"\\[\\nr]")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestLine:
+    """One file of a manifest.
+
+    ``name`` is the path relative to the store, as the file system has it; ``digest`` is SHA-256 in lower-case
+    hexadecimal digits.
+    """
+
+    name: bytes
+    digest: str
+
+    def to_bytes(self) -> bytes:
+        """Return the line as ``sha256sum`` writes it, with its line end."""
+        name = _HARMFUL.sub(lambda match: _ESCAPES[match[0]], self.name)
+        mark = b"\\" if name != self.name else b""
+        return mark + self.digest.encode() + b"  " + name + b"\n"
+
+
+def parse_line(line: bytes) -> ManifestLine | None:
+    """Return a line's content (without its line end), or None if it is not a line of ``sha256sum``."""
+    match = _LINE.fullmatch(line)
+    if match is None:
+        return None
+    name = match[3]
+    if match[1]:
+        name = _ESCAPE.sub(lambda escape: _MEANINGS[escape[0]], name)
+    return ManifestLine(name.removeprefix(b"./"), match[2].decode().lower())
+
+
+def manifest_lines(files: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Yield lines that ``sha256sum -c`` checks, by name, from names and digests.
+
+    Bytes of names that are not UTF-8 are surrogates.
+    """
+    for name, digest in sorted(files):
+        line = ManifestLine(name.encode("utf-8", "surrogateescape"), digest)
+        yield line.to_bytes().decode("utf-8", "surrogateescape")

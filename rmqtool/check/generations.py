@@ -14,14 +14,13 @@ import numpy as np
 
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNITS
-from rmqtool.reput.units import by_queue
+from rmqtool.reput.units import QueueUnits, by_queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.reput.units import QueueUnits
     from rmqtool.store.segments import FileQueue
 
 

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
+import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from rmqtool import options
 from rmqtool.engine import EngineOptions
-from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, FindingCode, FindingLog, Findings, Structure
+from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, RmqtoolError
+from rmqtool.findings import FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure
+from rmqtool.findings.places import IO_CHANGED, IO_DENIED, RM_INTERNAL
 from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqtool.account.model import LogLosses
     from rmqtool.check.log.picture import LogPicture
     from rmqtool.store import Store
+    from rmqtool.store.segments import StoreFile
+
 
 MAX_LEVEL = 3
 
@@ -142,7 +146,7 @@ class VerifyReport:
         return self.findings.exit_status(without=PREDICTED)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 130 if it was interrupted, else the status of its findings (`rmqtool.findings.status`)."""
+        """Return 130 if it was interrupted, else the status of its findings (`rmqtool.findings.log`)."""
         if self.interrupted is not None:
             return ExitStatus.INTERRUPTED
         return self.findings.exit_status(FailOn(fail_on))
@@ -207,3 +211,58 @@ class CheckInterruptedError(KeyboardInterrupt):
         super().__init__()
         self.findings = findings
         self.examined = examined
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LAST_FRAMES = 3
+
+
+def run_guarded(
+    function: Callable[[T], R], evidence: Callable[[T], Sequence[StoreFile]], structure: Structure, task: T
+) -> R | Finding:
+    """Run a check; return a finding instead of its result if the evidence or the check itself fails.
+
+    ``evidence`` returns the files of the store that a task reads. Failures of our own scratch files or of the
+    engine are raised.
+    """
+    try:
+        return function(task)
+    except EnvironmentFailureError as failure:
+        found = _evidence_failure(evidence(task), structure)
+        if found is None:
+            raise failure from None
+        return found
+    except RmqtoolError:
+        raise
+    except Exception as failure:
+        return _internal(evidence(task), structure, failure)
+
+
+def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Finding | None:
+    for file in files:
+        try:
+            file.read_at(0, 1, [])
+        except DeniedError as failure:
+            return Finding(code=IO_DENIED, file=file.label, message=failure.reason)
+        except EnvironmentFailureError as failure:
+            return Finding(
+                code=IO_CHANGED,
+                file=file.label,
+                message=str(failure),
+                severity_override=Severity.ERROR,  # its content is unknown
+                structure_override=structure,
+            )
+    return None
+
+
+def _internal(files: Sequence[StoreFile], structure: Structure, failure: Exception) -> Finding:
+    frames = traceback.extract_tb(failure.__traceback__)[-_LAST_FRAMES:]
+    places = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
+    return Finding(
+        code=RM_INTERNAL,
+        file=files[0].label if files else None,
+        message=f"{type(failure).__name__}: {failure} ({places})",
+        structure_override=structure,
+    )

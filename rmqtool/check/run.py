@@ -9,7 +9,6 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.configs import config_findings
 from rmqtool.check.model import (
     MAX_LEVEL,
     Examined,
@@ -18,6 +17,9 @@ from rmqtool.check.model import (
     VerifyRequest,
     VerifyRun,
 )
+from rmqtool.check.side_files import (
+    config_findings,
+)
 from rmqtool.errors import DeniedError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
 from rmqtool.findings.model import advises_rebuild
@@ -25,12 +27,15 @@ from rmqtool.findings.places import IO_DENIED, ST_LOCKED, ST_ONE_PATH, ST_ROCKSD
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.unfetched import is_zero, tails_text, unfetched
+from rmqtool.store.unread import (
+    is_zero,
+    tails_text,
+    unfetched,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.model import VerifyRequest
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store

@@ -7,36 +7,52 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.store_account import StoreAccount
-from rmqtool.check.checkpoint import check_checkpoint, is_log_cut
-from rmqtool.check.consumer_offsets import check_offsets
+from rmqtool.account.log_losses import (
+    StoreAccount,
+)
+from rmqtool.check.bounds import (
+    check_expiry,
+    check_window,
+    of_findings,
+)
 from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
-from rmqtool.check.expiry import check_expiry, of_findings
-from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.checks import LogCheck, LogResult, check_log
 from rmqtool.check.log.findings import unlisted_batch_topics
-from rmqtool.check.model import CheckInterruptedError
-from rmqtool.check.window import check_window
-from rmqtool.derived.consumed_offsets import checked_half_offsets
+from rmqtool.check.model import (
+    CheckInterruptedError,
+    VerifyRequest,
+    VerifyRun,
+    run_guarded,
+)
+from rmqtool.check.side_files import (
+    check_checkpoint,
+    check_offsets,
+    is_log_cut,
+)
+from rmqtool.derived.positions import (
+    checked_half_offsets,
+)
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.engine import opened_engine
+from rmqtool.engine import Engine, opened_engine
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFLUOUS
 from rmqtool.findings.index import IX_DANGLING
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.findings.places import IO_DENIED, ST_UNCONFIRMED
 from rmqtool.findings.records import CL_QOFF_GAP
-from rmqtool.findings.wording import counted
-from rmqtool.jit import compile_kernels
+from rmqtool.kernels.jit import (
+    compile_kernels,
+)
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.page_tail import page_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.check.model import VerifyRequest, VerifyRun
-    from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue, StoreFile

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmqtool.cli.options import adding, request_options
 from rmqtool.commands.dump.request import DumpRequest
-from rmqtool.report.objects import BodyMode
+from rmqtool.report.formats import (
+    BodyMode,
+)
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
     from rmqtool import rows
     from rmqtool.progress import Progress

@@ -11,7 +11,7 @@ from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
-from rmqtool.errors import UsageError
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.io.images import image_at
 from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.store.results import CARVE_REPORT
@@ -19,7 +19,6 @@ from rmqtool.store.results import CARVE_REPORT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
 # what is in a file without a name

@@ -10,7 +10,7 @@ import re
 import shlex
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 from click.shell_completion import (
@@ -26,14 +26,11 @@ from click.shell_completion import (
 
 from rmqtool.cli.help import Command
 from rmqtool.errors import ExitStatus
-from rmqtool.store import PathKind, open_store
+from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from rmqtool.store import Store
 
     Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -70,7 +67,9 @@ def complete_group(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Offer the groups that have offsets in the store on the line."""
-    from rmqtool.derived.consumed_offsets import consumed_offsets
+    from rmqtool.derived.positions import (
+        consumed_offsets,
+    )
 
     store = _store_of(context)
     readers = {consumed.reader for consumed in consumed_offsets(store)} if store is not None else set()

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, given_options, request_options, shared_options, type_option
+from rmqtool.cli.options import (
+    A_STORE,
+    StorePath,
+    given_options,
+    request_options,
+    shared_options,
+    type_option,
+)
 from rmqtool.cli.session import Session, other_command
 from rmqtool.commands.diff.model import Comparison, Difference
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, write_diff_text
-from rmqtool.report.formats import Format
-from rmqtool.report.records import write_records
-
-if TYPE_CHECKING:
-    from rmqtool.cli.options import StorePath
-
+from rmqtool.report.formats import (
+    Format,
+    write_records,
+)
 
 _EXAMPLES = """\
 # a store and a copy of it

@@ -10,18 +10,32 @@ import click
 from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, A_STORE, given_options, request_options, shared_options, type_option
+from rmqtool.cli.options import (
+    A_PATH,
+    A_STORE,
+    StorePath,
+    given_options,
+    request_options,
+    shared_options,
+    type_option,
+)
 from rmqtool.cli.session import Session
-from rmqtool.commands.dump.layouts import layout_rows
+from rmqtool.commands.dump.hex import (
+    layout_rows,
+)
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.options import declared_options
-from rmqtool.report.bodies import BodyFiles
-from rmqtool.report.formats import Format
-from rmqtool.report.objects import BodyMode
-from rmqtool.report.sinks import open_sink
+from rmqtool.report.formats import (
+    BodyMode,
+    Format,
+)
+from rmqtool.report.output import (
+    BodyFiles,
+)
+from rmqtool.report.sinks import RowSink, open_sink
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
 
@@ -30,8 +44,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
-    from rmqtool.report.sinks import RowSink
 
 _SCHEMA = "rmqtool.dump/2"
 _INNER = "inner-message"

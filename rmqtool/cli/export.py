@@ -11,6 +11,7 @@ from rmqtool.api.exporting import export
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_STORE,
+    StorePath,
     engine_of,
     engine_options,
     given_options,
@@ -22,12 +23,10 @@ from rmqtool.cli.options import (
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence
 from rmqtool.columns.names import FileFormat
 from rmqtool.commands.export.model import REPORT_NAME, ExportRequest
-from rmqtool.errors import UsageError
+from rmqtool.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
-    from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
 # all messages, for pandas, DuckDB, Polars or Spark

@@ -6,14 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from rmqtool.api.fleet import log_bytes, open_part
-from rmqtool.commands.fleet import FleetReport, ask_members, gathered
+from rmqtool.commands.fleet import Ask, FleetMember, FleetReport, ask_members, gathered
 from rmqtool.engine import EngineOptions, open_engine
-from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
-from rmqtool.report.fleet import FleetLook, fleet_document, write_fleet
+from rmqtool.report.fleet import FleetLook, Forms, fleet_document, write_fleet
 from rmqtool.report.output import silence_standard_output
-from rmqtool.store.folders import folder_names
-from rmqtool.store.scratch import refuse_evidence
+from rmqtool.store.results import (
+    folder_names,
+)
+from rmqtool.store.scratch import Target, refuse_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,11 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
-    from rmqtool.commands.fleet import Ask, FleetMember
-    from rmqtool.errors import ExitStatus
-    from rmqtool.report.fleet import Forms
     from rmqtool.report.formats import Format
-    from rmqtool.store.scratch import Target
 
 R = TypeVar("R")
 

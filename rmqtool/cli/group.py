@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from importlib import import_module
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
@@ -14,7 +14,6 @@ from rmqtool.cli.help import write_examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import TextIO
 
     from click.shell_completion import CompletionItem
 

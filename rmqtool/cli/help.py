@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from textwrap import indent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
 
 _SECTIONS = ("Options", "Engine", "Output", "Settings", "Progress and remarks")
 SHOWS_SHARED = "rmqtool.shows_shared"

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, shared_options, type_option
+from rmqtool.cli.options import A_STORE, StorePath, shared_options, type_option
 from rmqtool.cli.session import Session, other_command
 from rmqtool.io.local import as_owner
 from rmqtool.report.formats import Format, to_json
-from rmqtool.report.info_report import info_document, info_objects, write_info_csv
+from rmqtool.report.info_text import (
+    info_document,
+    info_objects,
+    write_info_csv,
+)
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from rmqtool.cli.options import StorePath
     from rmqtool.commands.info import StoreSummary
     from rmqtool.errors import ExitStatus
 

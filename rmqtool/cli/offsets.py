@@ -8,7 +8,7 @@ import click
 
 from rmqtool.cli.completion import complete_group, complete_topic
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, shared_options
+from rmqtool.cli.options import A_STORE, StorePath, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import (
     CONFIG_FILES,
@@ -20,12 +20,13 @@ from rmqtool.commands.offsets import (
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
-from rmqtool.report.formats import Format
-from rmqtool.report.records import write_records
+from rmqtool.report.formats import (
+    Format,
+    write_records,
+)
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
 
 
 _EXAMPLES = """\
@@ -87,7 +88,9 @@ def offsets_command(
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
     with session.output(store, whole=True) as stream:
         if session.format is Format.TEXT:
-            from rmqtool.report.offsets_text import write_offsets_text
+            from rmqtool.report.topics_text import (
+                write_offsets_text,
+            )
 
             write_offsets_text(shown, stream, session.zone, color=session.color)
         else:

@@ -20,14 +20,16 @@ from rmqtool.cli.completion import (
 )
 from rmqtool.cli.help import SectionOption, write_sections
 from rmqtool.errors import UsageError
-from rmqtool.io import is_glob, local_name, location_of
+from rmqtool.io import Location, is_glob, local_name, location_of
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
 from rmqtool.report.formats import to_json
-from rmqtool.report.output import open_output
-from rmqtool.report.whole_file import check_output_files
+from rmqtool.report.output import (
+    check_output_files,
+    open_output,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
@@ -38,7 +40,6 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.cli.group import SharedState
     from rmqtool.engine import EngineOptions
-    from rmqtool.io import Location
     from rmqtool.recovery import LostMessage
     from rmqtool.report.console import Console
 

@@ -12,24 +12,24 @@ import click
 from rmqtool import rows
 from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, given_options, request_options, shared_options
+from rmqtool.cli.options import A_STORE, StorePath, given_options, request_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FailOn
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.projection import json_value
 from rmqtool.report.formats import Format
-from rmqtool.report.sinks import TRUNCATED, open_sink
+from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.api.results import Answer
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
     from rmqtool.report.console import Console
-    from rmqtool.report.sinks import RowSink
 
 
 _SCHEMA = "rmqtool.query/2"

@@ -11,6 +11,7 @@ from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_STORE,
+    StorePath,
     adding,
     check_lost,
     engine_of,
@@ -25,14 +26,12 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence, rows_state_sentence
 from rmqtool.commands.rebuild.request import RebuildRequest
-from rmqtool.errors import UsageError
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.store.results import REBUILD_REPORT
 
 if TYPE_CHECKING:
-    from rmqtool.cli.options import StorePath
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
 # consume queues and index in a new directory, on all cores of this machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -21,17 +21,14 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session
-from rmqtool.commands.repair.model import RepairRequest
-from rmqtool.errors import RefusedError, UsageError
+from rmqtool.commands.repair.model import RepairReport, RepairRequest
+from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, document_of, to_json
 
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import TextIO
 
-    from rmqtool.commands.repair.model import RepairReport
-    from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
 # what would change, and what does each choice for damaged settings mean

@@ -10,14 +10,13 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, given_options, request_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.replay.model import ReplayRequest
-from rmqtool.errors import UsageError
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.options import request_of
 from rmqtool.report.formats import Format, report_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
 # write the messages of a store to a file, and show what would be sent
@@ -91,7 +90,9 @@ def replay_command(
         if session.format is Format.JSON:
             stream.write(report_json(report, status))
         else:
-            from rmqtool.report.replay_text import write_replay_text
+            from rmqtool.report.export_text import (
+                write_replay_text,
+            )
 
             write_replay_text(report, stream)
     return status

@@ -11,6 +11,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_PATH,
     A_STORE,
+    StorePath,
     engine_of,
     engine_options,
     given_options,
@@ -18,20 +19,23 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session, command_line
-from rmqtool.commands.report.model import ReportRequest
+from rmqtool.commands.report.model import ReportRequest, StoreReport
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.report.formats import Format, report_json
-from rmqtool.report.whole_file import check_output_files, write_whole
+from rmqtool.report.output import (
+    check_output_files,
+    write_whole,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
     from rmqtool.commands.offsets import Progress
-    from rmqtool.commands.report.model import StoreReport
 
 
 _EXAMPLES = """\

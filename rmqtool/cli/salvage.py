@@ -9,14 +9,19 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, A_STORE, given_options, request_options, shared_options
+from rmqtool.cli.options import A_PATH, A_STORE, StorePath, given_options, request_options, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
-from rmqtool.commands.salvage.request import SalvageRequest
+from rmqtool.commands.salvage import (
+    SalvageReport,
+    SalvageRequest,
+)
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
-from rmqtool.report.output import open_output
-from rmqtool.report.whole_file import check_output_files
+from rmqtool.report.output import (
+    check_output_files,
+    open_output,
+)
 from rmqtool.store.results import SALVAGE_REPORT
 from rmqtool.times import parse_time
 
@@ -24,8 +29,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
-    from rmqtool.commands.salvage.report import SalvageReport
 
 _EXAMPLES = """\
 # a new store from a damaged one
@@ -105,8 +108,12 @@ def salvage_command(
 
 
 def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
-    from rmqtool.commands.salvage.report import SalvageReport
-    from rmqtool.salvage.papers import plan_text
+    from rmqtool.commands.salvage import (
+        SalvageReport,
+    )
+    from rmqtool.salvage.sidecars import (
+        plan_text,
+    )
 
     if options["applied"] is not None:
         raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
@@ -120,7 +127,9 @@ def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> Sal
 
 
 def _salvage(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
-    from rmqtool.salvage.papers import read_plan
+    from rmqtool.salvage.sidecars import (
+        read_plan,
+    )
 
     plan = None
     if options["applied"] is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 from click.core import ParameterSource
@@ -13,21 +13,32 @@ from click.core import ParameterSource
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
 from rmqtool.cli.case_record import recording_of
-from rmqtool.cli.options import state_of
-from rmqtool.compiling import COMPILATION
+from rmqtool.cli.options import StorePath, state_of
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError
 from rmqtool.findings import FailOn
 from rmqtool.io import Location, location_of
+from rmqtool.progress import (
+    COMPILATION,
+)
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.formats import Format
-from rmqtool.report.output import open_output
-from rmqtool.report.whole_file import refuse_evidence
+from rmqtool.report.output import (
+    open_output,
+    refuse_evidence,
+)
 from rmqtool.store import PathKind
-from rmqtool.store.index_zone import zone_of_name
-from rmqtool.store.links import links_out
+from rmqtool.store.geometry import (
+    zone_of_name,
+)
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import read_result
-from rmqtool.store.unfetched import tails_text, unfetched
+from rmqtool.store.root import (
+    links_out,
+)
+from rmqtool.store.unread import (
+    tails_text,
+    unfetched,
+)
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
@@ -35,10 +46,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from datetime import tzinfo
     from pathlib import Path
-    from typing import TextIO
 
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.store.scratch import Target
 

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, given_options, is_fleet, request_options, shared_options
+from rmqtool.cli.options import A_STORE, StorePath, given_options, is_fleet, request_options, shared_options
 from rmqtool.cli.session import Session, command_line
 from rmqtool.commands.offsets import undecodable_files
-from rmqtool.commands.topics.model import TopicsRequest, TopicTotals
+from rmqtool.commands.topics import (
+    TopicsReport,
+    TopicsRequest,
+    TopicTotals,
+)
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.formats import Format
-from rmqtool.report.records import write_records
+from rmqtool.report.formats import (
+    Format,
+    write_records,
+)
 from rmqtool.report.topics_text import topics_verdict, write_topics_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from typing import TextIO
 
     from rmqtool.api.store import Store
-    from rmqtool.cli.options import StorePath
     from rmqtool.commands.fleet import FleetReport
-    from rmqtool.commands.topics import TopicsReport
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.report.fleet import Forms

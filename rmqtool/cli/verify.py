@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -16,6 +16,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_PATH,
     A_STORE,
+    StorePath,
     check_lost,
     engine_of,
     engine_options,
@@ -45,9 +46,7 @@ from rmqtool.report.verify_json import verify_document, verify_lines, write_veri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
 
-    from rmqtool.cli.options import StorePath
     from rmqtool.commands.verify.verdict import Verdict
 
 _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
@@ -198,7 +197,9 @@ def _write(session: Session, verdict: Verdict, stream: TextIO) -> None:
 
 
 def _explain(session: Session, text: str) -> ExitStatus:
-    from rmqtool.commands.verify.explain import explained
+    from rmqtool.commands.verify.verdict import (
+        explained,
+    )
     from rmqtool.report import verify_json
 
     entries = explained(text)

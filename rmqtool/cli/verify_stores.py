@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.cli.fleet import Fleet
-from rmqtool.cli.options import engine_of
+from rmqtool.cli.options import StorePath, engine_of
 from rmqtool.cli.verify_run import VerifyFiles, VerifyQuestion
-from rmqtool.errors import UsageError
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.projection import json_object
 from rmqtool.report.fleet import Forms
 from rmqtool.report.verify_json import FINDING_COLUMNS, finding_objects, lines_of_store, verify_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
 
-    from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.errors import ExitStatus
 
 
 def verify_stores(

@@ -1,24 +1,293 @@
-"""Encoders of columns: from a log by kernels, or from rows."""
+"""Encoders of columns: from a log by kernels, or from rows in plain Python."""
 
 from __future__ import annotations
 
+import ipaddress
+import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rmqtool import rows
-from rmqtool.columns.buffers import BATCH_BYTES, BATCH_ROWS, ColumnBuffers
+from rmqtool.kernels.column_layout import ColumnCount, Long, Number, Stopped, Take, Text, Word
+from rmqtool.kernels.columns import encode_columns
+from rmqtool.kernels.plain import MAX_PROPERTIES
+from rmqtool.kernels.words import put_word
 from rmqtool.progress import RecordingProgress
 from rmqtool.rows.bodies import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.log_splits import KernelFilter, LogJob
-from rmqtool.scan.column_kernels import encode_columns
-from rmqtool.scan.column_layout import Stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.arrays import Buffer
     from rmqtool.columns.names import ColumnChoice
+    from rmqtool.rows import Message
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Segment
+
+
+_KEPT = 4
+
+"""Number of pieces of memory that are kept for reuse."""
+
+_ALIGNMENT = 64
+_waiting: list[Buffer] = []
+
+
+class _Leased(np.ndarray[Any, Any]):
+    """Memory that is reused once no array, of numpy or Arrow, refers to it any more.
+
+    Numpy lets views of views refer to the last array of the same class, which is this one.
+    """
+
+
+class Memory:
+    """Arrays in one piece of memory.
+
+    ``shapes`` has the shape and element type of each; ``arrays`` are for kernels and must not be used after
+    `lease`.
+    """
+
+    def __init__(self, shapes: Sequence[tuple[tuple[int, ...], type[np.generic]]]) -> None:
+        self._shapes = shapes
+        self._places = [0]
+        for shape, kind in shapes:
+            size = int(np.prod(shape)) * np.dtype(kind).itemsize
+            self._places.append(self._places[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
+        self._bytes = _taken(self._places[-1])
+        self.arrays = self._views(self._bytes)
+
+    def lease(self) -> list[np.ndarray[Any, Any]]:
+        """Return the arrays for others: the memory is reused when the last of them is dropped."""
+        leased = self._bytes.view(_Leased)
+        weakref.finalize(leased, _keep_for_reuse, self._bytes)
+        return self._views(leased)
+
+    def release(self) -> None:
+        """Let the memory be reused at once; the arrays must not be used after that."""
+        _keep_for_reuse(self._bytes)
+
+    def _views(self, memory: Buffer) -> list[np.ndarray[Any, Any]]:
+        views = []
+        for (shape, kind), place in zip(self._shapes, self._places, strict=False):
+            stop = place + int(np.prod(shape)) * np.dtype(kind).itemsize
+            views.append(memory[place:stop].view(kind).reshape(shape))
+        return views
+
+
+def _taken(size: int) -> Buffer:
+    """Return memory of that size; waiting memory of other sizes, as of finished jobs, is dropped."""
+    while _waiting:
+        try:
+            memory = _waiting.pop()
+        except IndexError:  # another thread took it
+            break
+        if len(memory) == size:
+            return memory
+    return np.empty(size, np.uint8)
+
+
+def _keep_for_reuse(memory: Buffer) -> None:
+    if len(_waiting) < _KEPT:
+        _waiting.append(memory)
+
+
+BATCH_ROWS = 1 << 16
+BATCH_BYTES = 20 << 20
+
+"""Room for texts of one kind; more than a split holds, and only the used part takes memory."""
+
+_FEW_ROWS, _FEW_BYTES = BATCH_ROWS >> 1, BATCH_BYTES >> 2
+
+"""Up to this number of messages and bytes of text, a batch is copied out of its memory."""
+
+_SLOTS = 1 << 15
+_WORD_BYTES = 1 << 20
+_PIECES = 16  # keys or properties of a message, beside the room for the longest
+_LONGEST_PROPERTIES = 1 << 15
+_PORT_BYTES = 4
+
+_TAKES = {
+    "topic": Take.TOPIC,
+    "bornHost": Take.BORN_HOST,
+    "storeHost": Take.STORE_HOST,
+    "tagsCode": Take.TAGS_CODE,
+    "body": Take.BODY,
+    "tags": Take.TAGS,
+    "uniqKey": Take.UNIQ_KEY,
+    "msgId": Take.MSG_ID,
+    "keys": Take.KEYS,
+    "properties": Take.PROPERTIES,
+}
+_LONGS = {
+    Long.POSITION: "position",
+    Long.PHYSICAL_OFFSET: "physical_offset",
+    Long.QUEUE_OFFSET: "queue_offset",
+    Long.BORN_TIMESTAMP: "born_timestamp_ms",
+    Long.STORE_TIMESTAMP: "store_timestamp_ms",
+    Long.PREPARED_OFFSET: "prepared_transaction_offset",
+    Long.TAGS_CODE: "tags_code",
+}
+_NUMBERS = {
+    Number.TOTAL_SIZE: "total_size",
+    Number.BODY_CRC: "body_crc",
+    Number.QUEUE_ID: "queue_id",
+    Number.FLAG: "flag",
+    Number.SYS_FLAG: "sys_flag",
+    Number.RECONSUME_TIMES: "reconsume_times",
+    Number.BODY_LENGTH: "body_length",
+}
+
+
+class ColumnBuffers:
+    """Columns of messages of one file."""
+
+    def __init__(self, file: str, choice: ColumnChoice, room: int, room_bytes: int) -> None:
+        self.file = file
+        self.takes = np.zeros(len(Take), np.int64)
+        for name in choice.names:
+            if name in _TAKES:
+                self.takes[_TAKES[name]] = 1
+        pieces = _PIECES * room + _LONGEST_PROPERTIES
+        self.parts = np.empty((MAX_PROPERTIES, 4), np.int64)
+        self.counts = np.zeros(ColumnCount.WORDS + len(Word), np.int64)
+        self._memory = Memory(
+            (
+                ((len(Long), room), np.int64),
+                ((len(Number), room), np.int32),
+                ((len(Text), room_bytes), np.uint8),
+                ((len(Text), pieces + 1), np.int32),
+                ((2, room + 1), np.int32),
+                ((len(Word), _SLOTS), np.int32),
+                ((len(Word), _SLOTS // 2), np.int32),
+                ((len(Word), _WORD_BYTES), np.uint8),
+            )
+        )
+        self.longs, self.numbers, self.texts, self.stops, self.list_stops, *words = self._memory.arrays
+        self.slots, self.word_stops, self.words = words
+        self.slots.fill(-1)
+        self.used = np.zeros(len(Text), np.int64)
+        for stops in (self.stops, self.list_stops, self.word_stops):
+            stops[:, 0] = 0
+        self._damage: dict[int, list[str]] = {}
+
+    def __len__(self) -> int:
+        return int(self.counts[ColumnCount.ROWS])
+
+    def add(self, message: Message) -> bool:
+        """Add a message; return False if there is no room for it."""
+        n, keys, properties = (
+            int(self.counts[one]) for one in (ColumnCount.ROWS, ColumnCount.KEYS, ColumnCount.PROPERTIES)
+        )
+        texts = self._texts_of(message)
+        if n == self.longs.shape[1] or not self._fit(texts, len(message.keys), len(message.properties)):
+            return False
+        words = self._words_of(message)
+        if words is None:
+            return False
+        for column, name in _LONGS.items():
+            self.longs[column, n] = getattr(message, name)
+        for number, name in _NUMBERS.items():
+            self.numbers[number, n] = getattr(message, name)
+        self.numbers[Number.MAGIC, n] = message.magic == "V2"
+        self.numbers[Number.TOPIC :, n] = words
+        first = {Text.KEY: keys, Text.NAME: properties, Text.VALUE: properties}
+        for text, pieces in texts.items():
+            self._put(text, first.get(text, n), pieces)
+        self.counts[ColumnCount.ROWS] = n + 1
+        self.counts[ColumnCount.KEYS] = self.list_stops[0, n + 1] = keys + len(texts[Text.KEY])
+        self.counts[ColumnCount.PROPERTIES] = self.list_stops[1, n + 1] = properties + len(texts[Text.NAME])
+        if message.damage:
+            self._damage[n] = message.damage
+        return True
+
+    def columns(self, remarks: tuple[str, ...] = ()) -> rows.Columns:
+        """Return the columns; nothing may be added after that."""
+        words = tuple(
+            tuple(
+                self.words[word, self.word_stops[word, i] : self.word_stops[word, i + 1]].tobytes()
+                for i in range(self.counts[ColumnCount.WORDS + word])
+            )
+            for word in Word
+        )
+        longs, numbers, texts, stops, list_stops = self._lasting()
+        return rows.Columns(
+            self.file, len(self), longs, numbers, texts, stops, list_stops, words, self._damage, remarks
+        )
+
+    def _lasting(self) -> Sequence[Any]:
+        """Return numbers, texts and their ends; of small batches a copy, so that they take no more memory."""
+        count, used = len(self), int(self.used.max())
+        if count > _FEW_ROWS or used > _FEW_BYTES:
+            return self._memory.lease()[:5]
+        pieces = 1 + max(count, int(self.counts[ColumnCount.KEYS]), int(self.counts[ColumnCount.PROPERTIES]))
+        texts = [text[:length].copy() for text, length in zip(self.texts, self.used, strict=True)]
+        numbers = self.longs[:, :count].copy(), self.numbers[:, :count].copy()
+        stops = self.stops[:, :pieces].copy(), self.list_stops[:, : count + 1].copy()
+        self._memory.release()
+        return [*numbers, texts, *stops]
+
+    def _texts_of(self, message: Message) -> dict[Text, list[bytes]]:
+        takes = self.takes
+        found: dict[Text, list[bytes]] = {Text.KEY: [], Text.NAME: [], Text.VALUE: []}
+        if takes[Take.BODY]:
+            found[Text.BODY] = [message.body]
+        if takes[Take.TAGS]:
+            found[Text.TAGS] = [(message.tags or "").encode()]
+        if takes[Take.UNIQ_KEY]:
+            found[Text.UNIQ_KEY] = [(message.uniq_key or "").encode()]
+        if takes[Take.MSG_ID]:
+            found[Text.MSG_ID] = [message.msg_id.encode()]
+        if takes[Take.KEYS]:
+            found[Text.KEY] = [key.encode() for key in message.keys]
+        if takes[Take.PROPERTIES]:
+            found[Text.NAME] = [name.encode() for name in message.properties]
+            found[Text.VALUE] = [value.encode() for value in message.properties.values()]
+        return found
+
+    def _fit(self, texts: dict[Text, list[bytes]], keys: int, properties: int) -> bool:
+        pieces = self.stops.shape[1] - 1
+        if (
+            self.counts[ColumnCount.KEYS] + keys > pieces
+            or self.counts[ColumnCount.PROPERTIES] + properties > pieces
+        ):
+            return False
+        return all(
+            self.used[text] + sum(map(len, found)) <= self.texts.shape[1] for text, found in texts.items()
+        )
+
+    def _words_of(self, message: Message) -> list[int] | None:
+        wanted = (message.topic.encode(), raw_host(message.born_host), raw_host(message.store_host))
+        numbers = []
+        for word, raw in zip(Word, wanted, strict=True):
+            count = int(self.counts[ColumnCount.WORDS + word])
+            text = np.frombuffer(raw, np.uint8)
+            place = (self.slots[word], self.word_stops[word], self.words[word])
+            number = put_word(text, 0, len(text), *place, count) if self.takes[word] else 0
+            if number < 0:
+                return None
+            self.counts[ColumnCount.WORDS + word] += number == count and self.takes[word]
+            numbers.append(number)
+        return numbers
+
+    def _put(self, text: Text, first: int, pieces: list[bytes]) -> None:
+        for number, piece in enumerate(pieces, start=first + 1):
+            start = int(self.used[text])
+            stop = start + len(piece)
+            self.texts[text, start:stop] = np.frombuffer(piece, np.uint8)
+            self.used[text] = self.stops[text, number] = stop
+
+
+@lru_cache(maxsize=1024)
+def raw_host(text: str) -> bytes:
+    """Return a host as it is stored: the reverse of ``rmqtool.rows.messages.host_text``."""
+    address, _, port = text.rpartition(":")
+    packed = ipaddress.ip_address(address.strip("[]")).packed
+    return packed + int(port).to_bytes(_PORT_BYTES, "big", signed=True)
+
 
 COLUMN_SPLIT_BYTES = 16 << 20
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 from urllib.parse import quote
 
 import numpy as np
@@ -15,17 +15,23 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of, truths
-from rmqtool.columns.names import ColumnChoice, ColumnFile, FileFormat, Partition, names_in_files
+from rmqtool.columns.names import (
+    ColumnChoice,
+    ColumnFile,
+    FileForm,
+    FileFormat,
+    Partition,
+    TextBodies,
+    names_in_files,
+)
 from rmqtool.store.names import LONGEST_COMPONENT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from typing import Self
 
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from rmqtool.columns.names import FileForm, TextBodies
     from rmqtool.store.staged_file import StagedFile
     from rmqtool.store.staging import StagingHandle
 

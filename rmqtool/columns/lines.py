@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from rmqtool.columns.files import Output
 
 _UNSHOWN = r"\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}"
-"""Characters that some format must escape; see ``rmqtool.scan.json_kernels.is_harmful``."""
+"""Characters that some format must escape; see ``rmqtool.kernels.json.is_harmful``."""
 
 _PLAIN = f"^[^{_UNSHOWN}]*$"
 _ESCAPED = re.compile("^[=+@-]|[\\\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that cells of csv escape as reports do: `rmqtool.report.escaping.escape_cell`."""
+"""Characters that cells of csv escape as reports do: `rmqtool.report.terminal.escape_cell`."""
 
 _NOT_IN_BODIES = re.compile(
     _ESCAPED.pattern.replace("^[", "^[\t\r").replace("\\\\\x00-\x1f", "\x00-\x08\x0b\x0c\x0e-\x1f")

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
-from rmqtool.rows.log_splits import before_segment, within
+from rmqtool.rows.log_splits import Ranges, before_segment, within
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 
 if TYPE_CHECKING:
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from rmqtool import rows
     from rmqtool.columns.names import ColumnChoice
     from rmqtool.javacompat import DelayLevels
-    from rmqtool.rows.log_splits import Ranges
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.scan.log_edge import FoundEdge
+    from rmqtool.scan.classify import (
+        FoundEdge,
+    )
     from rmqtool.store import FileQueue
 
 TASK_BYTES = 256 << 20

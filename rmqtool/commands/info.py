@@ -7,26 +7,36 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.account.model import indexes_beyond
-from rmqtool.check.configs import config_findings
-from rmqtool.derived.checkpoint import read_checkpoint
+from rmqtool.account.model import LogLosses, indexes_beyond
+from rmqtool.check.side_files import (
+    config_findings,
+)
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.queue_bounds import messages_from, queue_bounds
+from rmqtool.derived.positions import (
+    read_checkpoint,
+)
+from rmqtool.derived.queue_files import (
+    messages_from,
+    queue_bounds,
+)
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    FoundEdge,
+)
 from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.unreadable import denied_finding
+from rmqtool.store.unread import (
+    denied_finding,
+)
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.account.model import LogLosses
     from rmqtool.store import QueueFiles, Setting, Store
     from rmqtool.store.segments import StoreFile
 
@@ -164,7 +174,9 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     losses = None
     with denied.noted():
         if log is not None and ends.end is not None and _points_to_loss(store, log, ends, findings):
-            from rmqtool.account.store_account import StoreAccount  # numpy comes with it
+            from rmqtool.account.log_losses import (
+                StoreAccount,  # numpy comes with it
+            )
 
             account = StoreAccount(store)
             if account.can_tell:

@@ -11,6 +11,7 @@ from rmqtool.formats.consumequeue import (
     EXT_HEAD_SIZE,
     EXT_HEADS,
     EXT_SIZE_BYTES,
+    ExtHead,
 )
 from rmqtool.scan.window import Window
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Int64s
-    from rmqtool.formats.consumequeue import ExtHead
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 

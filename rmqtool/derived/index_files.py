@@ -22,8 +22,8 @@ from rmqtool.formats.index import (
     ItemFields,
 )
 from rmqtool.scan.window import Window
-from rmqtool.store import Origin
-from rmqtool.store.geometry import own_geometry
+from rmqtool.store import Origin, Store, StoreFile
+from rmqtool.store.geometry import Geometry, own_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int32s, Int64s
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.progress import Progress
-    from rmqtool.store import Store, StoreFile
-    from rmqtool.store.geometry import Geometry
 
 
 LARGEST_LONG = (1 << 63) - 1

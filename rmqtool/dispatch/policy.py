@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import IntEnum, IntFlag
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
-from rmqtool.releases import DEFAULT
+from rmqtool.kernels.rows import (
+    Switch,
+    Trait,
+)
+from rmqtool.releases import DEFAULT, Release
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -18,36 +21,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.releases import Release
     from rmqtool.store import Settings
 
 NEVER = (1 << 63) - 1
 """A time or offset that nothing reaches: no limit."""
 
 _NO_ENTRY = -1
-
-
-class Trait(IntFlag):
-    """Class of a queue's topic in the dispatch."""
-
-    SCHEDULE = 1  # tagsCode is the deliver time
-    BATCH = 2  # queue.type=BatchCQ: units go to batchconsumequeue/
-    NO_MULTI_DISPATCH = 4  # 5.1.1+: retry, system and schedule topics
-    EXCLUDED = 8  # by the user's choice: as if the message were not there
-    UNSAFE = 16  # the topic's name cannot be a directory: no units, index entries only
-    INNER_BATCHES = 32  # set by the dispatch: a record carries an inner batch, as only BatchCQ topics take
-
-
-class Switch(IntEnum):
-    """Places in the array of switches that the dispatch kernel takes."""
-
-    INDEX = 0  # messageIndexEnable
-    MULTI_DISPATCH = 1  # enableMultiDispatch
-    LMQ = 2  # enableLmq: %LMQ% names have queue 0
-    SKIPS_SLASH = 3  # 5.1.2+: multi-dispatch names with a path separator are skipped
-    MAX_DELAY_LEVEL = 4
-    UNTIL_TIMESTAMP = 5
-    PASSES_STALLS = 6  # what is put, not how far a broker gets: see `rmqtool.dispatch.kernels.dispatch`
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Self
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, item_keys
 from rmqtool.javacompat import index_key_hash
-from rmqtool.scan.record_at import record_at
-from rmqtool.store import Origin
+from rmqtool.scan.records import (
+    Record,
+    record_at,
+)
+from rmqtool.store import Origin, Store
 from rmqtool.store.settings import BROKER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.scan.records import Record
-    from rmqtool.store import Store
 
 _SAMPLES = 256
 _MESSAGES_PER_SAMPLE = 16  # so many are looked at until one has tags

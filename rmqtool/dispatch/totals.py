@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from rmqtool.kernels.continuity import (
+    RUN_ROW,
+    STATE_WIDTH,
+    QueueProgress,
+    RunState,
+    follow_rows,
+    judge_last,
+)
+
+if TYPE_CHECKING:
+    from rmqtool.arrays import Int64s, Rows
+
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.queue_kernels import TOTAL_ROW, add_up, fill_slots
 from rmqtool.javacompat import decode_utf8
+from rmqtool.kernels.queues import (
+    TOTAL_ROW,
+    add_up,
+    fill_slots,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,3 +110,66 @@ class QueueTotals:
             fill_slots(self.rows, count, self.slots)
         while names_used + name_bytes > len(self.names):
             self.names = np.concatenate((self.names, np.empty_like(self.names)))
+
+
+class OffsetGaps(NamedTuple):
+    """Queue offsets that are missing between those of a log.
+
+    Attributes:
+        offsets: how many.
+        queues: in how many queues.
+    """
+
+    offsets: int
+    queues: int
+
+
+class OffsetWalk:
+    """Follows the queue offsets along a log."""
+
+    def __init__(self, *, from_zero: bool) -> None:
+        self._from_zero = from_zero
+        self._queues = QueueTotals()
+        self._states: Int64s = np.zeros((0, STATE_WIDTH), np.int64)
+        self._runs: list[Rows] = []
+
+    def add(self, batch: MessageBatch) -> None:
+        """Take messages, in log order."""
+        queues = self._queues
+        queues.add(batch)
+        if len(self._states) < len(queues.rows):
+            more = np.zeros((len(queues.rows) - len(self._states), STATE_WIDTH), np.int64)
+            more[:, QueueProgress.STARTED] = self._from_zero
+            self._states = np.concatenate((self._states, more))
+        runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
+        filled = follow_rows(
+            batch.buffer,
+            batch.rows,
+            batch.values,
+            queues.slots,
+            queues.rows,
+            queues.names,
+            self._states,
+            runs,
+        )
+        if filled:
+            self._runs.append(runs[:filled].copy())
+
+    def finish(self) -> OffsetGaps:
+        """Return what is missing; nothing can be taken after that."""
+        runs = np.empty(2 * len(self._states), RUN_ROW)
+        self._runs.append(runs[: judge_last(self._states, runs)])
+        missing = self._states[:, RunState.MISSING]
+        return OffsetGaps(int(missing.sum()), int(np.count_nonzero(missing)))
+
+    def runs(self) -> dict[tuple[str, int], Rows]:
+        """Return the runs of each queue in log order, ``(n,)`` of ``RUN_ROW``, once it is finished."""
+        runs = np.concatenate([np.empty(0, RUN_ROW), *self._runs])
+        runs = runs[np.argsort(runs["queue"], kind="stable")]
+        bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
+        found: dict[tuple[str, int], Rows] = {}
+        for number, (key, _) in enumerate(self._queues):
+            mine = runs[bounds[number] : bounds[number + 1]]
+            if len(mine):
+                found[key] = np.concatenate((found[key], mine)) if key in found else mine
+        return found

@@ -15,9 +15,11 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.doctor.copies import entries_of
+from rmqtool.doctor.copies import ConfigCopy, ConfigKind, Document, entries_of
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.store.broker_json import LARGEST_CONFIG
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -25,8 +27,9 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rmqtool.derived.queue_bounds import Bounds
-    from rmqtool.doctor.copies import ConfigCopy, ConfigKind, Document
+    from rmqtool.derived.queue_files import (
+        Bounds,
+    )
     from rmqtool.io import Location
     from rmqtool.store import Store
 
@@ -189,7 +192,9 @@ class QueueEnds:
                 yield name, max(numbers) + 1
 
     def _look(self, topic: str, queue_id: int) -> Bounds | None:
-        from rmqtool.derived.queue_bounds import queue_bounds  # loads numpy, for stores that need it
+        from rmqtool.derived.queue_files import (
+            queue_bounds,  # loads numpy, for stores that need it
+        )
 
         for kind in UNIT_QUEUE_KINDS:
             queue = self._store.queue(topic, queue_id, kind)

@@ -18,15 +18,25 @@ from rmqtool.doctor.choices import (
     offsets_of,
     proven_offsets,
 )
-from rmqtool.doctor.copies import CONFIG_KINDS, OTHER_KEEPERS, ConfigCopy, CopyState, entries_of, read_copy
+from rmqtool.doctor.copies import (
+    CONFIG_KINDS,
+    OTHER_KEEPERS,
+    ConfigCopy,
+    ConfigKind,
+    CopyState,
+    Document,
+    entries_of,
+    read_copy,
+)
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.timer import TIMER_CHECKPOINTS
+from rmqtool.formats.checkpoint import (
+    TIMER_CHECKPOINTS,
+)
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.doctor.copies import ConfigKind, Document
     from rmqtool.releases import Release
     from rmqtool.store import Store
 

@@ -9,8 +9,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.engine.interface import EngineError, EngineOptions
-from rmqtool.engine.spark_java import StartCache, find_java
-from rmqtool.engine.spark_jobs import MappingEngine
+from rmqtool.engine.spark_java import Java, StartCache, find_java
+from rmqtool.engine.spark_jobs import Jobs, MappingEngine
 from rmqtool.engine.spark_jvm import DriverJvm
 from rmqtool.engine.spark_master import another_line, check_master
 from rmqtool.engine.spark_settings import (
@@ -22,15 +22,15 @@ from rmqtool.engine.spark_settings import (
     worker_python,
 )
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.store.temporary import TemporaryFolder
+from rmqtool.store.scratch import (
+    TemporaryFolder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from concurrent.futures import Future
     from pathlib import Path
 
-    from rmqtool.engine.spark_java import Java
-    from rmqtool.engine.spark_jobs import Jobs
     from rmqtool.engine.spark_private import DriverConnection, GatewayAddress, PublicSession
 
 R = TypeVar("R")

@@ -16,19 +16,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError
-from rmqtool.io import LocalFiles, Location, ReadOnlyFile
+from rmqtool.io import LocalFiles, Location, ReadOnlyFile, Source
 from rmqtool.io.object_store import Version
 from rmqtool.io.objects import ObjectFiles
 from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unreached, unseen
-from rmqtool.store.object_handle import ObjectHandle, add_written, take_written
+from rmqtool.store.object_staging import (
+    ObjectHandle,
+    Written,
+    add_written,
+    take_written,
+)
 from rmqtool.store.staging import StagingHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rmqtool.io import Source
     from rmqtool.io.zero_tails import ZeroTail
-    from rmqtool.store.object_handle import Written
 
 _FILES = "files"
 """Placeholder of this machine's files; a URL's beginning is that of an object store's."""

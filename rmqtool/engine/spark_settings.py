@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.engine.local import usable_cpus
-from rmqtool.engine.spark_java import StartCache
+from rmqtool.engine.spark_java import Java, StartCache
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.engine.interface import EngineOptions
-    from rmqtool.engine.spark_java import Java
 
 _LOOPBACK = "127.0.0.1"
 

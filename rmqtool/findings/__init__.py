@@ -8,9 +8,13 @@ scripts and baselines of users name them.
 from __future__ import annotations
 
 from rmqtool.findings.catalog import CATALOG, code_of
-from rmqtool.findings.log import FindingLog, Findings
+from rmqtool.findings.log import (
+    FailOn,
+    FindingLog,
+    Findings,
+    exit_status,
+)
 from rmqtool.findings.model import Finding, FindingCode, Observed, Severity, Structure
-from rmqtool.findings.status import FailOn, exit_status
 
 __all__ = [
     "CATALOG",

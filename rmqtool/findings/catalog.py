@@ -5,19 +5,17 @@ from __future__ import annotations
 from rmqtool.errors import UsageError
 from rmqtool.findings import (
     commitlog,
-    configs,
     consumequeue,
     index,
     places,
     records,
     start,
-    transactions,
 )
 from rmqtool.findings.model import FindingCode
 
 CATALOG: dict[str, FindingCode] = {
     entry.code: entry
-    for module in (commitlog, records, transactions, consumequeue, index, places, start, configs)
+    for module in (commitlog, records, records, consumequeue, index, places, start, start)
     for entry in vars(module).values()
     if isinstance(entry, FindingCode)
 }

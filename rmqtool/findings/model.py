@@ -1,4 +1,4 @@
-"""Findings, and the catalogue entries that explain them."""
+"""The shape of a finding, of the catalogue entry that explains it, and of numbers in sentences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+
 Observed = int | str | bool | None
+
 """Value of a JSON field of a finding."""
 
 
@@ -146,3 +148,12 @@ class Finding:
     def sentence(self) -> str:
         """What is wrong."""
         return self.message or self.code.title
+
+
+def counted(number: int, one: str, many: str = "", *, spec: str = "d") -> str:
+    """Return a number and its noun: ``1 unit``, ``2 units``, ``1 entry has``, ``2 entries have``.
+
+    ``many`` is ``one`` with an ``s`` by default; ``spec`` formats the number, ``,`` for people.
+    """
+    noun = one if number == 1 else many or f"{one}s"
+    return f"{number:{spec}} {noun}"

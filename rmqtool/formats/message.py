@@ -28,6 +28,7 @@ lengths; brokers count the messages of a batch by TOTALSIZE (``MessageDecoder#co
 from __future__ import annotations
 
 import struct
+from enum import IntEnum
 from typing import NamedTuple
 
 from construct import Bytes, IfThenElse, Int8sb, Int16sb, Int32sb, Int64sb, Rebuild, Struct, len_, this
@@ -197,3 +198,18 @@ INNER_MESSAGE = Struct(
 INNER_HEAD_SIZE: int = fixed_size(INNER_HEAD)
 INNER_HEAD_STRUCT: struct.Struct = struct_of(INNER_HEAD)
 INNER_PROPERTIES_LENGTH: struct.Struct = struct.Struct(">h")
+
+
+class Outcome(IntEnum):
+    """What lies at a position: ``CommitLog#checkMessageAndReturnSize``, its failures told apart."""
+
+    NEED = 0  # the window ends before the record does
+    RECORD = 1
+    BLANK = 2  # success, size 0: roll to the next file
+    MISMATCH = 3  # failure, size > 0: the lengths do not add up to TOTALSIZE
+    BAD_MAGIC = 4  # from here on: failure, size -1
+    BAD_LENGTH = 5  # a part runs past the end of the file or past TOTALSIZE, or is negative
+    BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is not a number
+    STOP = 7  # the walk came to the end it was given
+    FULL = 8  # no room for another row
+    FOREIGN = 9  # a frame of another place, and below it a true record, which a broker steps over

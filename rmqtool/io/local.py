@@ -14,15 +14,11 @@ import struct
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.io.source import DirectoryEntry, FileKind, Status
-
-if TYPE_CHECKING:
-    from typing import Any
-
 
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, NoReturn
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io.local import LocalFiles
 from rmqtool.io.object_urls import SCHEMES, is_object_url, split_url
-from rmqtool.io.reading import ReadOnlyFile
-from rmqtool.io.source import FileKind
+from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
+from rmqtool.io.source import DirectoryEntry, FileKind, Source, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
     from pathlib import Path
 
-    from rmqtool.io.reading import UnreadableRange
-    from rmqtool.io.source import DirectoryEntry, Source, Status
 
 _WILD = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

@@ -14,7 +14,7 @@ import threading
 import weakref
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, SourceUnreachableError
 from rmqtool.io.object_pieces import pause
@@ -24,7 +24,6 @@ from rmqtool.io.source import FileKind, Status
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from typing import Any
 
     from pyarrow.fs import FileInfo, FileSystem
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from rmqtool.errors import (
     DeniedError,
@@ -20,7 +20,7 @@ from rmqtool.errors import (
     UsageError,
 )
 from rmqtool.io.object_pieces import ObjectPieces, PieceCache, begin
-from rmqtool.io.object_store import ObjectStore
+from rmqtool.io.object_store import ObjectStore, OpenObject, Version
 from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.io.source import DirectoryEntry, FileKind, Status
 from rmqtool.io.zero_tails import TailSampler, ZeroTail
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
     from pathlib import Path
-    from typing import Any
-
-    from rmqtool.io.object_store import OpenObject, Version
 
 
 _DIRECTORY = Status(FileKind.DIRECTORY)

@@ -16,16 +16,19 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from rmqtool.errors import EnvironmentFailureError, ExecutorCannotReachError, FileNotSharedError
+from rmqtool.errors import (
+    EnvironmentFailureError,
+    ExecutorCannotReachError,
+    FileNotSharedError,
+    SourceUnreachableError,
+)
 from rmqtool.io.local import Descriptor, LocalFiles, open_regular
-from rmqtool.io.source import FileKind
+from rmqtool.io.source import DirectoryEntry, FileKind, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from rmqtool.errors import SourceUnreachableError
-    from rmqtool.io.source import DirectoryEntry, Status
 
 FIRST_PAGE = 4096
 """Bytes at a file's start that are compared: a log's first record, or what fits of it."""

@@ -18,13 +18,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.derived.index_files import open_index_file
-from rmqtool.derived.queue_bounds import first_holding
-from rmqtool.derived.queue_files import QueueFile
+from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.derived.queue_files import (
+    QueueFile,
+    first_holding,
+)
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.javacompat import index_key_hash
 from rmqtool.scan.log_end import first_record
-from rmqtool.scan.record_at import record_at
+from rmqtool.scan.records import (
+    record_at,
+)
 from rmqtool.store.kinds import KINDS, UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import LMQ_PREFIX
 
@@ -34,7 +38,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.derived.index_files import IndexFile
     from rmqtool.formats import Decoder
     from rmqtool.progress import Progress
     from rmqtool.rows.log_splits import Ranges

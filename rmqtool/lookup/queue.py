@@ -9,16 +9,28 @@ from __future__ import annotations
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.derived.queue_bounds import first_holding, queue_bounds
-from rmqtool.derived.queue_files import QueueFile
-from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, BATCH_UNITS, PREBLANK_SIZE, UNIT_SIZE, UNITS
+from rmqtool.derived.queue_files import (
+    QueueFile,
+    first_holding,
+    queue_bounds,
+)
+from rmqtool.formats.consumequeue import (
+    BATCH_UNIT_SIZE,
+    BATCH_UNITS,
+    PREBLANK_SIZE,
+    UNIT_SIZE,
+    UNITS,
+    UnitFields,
+)
 from rmqtool.javacompat import parse_long
 from rmqtool.lookup.explain import Reason
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import Defect
-from rmqtool.scan.record_at import record_at
 from rmqtool.scan.record_walk import walk
-from rmqtool.scan.records import Record
+from rmqtool.scan.records import (
+    Record,
+    record_at,
+)
 from rmqtool.scan.window import Window
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import KINDS, PathKind
@@ -27,7 +39,6 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.formats.consumequeue import UnitFields
     from rmqtool.lookup.context import QueryContext
     from rmqtool.store import FileQueue, QueueFiles, Segment, Store
     from rmqtool.store.settings import Settings

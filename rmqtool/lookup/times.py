@@ -6,10 +6,15 @@ import heapq
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.queue_bounds import first_holding
+from rmqtool.derived.queue_files import (
+    first_holding,
+)
 from rmqtool.lookup.explain import Reason
-from rmqtool.lookup.queue import QueueConsumer, find_queue, is_in_batch
-from rmqtool.scan.record_at import record_at
+from rmqtool.lookup.queue import QueueConsumer, QueueEntry, find_queue, is_in_batch
+from rmqtool.scan.records import (
+    Record,
+    record_at,
+)
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.times import time_text
 
@@ -17,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.lookup.context import QueryContext
-    from rmqtool.lookup.queue import QueueEntry
-    from rmqtool.scan.records import Record
     from rmqtool.store import QueueFiles
 
 _SKIPPED = 1000  # units without a message that are skipped to find the time of a place in the queue

@@ -12,19 +12,16 @@ import struct
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.io import FileKind
+from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_int
-from rmqtool.recovery.loading import NO_NUMBER, load_files
-from rmqtool.recovery.model import Refusal
+from rmqtool.recovery.loading import NO_NUMBER, LoadedFiles, load_files
+from rmqtool.recovery.model import PredictionDraft, Refusal
 from rmqtool.store.setting import DEFINITIONS, Origin
 from rmqtool.store.side_layout import COMPACTION_LOGS, COMPACTION_QUEUES, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.io import Location
-    from rmqtool.recovery.drafts import PredictionDraft
-    from rmqtool.recovery.loading import LoadedFiles
     from rmqtool.store import Settings
     from rmqtool.store.segments import Segment
 

@@ -1,4 +1,4 @@
-"""Consume queues and index in the broker's memory, fed by the dispatch."""
+"""Consume queues and index in the broker's memory, fed by dispatch, and how a 4.9 broker catches up."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.lost import LostReason, QueuePlace
-from rmqtool.dispatch.grouping import order_by_queue
-from rmqtool.dispatch.rows import NO_EXT_UNIT
+from rmqtool.account.lost import LossReporter, LostReason, QueuePlace
+from rmqtool.formats.message import Outcome
+from rmqtool.kernels.rows import NO_EXT_UNIT
+from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.model import QueueOutcome
-from rmqtool.recovery.unit_queue import UnitQueue
+from rmqtool.recovery.model import DispatchDraft, QueueOutcome, Reput
+from rmqtool.recovery.unit_queue import QueueKey, UnitQueue
+from rmqtool.reput.chain import Region
+from rmqtool.scan.walk import MessageBatch, SegmentWalk
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
-    from rmqtool.account.lost import LossReporter
     from rmqtool.arrays import Int64s
-    from rmqtool.recovery.drafts import DispatchDraft
     from rmqtool.recovery.index_files import IndexState
-    from rmqtool.recovery.units import QueueKey
     from rmqtool.reput.dispatcher import Dispatcher
-    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.store.segments import Segment
 
 
 Queue = UnitQueue | BatchQueue
@@ -160,3 +162,47 @@ class Derived:
         if self.lost is not None:
             for queue_offset, physical_offset in units[["queue_offset", "physical_offset"]].tolist():
                 self.lost.message(QueuePlace(*key, queue_offset), physical_offset, LostReason.NO_UNIT)
+
+
+def catch_up(
+    segments: Sequence[Segment],
+    log_end: int,
+    rules: npt.NDArray[np.int64],
+    derived: Derived,
+    dispatcher: Dispatcher,
+) -> Reput:
+    """Dispatch from the end of the consume queues to physical offset ``log_end``; changes ``derived``."""
+    start = max(derived.max_physical_offset, segments[0].start)
+    done = DispatchDraft()
+    log_offset = start
+    while log_offset < log_end:
+        segment = next((one for one in segments if one.start <= log_offset < one.stop), None)
+        if segment is None:
+            return Reput(start, log_offset, done.finish())
+        try:
+            log_offset = _region(
+                segment, log_offset, min(segment.stop, log_end), rules, derived, dispatcher, done
+            )
+        except DispatchStallError as stall:
+            return Reput(start, int(stall.args[0]), done.finish())
+    return Reput(start, None, done.finish())
+
+
+def _region(
+    segment: Segment,
+    log_offset: int,
+    stop: int,
+    rules: npt.NDArray[np.int64],
+    derived: Derived,
+    dispatcher: Dispatcher,
+    done: DispatchDraft,
+) -> int:
+    walk = SegmentWalk(segment, rules)
+    for batch in walk.batches(log_offset, stop):
+        derived.take(dispatcher, batch, done)
+    segment.close()
+    region = Region()
+    region.add(walk.mismatches)
+    if walk.outcome == Outcome.BLANK:
+        return region.rolled(walk.log_offset, segment, segment.size_bytes)
+    return region.after(stop)

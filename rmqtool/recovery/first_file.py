@@ -1,30 +1,33 @@
-"""Choice of the recovery that runs, and of the place in the log where it begins."""
+"""The file of the log where recovery begins to read, and the files that 5.4.0+ passes over."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from rmqtool.derived.checkpoint import loaded_checkpoint
+from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
-from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
+from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, MessageHead, decode_head
 from rmqtool.javacompat import wrap_int
+from rmqtool.recovery.batch_queue import BatchQueue
+from rmqtool.recovery.loading import LoadedQueue, load_queues
 from rmqtool.recovery.log_walk import holds_property
-from rmqtool.recovery.model import Recovery, Refusal
-from rmqtool.releases import CleanStart, UncleanStart
+from rmqtool.recovery.model import Recovery, RecoverySwitches, Refusal, recover_window
+from rmqtool.recovery.unit_queue import UnitQueue
+from rmqtool.releases import CleanStart, Release, UncleanStart
 from rmqtool.scan.records import check_record
 from rmqtool.scan.window import Window
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from rmqtool.formats.message import MessageHead
     from rmqtool.io import Location
-    from rmqtool.recovery.switches import RecoverySwitches
-    from rmqtool.releases import Release
+    from rmqtool.store import Store
     from rmqtool.store.segments import Segment
+
 
 _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
 
@@ -189,3 +192,77 @@ def _first_record(segment: Segment, start: Start) -> MessageHead | None:
     head = decode_head(segment.read_at(0, max(HEAD_SIZES), []))
     magics = (MAGIC_V1, MAGIC_V2) if records.knows_v2 else (MAGIC_V1,)
     return head if head is not None and head.magic in magics else None
+
+
+NO_UNITS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class StartWindow:
+    """The part that the next start reads of a log with more ``log_files`` than its limit, ``files``.
+
+    Attributes:
+        reach: physical offset of the first byte that it would read if there were no queues.
+        queue_end: where the consume queues end; ``NO_UNITS`` without units; None at or after ``reach``.
+    """
+
+    release: Release
+    files: int
+    log_files: int
+    log_start: int
+    reach: int
+    queue_end: int | None
+
+
+def window_of(store: Store) -> StartWindow | None:
+    """Return the window of the next start; None if it reads all it needs.
+
+    Where the files leave the release open, it is that of the newest candidate: older ones read all.
+    """
+    release, root, segments = store.settings.candidates[-1], store.root, store.commitlog.segments
+    settings = store.settings.of_broker(release)
+    files = recover_window(settings, release)
+    if files is None or root is None or len(segments) <= files:
+        return None
+    checkpoint = read_checkpoint(root / "checkpoint")
+    checkpoint = CheckpointFields() if isinstance(checkpoint, Refusal) else checkpoint
+    switches = RecoverySwitches.from_settings(settings, release)
+    start = Start(release, store.abort is not None, checkpoint, NO_UNITS, switches)
+    _, recovery = first_file(segments, start)
+    reach = recovery.physical_offset
+    return StartWindow(
+        release, files, len(segments), segments[0].start, reach, _queue_end(store, root, reach)
+    )
+
+
+def _queue_end(store: Store, root: Location, reach: int) -> int | None:
+    """Return the largest end of any queue; None as soon as one is at or after ``reach``."""
+    end = NO_UNITS
+    for kind, queue in sorted(_queues(store, root), key=lambda one: _last_change(one[1]), reverse=True):
+        segments = queue.files.segments
+        if kind is PathKind.CONSUMEQUEUE:
+            found = UnitQueue(segments, store.settings.consumequeue_file_size).max_physical_offset
+        else:
+            found = BatchQueue(segments, store.settings.batchconsumequeue_file_size).max_physical_offset
+        if found >= reach:
+            return None
+        end = max(end, found)
+    return end
+
+
+def _queues(store: Store, root: Location) -> Iterator[tuple[PathKind, LoadedQueue]]:
+    settings = store.settings
+    sizes = {
+        PathKind.CONSUMEQUEUE: settings.consumequeue_file_size,
+        PathKind.BATCHCONSUMEQUEUE: settings.batchconsumequeue_file_size,
+    }
+    for kind, size in sizes.items():
+        for queue in load_queues(root / DIRECTORY_NAMES[kind], store.base, size, settings.release):
+            yield kind, queue
+
+
+def _last_change(queue: LoadedQueue) -> int:
+    """Return when its last file changed, in ns: the queue that ends last is most likely among the newest."""
+    segments = queue.files.segments
+    status = segments[-1].path.status() if segments else None
+    return 0 if status is None else status.modified_ns

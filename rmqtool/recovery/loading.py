@@ -9,17 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.io import FileKind
+from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
 from rmqtool.scan.page_tail import PAGE_BYTES
-from rmqtool.store.listing import label_of
+from rmqtool.store.names import (
+    label_of,
+)
 from rmqtool.store.segments import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rmqtool.io import Location, Status
     from rmqtool.releases import Release
 
 

@@ -6,12 +6,24 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.dispatch.append import first_bad_crc, first_bad_property
-from rmqtool.javacompat.scalars import PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.javacompat import (
+    PROP_CRC_SIZE,
+    masked_crc32,
+    parse_prop_crc_digits,
+)
+from rmqtool.kernels.units import (
+    first_bad_crc,
+    first_bad_property,
+)
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.records import check_record
-from rmqtool.scan.walk import SegmentWalk
+from rmqtool.scan.gaps import (
+    Gap,
+)
+from rmqtool.scan.records import Record, check_record
+from rmqtool.scan.walk import MessageBatch, SegmentWalk
 from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
@@ -20,10 +32,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.recovery.switches import RecoverySwitches
+    from rmqtool.recovery.model import (
+        RecoverySwitches,
+    )
     from rmqtool.releases import RecordRules
-    from rmqtool.scan.records import Record
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
     Rules = npt.NDArray[np.int64]

@@ -1,14 +1,15 @@
-"""Prediction of what a broker will make of a store when it starts, as data."""
+"""The prediction of a start as data, the settings that it rests on, and its draft."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from rmqtool.account.lost import LostTotals
     from rmqtool.account.model import LogLosses
     from rmqtool.releases import Release
+    from rmqtool.store import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,3 +223,111 @@ class Prediction:
     def starts(self) -> bool:
         """Whether the broker gets through its start; a 4.9 broker waits for its reput."""
         return self.loads and (self.reput is None or self.reput.stalled_at is None)
+
+
+RECOVER_FILES = 10
+
+"""commitLogRecoverMaxNum where it is not set, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverySwitches:
+    """A broker's settings for its recovery.
+
+    Attributes:
+        check_crc: ``checkCRCOnRecover``.
+        index_safe: ``messageIndexSafe``, which counts where there is an index.
+        window: files that are walked back at most (``commitLogRecoverMaxNum``); None without a limit.
+        check_offsets: ``checkCommitLogOffsetOnRecover``: a PHYSICALOFFSET outside its file ends the log.
+        accelerated: ``enableAcceleratedRecovery``: an unclean start reads from the checkpoint's offset on.
+        check_property: ``forceVerifyPropCRC``: the property ``__CRC32#`` is checked in place of the body, and
+            a record without one fails.
+    """
+
+    check_crc: bool = True
+    index_safe: bool = False
+    window: int | None = None
+    check_offsets: bool = False
+    accelerated: bool = False
+    check_property: bool = False
+
+    @property
+    def check_body(self) -> bool:
+        """Whether bodies are checked."""
+        return self.check_crc and not self.check_property
+
+    @classmethod
+    def from_settings(cls, settings: Settings, release: Release) -> RecoverySwitches:
+        """Return the switches of a broker of ``release`` that has a store's settings."""
+
+        def is_on(name: str) -> bool:
+            return bool(settings[name].value)
+
+        return cls(
+            check_crc=is_on("checkCRCOnRecover"),
+            index_safe=is_on("messageIndexEnable") and is_on("messageIndexSafe"),
+            window=recover_window(settings, release),
+            check_offsets=release.checks_stored_offset and is_on("checkCommitLogOffsetOnRecover"),
+            accelerated=release.accelerated_recovery and is_on("enableAcceleratedRecovery"),
+            check_property=release.verifies_property
+            and is_on("checkCRCOnRecover")
+            and is_on("forceVerifyPropCRC"),
+        )
+
+
+def recover_window(settings: Settings, release: Release) -> int | None:
+    """Return how many of the log's files a start walks back at most; None without a limit."""
+    if not release.recover_window:
+        return None
+    files = settings["commitLogRecoverMaxNum"].value
+    return files if isinstance(files, int) and files > 0 else RECOVER_FILES
+
+
+@dataclass(slots=True)
+class DispatchDraft:
+    """Draft of a `Dispatched`, with its fields."""
+
+    start: int | None = None
+    stop: int | None = None
+    messages: int = 0
+    units: int = 0
+    index_entries: int = 0
+
+    def finish(self) -> Dispatched:
+        """Return what was dispatched so far."""
+        return Dispatched(self.start, self.stop, self.messages, self.units, self.index_entries)
+
+
+@dataclass
+class PredictionDraft:
+    """Draft of a `Prediction`, with its fields."""
+
+    store: str
+    release: Release
+    refusals: list[Refusal] = field(default_factory=list)
+    recovery: Recovery | None = None
+    cut: Cut | None = None
+    lost: list[Loss] = field(default_factory=list)
+    log_losses: LogLosses | None = None
+    lost_messages: LostTotals | None = None
+    deleted_files: list[str] = field(default_factory=list)
+    dispatched_by_recovery: DispatchDraft = field(default_factory=DispatchDraft)
+    reput: Reput | None = None
+    queues: list[QueueOutcome] = field(default_factory=list)
+    index: list[IndexFileOutcome] = field(default_factory=list)
+    ignored_index_files: list[str] = field(default_factory=list)
+    missing_index_entries: int = 0
+    not_served: int = 0
+    forgets: list[Forgotten] = field(default_factory=list)
+    hazards: list[str] = field(default_factory=list)
+
+    @property
+    def loads(self) -> bool:
+        """Whether the store loads, as far as is known yet."""
+        return not self.refusals
+
+    def finish(self) -> Prediction:
+        """Return the finished prediction."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return Prediction(**values | lists | {"dispatched_by_recovery": self.dispatched_by_recovery.finish()})

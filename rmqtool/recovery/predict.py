@@ -10,45 +10,53 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.account.log_losses import LogAccount, log_losses
-from rmqtool.account.lost import LossReporter, LostReason
+from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals
 from rmqtool.account.survey import LogSurvey
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor import ONLY_SHOWN, BrokerTakes, diagnose
 from rmqtool.errors import UsageError
 from rmqtool.findings.commitlog import CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats.message import RECORD_STARTS
-from rmqtool.recovery.derived import DispatchStallError
-from rmqtool.recovery.drafts import PredictionDraft
+from rmqtool.kernels.rows import (
+    rules_of,
+)
+from rmqtool.recovery.derived import (
+    DispatchStallError,
+    catch_up,
+)
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk, holds_property
-from rmqtool.recovery.losses import count_missing, lost_records
+from rmqtool.recovery.losses import (
+    count_missing,
+    lost_records,
+    not_served,
+)
 from rmqtool.recovery.model import (
     Cut,
     Dispatched,
     Forgotten,
     Prediction,
+    PredictionDraft,
     Recovery,
+    RecoverySwitches,
     Refusal,
     Reput,
 )
-from rmqtool.recovery.pulls import not_served
-from rmqtool.recovery.reput import catch_up
 from rmqtool.recovery.store_files import LoadedStore, load_store
-from rmqtool.recovery.switches import RecoverySwitches
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
-from rmqtool.scan.rows import rules_of
 from rmqtool.scan.window import Window
 from rmqtool.store.kinds import PathKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.account.lost import LostMessage, LostTotals
-    from rmqtool.dispatch.continuity import OffsetGaps
+    from rmqtool.dispatch.totals import (
+        OffsetGaps,
+    )
     from rmqtool.findings import FindingCode
     from rmqtool.releases import Release
     from rmqtool.scan.walk import MessageBatch

@@ -7,16 +7,20 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
-from rmqtool.io import FileKind
+from rmqtool.io import FileKind, Location
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.compaction import load_compaction
 from rmqtool.recovery.derived import Derived, Queue
-from rmqtool.recovery.ext_queue import ExtFailureError, ExtFiles
 from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.index_files import IndexState
 from rmqtool.recovery.loading import LoadedQueue, load_files, load_queues
-from rmqtool.recovery.model import Refusal
-from rmqtool.recovery.unit_queue import UnitQueue
+from rmqtool.recovery.model import PredictionDraft, Refusal
+from rmqtool.recovery.unit_queue import (
+    ExtFailureError,
+    ExtFiles,
+    QueueKey,
+    UnitQueue,
+)
 from rmqtool.store.broker_json import (
     ConfigFileError,
     batch_queue_topics,
@@ -28,9 +32,6 @@ from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from rmqtool.io import Location
-    from rmqtool.recovery.drafts import PredictionDraft
-    from rmqtool.recovery.units import QueueKey
     from rmqtool.store import Setting, Settings, Store
     from rmqtool.store.segments import Segment
 

@@ -18,7 +18,9 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from rmqtool.compiling import expected_s
+from rmqtool.progress import (
+    expected_s,
+)
 
 
 class _Amount(DownloadColumn):

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.commands.case.check import CaseResult, FileState
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
+from rmqtool.commands.case.check import CaseCheck, CaseResult, FileLine, FileState, RecordLine
+from rmqtool.findings.model import (
+    counted,
+)
+from rmqtool.report.terminal import (
+    escape_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TextIO
 
-    from rmqtool.commands.case.check import CaseCheck, FileLine, RecordLine
 
 _HEADLINES = {
     CaseResult.INTACT: "unchanged",

@@ -6,17 +6,19 @@ import json
 import sys
 import time
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.compiling import expected_s
-from rmqtool.report.escaping import escape_controls
-from rmqtool.report.folding import wrapped
+from rmqtool.progress import (
+    expected_s,
+)
 from rmqtool.report.formats import to_json
-from rmqtool.report.terminal import width_of
+from rmqtool.report.terminal import (
+    escape_controls,
+    width_of,
+    wrapped,
+)
 
 if TYPE_CHECKING:
-    from typing import TextIO
-
     from rmqtool.report.bar import Bar
 
 _JSON_PERIOD_S = 0.5

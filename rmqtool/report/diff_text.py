@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account.model import lost_words
-from rmqtool.commands.diff.model import is_time
-from rmqtool.findings.wording import counted
+from rmqtool.commands.diff.model import Comparison, Difference, is_time
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.projection import json_value
-from rmqtool.report.escaping import escape_text
+from rmqtool.report.terminal import (
+    escape_text,
+)
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import tzinfo
-    from typing import TextIO
 
-    from rmqtool.commands.diff.model import Comparison, Difference
 
 _SHOWN = 10_000
 """Lines that are kept until the verdict is known."""

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rmqtool.findings import Finding, Severity
 from rmqtool.findings.places import CP_AHEAD
 from rmqtool.findings.records import CL_TIME, CL_TS_BACK
-from rmqtool.report.escaping import escape_text
+from rmqtool.report.terminal import escape_text
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
-    from rmqtool.findings import Finding
+    from collections.abc import Iterable, Sequence
+
 
 _OF_TIMES = {CL_TIME, CL_TS_BACK, CP_AHEAD}
 
@@ -61,3 +63,17 @@ def _value_text(finding: Finding, value: int | str | bool) -> str:
 
 def _says(sentence: str, value: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", sentence) is not None
+
+
+def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return the findings of each code, errors first, else in their order."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.code.code, []).append(finding)
+    ranks = list(Severity)
+    return sorted(groups.values(), key=lambda group: ranks.index(worst_of(group)))
+
+
+def worst_of(group: Sequence[Finding]) -> Severity:
+    """Return the gravest severity in a group."""
+    return min((finding.severity for finding in group), key=list(Severity).index)

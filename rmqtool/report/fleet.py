@@ -10,22 +10,31 @@ import csv
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.projection import json_object
-from rmqtool.report.escaping import escape_text
-from rmqtool.report.formats import Format, csv_cell, to_json
+from rmqtool.report.formats import (
+    Format,
+    csv_cell,
+    size_text,
+    to_json,
+)
 from rmqtool.report.tables import Tables
-from rmqtool.report.times import size_text
+from rmqtool.report.terminal import (
+    escape_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from typing import TextIO
 
     from rmqtool.commands.fleet import FleetReport, StoreOutcome
-    from rmqtool.commands.fleet.earlier import ResumedReport
+    from rmqtool.commands.fleet.model import (
+        ResumedReport,
+    )
 
 R = TypeVar("R")
 

@@ -1,16 +1,25 @@
-"""Forms of output, and values in them: text of JSON, cells of csv."""
+"""Forms of output: JSON values, csv cells, sizes, and rows as objects of the ndjson contract."""
 
 from __future__ import annotations
 
+import base64
+import csv
 import json
+from contextlib import suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.projection import json_object
-from rmqtool.report.escaping import escape_cell, escape_json
+from rmqtool.projection import columns_of, json_object
+from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
     from _typeshed import DataclassInstance
+
+    from rmqtool import rows
+    from rmqtool.errors import ExitStatus
+
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -52,3 +61,109 @@ def csv_cell(value: object) -> object:
     if isinstance(value, str):
         return escape_cell(value)
     return to_json(value) if isinstance(value, list | dict | bool) else value
+
+
+_STEPS = ("KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def size_text(size_bytes: float) -> str:
+    """Return a number of bytes with a unit, three digits or so."""
+    if size_bytes < 1024:
+        return f"{size_bytes:.0f} B"
+    value = float(size_bytes)
+    for step in _STEPS:
+        value /= 1024
+        if value < 1024 or step == _STEPS[-1]:
+            return f"{value:.1f} {step}"
+    raise AssertionError("the last step returns")
+
+
+JsonValue = str | int | None | list[str] | list[int] | dict[str, str] | dict[str, object]
+
+
+class BodyMode(StrEnum):
+    """Values of ``--body``."""
+
+    NONE = "none"
+    TEXT = "text"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+Encoded = tuple[str | None, str | None]
+
+"""A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
+
+
+def encoded_body(body: bytes, mode: BodyMode, *, one_cell: bool = False) -> Encoded:
+    """Return a body for programs by ``--body``; base64 where it cannot be text.
+
+    With ``one_cell``, as in csv, nothing escapes controls later, so a body with controls is base64, too.
+    """
+    if mode is BodyMode.NONE:
+        return None, None
+    if mode is BodyMode.HEX:
+        return body.hex(), "hex"
+    if mode is BodyMode.TEXT:
+        with suppress(UnicodeDecodeError):
+            text = body.decode()
+            if not one_cell or is_cell_text(text):
+                return text, "utf-8"
+    return base64.b64encode(body).decode(), "base64"
+
+
+def body_text(body: bytes, mode: BodyMode) -> str | None:
+    r"""Return a body for people: text is on one line, with bytes that are not UTF-8 as ``\xNN``."""
+    return escape_bytes(body) if mode is BodyMode.TEXT else encoded_body(body, mode)[0]
+
+
+def row_object(row: rows.Row, body: BodyMode, *, one_cell: bool = False) -> dict[str, JsonValue]:
+    """Return a row as an object; its ``type`` comes first. See `encoded_body`."""
+    return json_object(row, lambda raw: encoded_body(raw, body, one_cell=one_cell))
+
+
+def write_records(
+    chosen: Format,
+    stream: TextIO,
+    records: Iterable[Any],
+    *,
+    schema: str,
+    kind: type[Any],
+    status: Callable[[], ExitStatus],
+    facts: Callable[[], Mapping[str, Any]] = dict,
+) -> None:
+    """Write rows in a format for programs, each as it comes.
+
+    ``schema`` is name and version, for the json document and the summary of ndjson; ``kind`` names the
+    columns. ``status`` and ``facts`` are called after the last row; facts are members of the json document,
+    or a last line of ndjson of type ``summary``.
+    """
+    if chosen is Format.CSV:
+        _write_csv(stream, records, kind)
+    elif chosen is Format.NDJSON:
+        for record in records:
+            stream.write(to_json(json_object(record)) + "\n")
+        more = facts()
+        if more:
+            stream.write(to_json({"type": "summary", "schema": schema, **more}) + "\n")
+    else:
+        _write_json(stream, records, schema)
+        for name, value in (*facts().items(), ("exitStatus", int(status()))):
+            stream.write(f",\n  {to_json(name)}: {to_json(value)}")
+        stream.write("\n}\n")
+
+
+def _write_json(stream: TextIO, records: Iterable[Any], schema: str) -> None:
+    stream.write(f'{{\n  "schema": {to_json(schema)},\n  "rows": [')
+    separator = "\n"
+    for record in records:
+        stream.write(f"{separator}    {to_json(json_object(record))}")
+        separator = ",\n"
+    stream.write("]" if separator == "\n" else "\n  ]")
+
+
+def _write_csv(stream: TextIO, records: Iterable[Any], kind: type[Any]) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(columns_of(kind))
+    for record in records:
+        writer.writerow([csv_cell(value) for value in json_object(record).values()])

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account.model import lost_words
-from rmqtool.findings import Severity
+from rmqtool.commands.info import QueueSummary, StoreSummary
+from rmqtool.findings import Finding, Severity
+from rmqtool.findings.log import NOT_READ
+from rmqtool.findings.model import counted
 from rmqtool.findings.places import IO_DENIED
-from rmqtool.findings.status import NOT_READ
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
+from rmqtool.projection import columns_of, json_object, json_value
+from rmqtool.report.formats import csv_cell, size_text
 from rmqtool.report.lost_text import log_loss_facts
 from rmqtool.report.tables import Tables
-from rmqtool.report.times import size_text
-from rmqtool.store import Origin, PathKind
+from rmqtool.report.terminal import escape_text
+from rmqtool.store import Origin, PathKind, Setting
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import tzinfo
-    from typing import TextIO
 
-    from rmqtool.commands.info import QueueSummary, StoreSummary
-    from rmqtool.findings import Finding
-    from rmqtool.store import Setting
+    from rmqtool.errors import ExitStatus
+
 
 _EXPLAINED = {"brokerVersion", "indexTimezone"}
 _LISTED = 200
+
 """Rows of one table that are shown; drawing a row takes half a millisecond."""
 
 
@@ -216,3 +218,69 @@ def _cut(lines: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
         return lines
     rest = (f"… {len(lines) - _LISTED} more, see --format ndjson", *[""] * (len(lines[0]) - 1))
     return [*lines[:_LISTED], rest]
+
+
+SCHEMA = "rmqtool.info/1"
+
+
+def info_document(summary: StoreSummary, status: ExitStatus) -> dict[str, Any]:
+    """Return the JSON document."""
+    return {
+        "schema": SCHEMA,
+        "path": summary.path,
+        "kind": summary.kind,
+        "settings": dict(_settings_by_name(summary)),
+        "commitlog": json_value(summary.log),
+        "queues": json_value(summary.queues),
+        "index": json_value(summary.index),
+        "indexCoverage": json_value(summary.index_coverage),
+        "otherParts": json_value(summary.other_parts),
+        "checkpoint": json_value(summary.checkpoint),
+        "abort": summary.abort,
+        "abortProcess": summary.abort_process,
+        "lockHolder": summary.lock_holder,
+        "logLosses": json_value(summary.log_losses),
+        "findings": json_value(summary.findings),
+        "counts": summary.findings.counts,
+        "exitStatus": int(status),
+    }
+
+
+def info_objects(summary: StoreSummary) -> Iterable[dict[str, Any]]:
+    """Yield the same as objects of one line each, distinguished by ``type``."""
+    yield {"type": "store", "schema": SCHEMA, "path": summary.path, "kind": summary.kind} | {
+        "abort": summary.abort,
+        "abortProcess": summary.abort_process,
+        "lockHolder": summary.lock_holder,
+    }
+    for name, setting in _settings_by_name(summary):
+        yield {"type": "setting", "name": name} | setting
+    if summary.log is not None:
+        yield {"type": "commitlog"} | json_object(summary.log)
+    for queue in summary.queues:
+        yield {"type": "queue"} | json_object(queue)
+    for file in summary.index:
+        yield {"type": "index"} | json_object(file)
+    if summary.index_coverage is not None:
+        yield {"type": "index-coverage"} | json_object(summary.index_coverage)
+    for part in summary.other_parts:
+        yield {"type": "part"} | json_object(part)
+    if summary.checkpoint is not None:
+        yield json_object(summary.checkpoint)
+    if summary.log_losses is not None:
+        yield {"type": "log-losses"} | json_object(summary.log_losses)
+    for finding in summary.findings:
+        yield json_object(finding)
+
+
+def write_info_csv(summary: StoreSummary, stream: TextIO) -> None:
+    """Write the queues as csv."""
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(["type", *columns_of(QueueSummary)])
+    for queue in summary.queues:
+        writer.writerow(["queue", *map(csv_cell, json_object(queue).values())])
+
+
+def _settings_by_name(summary: StoreSummary) -> Iterable[tuple[str, dict[str, Any]]]:
+    for setting in summary.settings:
+        yield setting.name, json_object(setting) | {"note": setting.note or None}

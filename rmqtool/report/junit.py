@@ -12,18 +12,19 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from rmqtool.findings import Structure, exit_status
+from rmqtool.findings import Finding, Structure, exit_status
 from rmqtool.findings.places import RM_INTERNAL
 from rmqtool.projection import json_object
-from rmqtool.report.escaping import escape_text
 from rmqtool.report.finding_text import finding_line
+from rmqtool.report.terminal import (
+    escape_text,
+)
 from rmqtool.report.verify_headline import next_command, verdict_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.findings import Finding
 
 _NO_XML = re.compile("[\ufffe\uffff]")
 _FAILED = ("failure", "error")

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.report.finding_text import finding_line
+from rmqtool.report.formats import (
+    size_text,
+)
 from rmqtool.report.lost_text import log_loss_facts, lost_facts
-from rmqtool.report.times import size_text
+from rmqtool.report.terminal import (
+    escape_text,
+)
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
 
     from rmqtool.commands.rebuild.report import RebuildReport
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.account.model import lost_words
-from rmqtool.commands.repair.model import RepairAction, RepairOutcome
+from rmqtool.commands.repair.model import RepairAction, RepairOutcome, RepairReport
 from rmqtool.errors import ExitStatus
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.report.lost_text import log_loss_facts
+from rmqtool.report.terminal import (
+    escape_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import TextIO
 
-    from rmqtool.commands.repair.model import RepairReport
     from rmqtool.doctor import ConfigChoice, ConfigDiagnosis, OffsetEffect
 
 _LISTED = 20

@@ -5,25 +5,121 @@ from __future__ import annotations
 import json
 from codecs import getincrementaldecoder
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
-from rmqtool.report.escaping import escape_json, escape_text
-from rmqtool.report.folding import fold, wrapped
+from rmqtool.report.formats import BodyMode, body_text
 from rmqtool.report.hex_text import HexText, field_label
-from rmqtool.report.objects import BodyMode, body_text
-from rmqtool.report.system_text import system_text
-from rmqtool.report.terminal import SEVERITY_STYLES, Ink, columns_of
+from rmqtool.report.terminal import SEVERITY_STYLES, Ink, columns_of, escape_json, escape_text, fold, wrapped
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import tzinfo
-    from typing import Any
 
     from rmqtool import rows
+    from rmqtool.commands.decode_id import Reading
     from rmqtool.commands.query.consumption import Consumption
+    from rmqtool.rows import Message
+
+
+_NAMED = 8
+
+"""Queue offsets that are named; a batch of op messages has thousands."""
+
+
+def system_text(row: Message, time: Callable[[int], str]) -> str | None:
+    """Return the explanation of a message of the broker's own; None for any other. ``time`` formats ms."""
+    found = row.explanation
+    return None if found is None else escape_text(_SENTENCES[str(found["kind"])](found, time))
+
+
+def _meant_for(found: dict[str, Any]) -> str:
+    queue_id = "?" if found["queueId"] is None else found["queueId"]
+    return f"{found['topic'] or '?'}/{queue_id}"
+
+
+def _half(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"half message for {_meant_for(found)}"
+
+
+def _op(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    if "physicalOffset" in found:
+        return f"ends the half message at physical offset {_known(found['physicalOffset'])}"
+    return f"ends the half messages of queue offset {_offsets(found)}"
+
+
+def _offsets(found: dict[str, Any]) -> str:
+    offsets = found["queueOffsets"]
+    more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
+    return f"{', '.join(map(str, offsets[:_NAMED])) or '?'}{more}"
+
+
+def _known(value: object) -> str:
+    return "?" if value is None else str(value)
+
+
+def _popped(found: dict[str, Any]) -> str:
+    return f"{_meant_for(found)} by group {_known(found['group'])}"
+
+
+def _check_point(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    due = found["reviveTimestamp"]
+    until = "" if due is None else f", hidden until {time(due)}"
+    suspended = ", suspended" if found.get("suspended") else ""
+    first, count = _known(found["queueOffset"]), _known(found["count"])
+    return f"{count} popped from queue offset {first} of {_popped(found)}{until}{suspended}"
+
+
+def _acknowledged(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"acknowledges queue offset {_offsets(found)} of {_popped(found)}"
+
+
+def _delay(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    return f"delay level {found['level']} for {_meant_for(found)}{_due(found, time)}"
+
+
+def _timer(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    rolled = f", rolled: {found['rollLabel']}" if "rollLabel" in found else ""
+    return f"timer message for {_meant_for(found)}{_due(found, time)}{rolled}"
+
+
+def _due(found: dict[str, Any], time: Callable[[int], str]) -> str:
+    due = found["deliverTimestamp"]
+    return "" if due is None else f", due {time(due)}"
+
+
+def _retry(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"to be consumed again by group {found['group']}, {_origin(found)}"
+
+
+def _dead_letter(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    return f"dead letter of group {found['group']}, {_origin(found)}"
+
+
+def _origin(found: dict[str, Any]) -> str:
+    return f"first of topic {found['topic'] or '?'}, {found['reconsumeTimes']} times failed"
+
+
+def _multi_dispatch(found: dict[str, Any], _: Callable[[int], str]) -> str:
+    queues = found["queues"]
+    offsets = ("?" if one["queueOffset"] is None else str(one["queueOffset"]) for one in queues)
+    return f"also in {','.join(one['topic'] for one in queues)} at {','.join(offsets)}"
+
+
+_SENTENCES: dict[str, Callable[[dict[str, Any], Callable[[int], str]], str]] = {
+    "half": _half,
+    "op": _op,
+    "delay": _delay,
+    "timer": _timer,
+    "retry": _retry,
+    "dead-letter": _dead_letter,
+    "pop-check-point": _check_point,
+    "pop-ack": _acknowledged,
+    "multi-dispatch": _multi_dispatch,
+}
+
 
 _PREVIEW_BYTES = 48
 _UTF_8 = getincrementaldecoder("utf-8")
@@ -31,6 +127,7 @@ _BROKEN = "surrogateescape"
 _INDENT = 14
 _INNER_INDENT = 18
 _LAYOUT_MARGIN = 45
+
 """Columns of a field's offset, size and names."""
 _LAYOUT_HEAD = f"{'offset':>6} {'size':>5}  {'field':<29}  unit: meaning\n"
 
@@ -226,3 +323,49 @@ def preview(body: bytes, room: int | None) -> str:
 def _preview_line(text: str, length: int) -> str:
     left = length - len(text.encode("utf-8", _BROKEN))
     return escape_text(text) + (f" … {counted(left, 'byte')} more" if left > 0 else "")
+
+
+_CANDIDATES = 3
+
+"""Months that text shows; ids under examination are rarely old."""
+
+
+def reading_lines(readings: Sequence[Reading], zone: tzinfo | None) -> Iterator[str]:
+    """Yield lines for the plausible readings of one id, for all of them when none is."""
+    shown = [reading for reading in readings if reading.plausible] or list(readings)
+    for reading in shown:
+        doubt = f" (doubtful: {reading.doubt})" if reading.doubt else ""
+        other = " (or the other reading)" if len(shown) > 1 and not doubt else ""
+        yield f"{reading.id} {reading.reading}{other}{doubt}\n"
+        for name, value in _facts(reading, zone):
+            yield f"  {name:<15} {value}\n"
+
+
+def _facts(reading: Reading, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
+    if reading.reading == "offset-id":
+        host = f"[{reading.host}]" if ":" in str(reading.host) else reading.host
+        yield "broker", f"{host}:{reading.port}"
+        yield "physical offset", str(reading.physical_offset)
+        return
+    yield "client", str(reading.host or reading.mac)
+    yield "process id", f"{reading.process_id} (low 16 bits)"
+    if reading.loader_hash is not None:
+        yield "class loader", f"{reading.loader_hash:08x}"
+    yield "counter", f"{reading.counter} (low {16 if reading.mac is None else 32} bits)"
+    candidates = [time_text(one, zone) for one in reading.candidates_ms or ()]
+    if reading.timestamp_ms is not None:
+        yield "made", time_text(reading.timestamp_ms, zone)
+        for text in candidates:
+            yield "or", f"{text}, if the client counts from 2021 in UTC, as documented"
+    elif reading.doubt is None and reading.delta_ms is not None:
+        yield "made", f"{_in_month(reading.delta_ms)} of a month (--near TIME decides)"
+        for text in candidates[:_CANDIDATES]:
+            yield "perhaps", text
+
+
+def _in_month(delta_ms: int) -> str:
+    seconds, milliseconds = divmod(delta_ms, 1000)
+    minutes, second = divmod(seconds, 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    return f"day {days + 1}, {hour:02d}:{minute:02d}:{second:02d}.{milliseconds:03d},"

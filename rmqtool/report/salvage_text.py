@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
-from rmqtool.report.times import size_text
+from rmqtool.findings.model import (
+    counted,
+)
+from rmqtool.report.formats import (
+    size_text,
+)
+from rmqtool.report.terminal import (
+    escape_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TextIO
 
-    from rmqtool.commands.salvage.report import SalvageReport
+    from rmqtool.commands.salvage import (
+        SalvageReport,
+    )
 
 _LISTED = 20
 

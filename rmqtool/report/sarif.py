@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from rmqtool import __version__
 from rmqtool.commands.verify.baseline import identity
-from rmqtool.findings import Severity
+from rmqtool.findings import Finding, FindingCode, Severity
 from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
@@ -22,10 +22,8 @@ from rmqtool.report.verify_headline import log_losses, next_command, verdict_lin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.findings import Finding, FindingCode
 
 VERSION = "2.1.0"
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

@@ -14,7 +14,9 @@ from rmqtool.carve.writing import LooseRecord
 from rmqtool.check.model import VerifyReport
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.case.check import CaseCheck
-from rmqtool.commands.case.model import CaseRecord
+from rmqtool.commands.case.records import (
+    CaseRecord,
+)
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff.model import Difference
 from rmqtool.commands.export.model import ExportReport
@@ -32,8 +34,13 @@ from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
 from rmqtool.commands.replay.model import ReplayReport
 from rmqtool.commands.report.model import StoreReport
-from rmqtool.commands.salvage.report import SalvageReport
-from rmqtool.commands.topics.model import TopicsReport, TopicTotals
+from rmqtool.commands.salvage import (
+    SalvageReport,
+)
+from rmqtool.commands.topics import (
+    TopicsReport,
+    TopicTotals,
+)
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.explain import Step

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from rmqtool import rows
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.escaping import escape_text
-from rmqtool.report.formats import Format, csv_cell, to_json
-from rmqtool.report.objects import BodyMode, encoded_body, row_object
+from rmqtool.report.formats import (
+    BodyMode,
+    Format,
+    JsonValue,
+    csv_cell,
+    encoded_body,
+    row_object,
+    to_json,
+)
 from rmqtool.report.row_text import RowText
-from rmqtool.report.terminal import uses_color, width_of
+from rmqtool.report.terminal import (
+    escape_text,
+    uses_color,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from datetime import tzinfo
-    from typing import TextIO
 
     from rmqtool.commands.query.consumption import Consumption
     from rmqtool.errors import ExitStatus
-    from rmqtool.report.objects import JsonValue
     from rmqtool.rows.replay import ReplayMessage
 
 TRUNCATED = "truncated"

@@ -7,14 +7,18 @@ never broken: before that, every row becomes a paragraph of its own.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.report.folding import wrapped
-from rmqtool.report.terminal import Ink, columns_of, uses_color, width_of
+from rmqtool.report.terminal import (
+    Ink,
+    columns_of,
+    uses_color,
+    width_of,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TextIO
 
 _NUMBER = re.compile(r"-?[0-9,.]*|-")
 _GAP = 3

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.picture import Content
-from rmqtool.findings.wording import counted
+from rmqtool.check.log.picture import Content, LogPicture
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.recovery.outcome import lost_messages
 from rmqtool.report.finding_text import finding_sentence
 from rmqtool.report.formats import to_json
@@ -18,7 +20,6 @@ from rmqtool.report.formats import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rmqtool.check.log.picture import LogPicture
     from rmqtool.commands.report.model import StoreReport
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

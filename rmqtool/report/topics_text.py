@@ -1,25 +1,27 @@
-"""Text report of the log's topics."""
+"""Messages of the log by topic, and offsets of groups and delay levels, in words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.account.model import lost_words
+from rmqtool.commands.offsets import Progress, reader_totals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
+from rmqtool.findings.model import counted
+from rmqtool.report.formats import size_text
 from rmqtool.report.lost_text import log_loss_facts
 from rmqtool.report.tables import Tables
-from rmqtool.report.times import size_text
+from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
-    from typing import TextIO
 
     from rmqtool.commands.topics import LogParts, TopicsReport, TopicTotals
+
 
 _COLUMNS = (
     *("topic", "messages", "size", "share", "oldest", "newest", "rate", "largest", "at"),
@@ -97,3 +99,44 @@ def _rate(per_second: float | None) -> str:
     if per_second is None:
         return "-"
     return f"{per_second:,.1f}/s" if per_second >= 1 else f"{per_second * _HOUR_S:,.1f}/h"
+
+
+_READERS_LISTED = 200
+_WORDS = {
+    "ok": "",
+    "ahead": "beyond the end",
+    "behind": "below the start",
+    "no-offset": "not begun",
+    "no-queue": "no such queue",
+    "not-read": "queue in RocksDB, not read",
+}
+
+
+def write_offsets_text(
+    rows: Sequence[Progress], stream: TextIO, zone: tzinfo | None, *, color: bool | None
+) -> None:
+    """Write a line of totals, a line per reader and per offset, those with the largest lag first."""
+    states = Counter(row.state for row in rows)
+    parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
+    known = [row.lag for row in rows if row.lag is not None]
+    lag = sum(known) if known else "not known"
+    stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n\n")
+    columns = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
+    tables = Tables(stream, color=color)
+    totals = sorted(reader_totals(rows).items(), key=lambda one: -one[1]["lag"])
+    if len(totals) > 1:
+        readers = [(escape_text(name), *map(str, total.values())) for name, total in totals[:_READERS_LISTED]]
+        tables.table("Readers", ("reader", "queues", "lag", "out of range"), readers)
+    ordered = sorted(rows, key=lambda row: -(row.lag or 0))[:_READERS_LISTED]
+    tables.table(
+        "Offsets", columns, [_offset_cells(row, zone) for row in ordered], spare=("min", "last read")
+    )
+    if len(rows) > _READERS_LISTED:
+        stream.write(f"… {len(rows) - _READERS_LISTED} more, see --format ndjson\n")
+
+
+def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
+    numbers = (row.queue_id, row.offset, row.min_offset, row.max_offset, row.lag)
+    texts = ["-" if number is None else str(number) for number in numbers]
+    last = "-" if row.last_timestamp_ms is None else time_text(row.last_timestamp_ms, zone)
+    return escape_text(row.reader), escape_text(row.topic), *texts, last, _WORDS[row.state]

@@ -8,25 +8,33 @@ from posixpath import basename, join
 from typing import TYPE_CHECKING
 
 from rmqtool.account.model import lost_words
-from rmqtool.check.model import PREDICTED
+from rmqtool.check.model import PREDICTED, VerifyReport
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_STRAY
-from rmqtool.findings.configs import CF_FORGETS, CF_REFUSED
 from rmqtool.findings.index import IX_GONE
+from rmqtool.findings.log import (
+    NOT_READ,
+)
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.findings.places import IO_DENIED, OF_AHEAD, ST_DOUBT
-from rmqtool.findings.start import NS_SKIPPED
-from rmqtool.findings.status import NOT_READ
-from rmqtool.findings.wording import counted
+from rmqtool.findings.start import (
+    CF_FORGETS,
+    CF_REFUSED,
+    NS_SKIPPED,
+)
 from rmqtool.io.local import as_owner
 from rmqtool.io.object_urls import is_object_url
-from rmqtool.report.escaping import escape_text
+from rmqtool.report.terminal import (
+    escape_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.check.model import VerifyReport
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.recovery.model import Prediction
     from rmqtool.recovery.outcome import StartOutcome

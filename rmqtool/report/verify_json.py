@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import csv
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.commands.verify.roots import label_of_root
-from rmqtool.findings import Finding
+from rmqtool.commands.verify.verdict import (
+    Verdict,
+    label_of_root,
+)
+from rmqtool.findings import Finding, FindingCode
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import csv_cell
 from rmqtool.report.verify_headline import next_command, verdict_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Any, TextIO
 
-    from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.findings import FindingCode
 
 EXPLAIN_SCHEMA = "rmqtool.explain/1"
 FINDING_COLUMNS = (*columns_of(Finding), "root")

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, Severity
+from rmqtool.findings import CATALOG, Finding, FindingCode, Severity
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
-from rmqtool.findings.wording import counted
-from rmqtool.report.escaping import escape_text
-from rmqtool.report.finding_groups import grouped, worst_of
-from rmqtool.report.finding_text import finding_line
-from rmqtool.report.folding import wrapped
-from rmqtool.report.prediction_text import prediction_facts, prediction_title
+from rmqtool.report.finding_text import (
+    finding_line,
+    grouped,
+    worst_of,
+)
+from rmqtool.report.formats import (
+    size_text,
+)
+from rmqtool.report.lost_text import (
+    prediction_facts,
+    prediction_title,
+)
 from rmqtool.report.tables import Tables
-from rmqtool.report.terminal import SEVERITY_STYLES
-from rmqtool.report.times import size_text
+from rmqtool.report.terminal import (
+    SEVERITY_STYLES,
+    escape_text,
+    wrapped,
+)
 from rmqtool.report.verify_headline import headline, is_healthy, names_limits, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import TextIO
 
     from rmqtool.check.model import Examined
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.findings import Finding, FindingCode
 
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""

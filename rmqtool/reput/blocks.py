@@ -20,15 +20,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.dispatch.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
-from rmqtool.engine import runs_elsewhere
+from rmqtool.engine import EngineOptions, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 from rmqtool.io.object_urls import is_object_url
-from rmqtool.scan.transaction_kernels import TRANSACTION_ROW
-from rmqtool.store.scratch import scratch_area
+from rmqtool.kernels.rows import (
+    ENTRY_ROW,
+    KEY_ROW,
+    KEYLESS_ROW,
+)
+from rmqtool.kernels.transactions import (
+    TRANSACTION_ROW,
+)
+from rmqtool.kernels.units import (
+    RUN_ROW,
+    measure_runs,
+    order_by_queue,
+)
+from rmqtool.store.scratch import AnyArea, scratch_area
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -41,8 +51,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from rmqtool.engine import EngineOptions
-    from rmqtool.store.scratch import AnyArea
 
 UNIT_DTYPE = record_dtype(UNIT)
 
@@ -84,7 +92,9 @@ class BlockColumn:
         """Read the rows, ``(count,)`` and contiguous."""
         missing = rows.view(np.uint8).data
         if is_object_url(self.path):
-            from rmqtool.store.object_handle import staged_object
+            from rmqtool.store.object_staging import (
+                staged_object,
+            )
 
             if staged_object(self.path).reader().read_into(self.position, missing) != len(missing):
                 raise _lost(self, "it has become shorter")

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.log_pass import stitch
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.scan.log_pass import LogPass, stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.reput.scan import ScanJob, SplitReport
-    from rmqtool.scan.log_pass import LogPass
     from rmqtool.store.segments import FileQueue, Segment
 
     Rescan = Callable[[SplitReport, int], SplitReport]

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
 from rmqtool.findings.commitlog import CL_GAP, CL_HALF_RECORD
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
+from rmqtool.formats.message import (
+    Outcome,
+)
 from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps
-from rmqtool.scan.classify import Defect, classified, missing_blank
-from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    Defect,
+    FoundEdge,
+    classified,
+    missing_blank,
+)
 from rmqtool.scan.log_pass import Split
 
 if TYPE_CHECKING:
@@ -21,6 +29,9 @@ if TYPE_CHECKING:
     from rmqtool.reput.chain import ReputChain, Skip
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.scan import SplitReport
+    from rmqtool.scan.gaps import (
+        Gap,
+    )
     from rmqtool.store.segments import FileQueue, Segment
 
 _MOST_ITEMS = 64

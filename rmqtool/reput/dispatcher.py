@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from rmqtool.dispatch.kernels import dispatch
-from rmqtool.dispatch.policy import Switch, Trait
 from rmqtool.dispatch.queues import QueueTable
-from rmqtool.dispatch.rows import ENTRY_ROW, KEYLESS_ROW, UNIT_ROW, Count, DispatchOutcome
 from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8
-from rmqtool.reput.blocks import write_block
+from rmqtool.kernels.dispatch import (
+    dispatch,
+)
+from rmqtool.kernels.rows import (
+    ENTRY_ROW,
+    KEYLESS_ROW,
+    UNIT_ROW,
+    Count,
+    DispatchOutcome,
+    Switch,
+    Trait,
+)
+from rmqtool.reput.blocks import Block, write_block
 from rmqtool.scan.log_pass import ReadJob, SplitRead
 from rmqtool.store.names import safe_component
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Self
 
     import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.reput.blocks import Block
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.staging import StagingHandle
 

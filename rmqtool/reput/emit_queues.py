@@ -6,20 +6,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.append import QueueState, append_units, appended_batches, new_state
-from rmqtool.dispatch.rows import NO_EXT_UNIT
 from rmqtool.formats import consumequeue as formats
+from rmqtool.kernels.rows import (
+    NO_EXT_UNIT,
+)
+from rmqtool.kernels.units import (
+    QueueState,
+    append_units,
+    appended_batches,
+    new_state,
+)
 from rmqtool.reput.blocks import UNIT_DTYPE
-from rmqtool.reput.queues import BundleTotals
-from rmqtool.reput.units import by_queue
+from rmqtool.reput.queues import BundleTotals, QueueBundle, QueuePlan
+from rmqtool.reput.units import QueueUnits, by_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import numpy.typing as npt
 
-    from rmqtool.reput.queues import QueueBundle, QueuePlan
-    from rmqtool.reput.units import QueueUnits
     from rmqtool.store.staged_file import StagedFile
     from rmqtool.store.staging import StagingHandle
 

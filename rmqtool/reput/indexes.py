@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.append import HeaderState, new_header, put_keys
-from rmqtool.dispatch.rows import KEYLESS_ROW
 from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.javacompat import index_file_name
-from rmqtool.reput.blocks import ENTRY_COLUMNS
+from rmqtool.kernels.rows import (
+    KEYLESS_ROW,
+)
+from rmqtool.kernels.units import (
+    HeaderState,
+    new_header,
+    put_keys,
+)
+from rmqtool.reput.blocks import ENTRY_COLUMNS, Block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.reput.blocks import Block
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.staged_file import StagedFile
     from rmqtool.store.staging import StagingHandle

@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.append import QueueState, append_units, appended_batches, new_state
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.reput.units import by_queue, units_of
+from rmqtool.kernels.units import (
+    QueueState,
+    append_units,
+    appended_batches,
+    new_state,
+)
+from rmqtool.reput.units import QueueUnits, by_queue, units_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +22,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.reput.units import QueueUnits
 
 
 class QueueEnd(NamedTuple):

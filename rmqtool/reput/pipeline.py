@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.dispatch.policy import NEVER
-from rmqtool.reput.blocks import write_columns
+from rmqtool.dispatch.policy import NEVER, DispatchPolicy
+from rmqtool.reput.blocks import Block, write_columns
 from rmqtool.reput.chain import ReputChain, follow
 from rmqtool.reput.emit_queues import emit_queues
 from rmqtool.reput.indexes import (
@@ -25,7 +25,7 @@ from rmqtool.reput.indexes import (
 )
 from rmqtool.reput.kept import left_out_units
 from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.queues import BundleTotals, QueueBundle, bundle_queues
+from rmqtool.reput.queues import BundleTotals, QueueBundle, QueueGeometry, QueuePlan, bundle_queues
 from rmqtool.reput.scan import ScanJob
 from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, plan_splits, read_split
 
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import tzinfo
 
-    from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import QueueGeometry, QueuePlan
     from rmqtool.reput.scan import RecordJudge
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.grouping import shapes_of
-from rmqtool.dispatch.rows import KEY_ROW
 from rmqtool.javacompat import decode_utf8
-from rmqtool.reput.blocks import BlockColumn
+from rmqtool.kernels.rows import (
+    KEY_ROW,
+)
+from rmqtool.kernels.units import (
+    shapes_of,
+)
+from rmqtool.reput.blocks import Block, BlockColumn
 from rmqtool.reput.queues import PLACED_RUN, QueuePlan
 
 if TYPE_CHECKING:
@@ -22,7 +26,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.reput.blocks import Block
     from rmqtool.store.staging import StagingHandle
 
 RANGE_RUNS = 1 << 19

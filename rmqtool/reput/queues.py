@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.grouping import RUN_ROW, QueueShape, shapes_of
 from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
-from rmqtool.reput.blocks import UNIT_COLUMNS
+from rmqtool.kernels.units import (
+    RUN_ROW,
+    QueueShape,
+    shapes_of,
+)
+from rmqtool.reput.blocks import UNIT_COLUMNS, Block, BlockColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.arrays import Rows
-    from rmqtool.reput.blocks import Block, BlockColumn
     from rmqtool.store.staging import StagingHandle
 
 PLACED_RUN = np.dtype([("block" if name == "queue" else name, RUN_ROW[name]) for name in RUN_ROW.names or ()])

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.kernels.rows import (
+    MISMATCH_ROW,
+    rules_of,
+)
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
-from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.rows import MISMATCH_ROW, rules_of
-from rmqtool.scan.walk import SegmentWalk
+from rmqtool.scan.walk import MessageBatch, SegmentWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,8 +23,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.findings import FindingLog
+    from rmqtool.scan.gaps import (
+        Gap,
+    )
     from rmqtool.scan.log_pass import Split, SplitRead
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
     RecordJudge = Callable[[Segment, FindingLog], "RecordCheck"]

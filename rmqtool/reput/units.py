@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.reput.blocks import dtype_of
-from rmqtool.reput.queues import PLACE
+from rmqtool.reput.blocks import Block, dtype_of
+from rmqtool.reput.queues import PLACE, QueuePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Int64s, Rows
-    from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import QueuePlan
 
     Array = npt.NDArray[Any]
 

@@ -14,17 +14,21 @@ from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG
-from rmqtool.javacompat import parse_int, split_keys, tags_hash, wrap_long
-from rmqtool.javacompat.ids import encode_offset_id
+from rmqtool.javacompat import (
+    DelayLevels,
+    encode_offset_id,
+    parse_int,
+    split_keys,
+    tags_hash,
+    wrap_long,
+)
 from rmqtool.rows.system_messages import explanation_of
-from rmqtool.scan.record_walk import Blank
+from rmqtool.scan.record_walk import Blank, LogEvent
 from rmqtool.scan.records import Record
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from rmqtool.javacompat import DelayLevels
     from rmqtool.scan.classify import Defect
-    from rmqtool.scan.record_walk import LogEvent
     from rmqtool.store import FileQueue, Segment
 
 _PORT_BYTES = 4

@@ -7,12 +7,9 @@ value. ``file`` is a path relative to the store, ``position`` bytes from its sta
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from rmqtool.findings import Finding
-
-if TYPE_CHECKING:
-    from rmqtool.findings import FindingCode, Severity, Structure
+from rmqtool.findings import Finding, FindingCode, Severity, Structure
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,27 +8,195 @@ is left out only if something speaks against it: what is merely odd is kept.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from collections import defaultdict
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.salvage.causes import DAMAGED_CAUSES, Cause
-from rmqtool.salvage.chains import Linker, OffsetGap, runs_of
-from rmqtool.salvage.claims import FieldJudge
-from rmqtool.salvage.evidence import confirmed_units
-from rmqtool.salvage.heads import HeadJudge
-from rmqtool.salvage.rows import Mark, by_queue
-from rmqtool.salvage.stale import StaleJudge, odd_times
+from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.salvage.claims import FieldJudge, Linker, OffsetGap, QueueChain, runs_of
+from rmqtool.salvage.evidence import QueueEvidence, confirmed_units
+from rmqtool.salvage.rows import DAMAGED_CAUSES, Cause, Mark, by_queue, in_queue_order
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.salvage.chains import QueueChain
-    from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.survey import Survey
+
+
+_STEP_MS = 1000  # a broker that was started again is later by more than that
+
+
+@dataclass
+class StaleJudge:
+    """Leaves out records whose store times go back, where something else says so, too."""
+
+    belief: Belief
+
+    def judge(self) -> None:
+        """Mark what is old."""
+        if not len(self.belief.cause):
+            return
+        times = self.belief.times
+        latest = np.maximum.accumulate(np.where(self.belief.survey.damaged, 0, times))
+        back = np.concatenate([[False], times[1:] < latest[:-1]]) & ~self.belief.odd_times
+        edges = np.flatnonzero(np.diff(np.concatenate([[0], back.view(np.int8), [0]])))
+        for start, stop in edges.reshape(-1, 2):
+            if self._is_stale(int(start), int(stop)):
+                self.belief.cause[start:stop][self.belief.cause[start:stop] == Cause.NONE] = Cause.STALE
+
+    def _is_stale(self, start: int, stop: int) -> bool:
+        """Whether records whose times go back are old: a clock that was set back leaves no other trace."""
+        records, units = self.belief.survey.records, self.belief.survey.units
+        first, last = np.searchsorted(self.belief.record_of, [start, stop])
+        if self.belief.confirmed[first:last].any():
+            return False
+        offsets, before = units["queue_offset"][first:last], self._offsets_before[first:last]
+        outside = self._unit_before[first:last] < first
+        before_it = records[start - 1]
+        torn = records["log_offset"][start] != before_it["log_offset"] + before_it["total_size"]
+        step_ms = int(self.belief.times[start - 1] - self.belief.times[start])
+        if torn and step_ms >= _STEP_MS and self._in_one_file(start, stop):
+            return True
+        return bool((outside & (before >= 0) & (offsets < before)).any())
+
+    def _in_one_file(self, start: int, stop: int) -> bool:
+        """Whether records lie in one file: a broker that cuts its log deletes the files after the cut."""
+        ends = self.belief.survey.records["log_offset"][[start, stop - 1]]
+        return self.belief.survey.log.segment_at(int(ends[0])) == self.belief.survey.log.segment_at(
+            int(ends[1])
+        )
+
+    @cached_property
+    def _unit_before(self) -> Int64s:
+        """The unit before each in its queue, -1 for the first, ``(m,)``."""
+        units = self.belief.survey.units
+        queues, order = units["queue"], in_queue_order(units)
+        before = np.full(len(queues), -1)
+        same = queues[order[1:]] == queues[order[:-1]]
+        before[order[1:][same]] = order[:-1][same]
+        return before
+
+    @cached_property
+    def _offsets_before(self) -> Int64s:
+        """The queue offset after the unit before, -1 for the first of a queue, ``(m,)``."""
+        units, before = self.belief.survey.units, self._unit_before
+        return np.where(before >= 0, (units["queue_offset"] + units["count"])[before], -1)
+
+
+def odd_times(times: Int64s) -> Bools:
+    """Tell which store times stick out between two that are in order, ``(n,)``."""
+    odd = np.zeros(len(times), bool)
+    if len(times) > 2:
+        one, here, two = times[:-2], times[1:-1], times[2:]
+        odd[1:-1] = (one <= two) & ((here < one) | (here > two))
+        odd[0] = times[0] > times[1] and times[1] <= times[2]
+    return odd
+
+
+class _Stand(NamedTuple):
+    """A record in its queue."""
+
+    start: int  # physical offset
+    stop: int
+    first: int  # queue offset
+    after: int
+
+
+class HeadJudge:
+    """Tells which damaged records are where they say.
+
+    Args:
+        belief: its chains are those of whole records.
+    """
+
+    def __init__(self, belief: Belief) -> None:
+        self.belief = belief
+        records = belief.survey.records
+        ends = records["log_offset"] + records["total_size"]
+        self._starts, self._stops = belief.places, ends
+        sizes = records["total_size"].astype(np.int64)
+        self._taken = np.concatenate([[0], np.cumsum(sizes)])
+        self._damaged = np.concatenate([[0], np.cumsum(belief.survey.damaged)])
+        self._stands: dict[int, list[_Stand]] = {}
+
+    def borne_out(self, units: Int64s) -> Bools:
+        """Tell which units of damaged records something bears out, ``(k,)``.
+
+        Args:
+            units: numbers of units of damaged records, in log order.
+        """
+        listed = self.belief.listed_elsewhere
+        claims = self._stands_of(units)
+        told = self.belief.confirmed[units].copy()
+        of_queue: defaultdict[int, list[int]] = defaultdict(list)
+        for number, queue in enumerate(self.belief.survey.units["queue"][units].tolist()):
+            of_queue[queue].append(number)
+        for queue, numbers in of_queue.items():
+            for number in numbers:
+                if told[number]:
+                    insort(self._of(queue), claims[number])
+            for place, number in enumerate(numbers):
+                if told[number] or listed[self.belief.record_of[units[number]]]:
+                    continue
+                others = [claims[one] for one in numbers[max(place - 1, 0) : place + 2] if one != number]
+                if self._fits(queue, claims[number], others):
+                    told[number] = True
+                    insort(self._of(queue), claims[number])
+        return told
+
+    def _fits(self, queue: int, claim: _Stand, others: list[_Stand]) -> bool:
+        """Whether a queue misses a message where one claims to be, and nothing lists another there.
+
+        Args:
+            queue: its number.
+            claim: of the record.
+            others: claims of the damaged records of that queue before and after it.
+        """
+        belief = self.belief
+        listed = belief.evidence.at(belief.survey.queues[queue], np.array([claim.first]))
+        stands = self._of(queue)
+        if listed["size"][0] > 0 or (not stands and not belief.is_likely(queue)):
+            return False
+        place = bisect_left(stands, claim)
+        before, after = stands[place - 1 : place] if place else [], stands[place : place + 1]
+        if not before:
+            start, due = belief.survey.log.start, 0 if belief.from_zero else claim.first
+        else:
+            start, due = before[0].stop, before[0].after
+        if claim.first < due or not self._has_room(claim.first - due, start, claim.start):
+            return False
+        if after:
+            missing = after[0].first - claim.after
+            return missing >= 0 and self._has_room(missing, claim.stop, after[0].start)
+        joined = any(one.after == claim.first or one.first == claim.after for one in others)
+        return claim.first == due or joined  # a queue's last record alone proves no gap before it
+
+    def _has_room(self, messages: int, start: int, stop: int) -> bool:
+        """Whether so many messages can have been between two places: in holes, or as damaged records."""
+        one, two = np.searchsorted(self._starts, [start, stop])
+        taken = int(self._taken[two] - self._taken[one]) + self.belief.blank_bytes(start, stop)
+        damaged = int(self._damaged[two] - self._damaged[one])
+        return messages <= max(stop - start - taken, 0) // SMALLEST_RECORD + damaged
+
+    def _of(self, queue: int) -> list[_Stand]:
+        """Return the records of a queue that are known to be in it, in log order."""
+        if queue not in self._stands:
+            chain = self.belief.chains.get(queue)
+            self._stands[queue] = [] if chain is None else self._stands_of(chain.rows)
+        return self._stands[queue]
+
+    def _stands_of(self, rows: Int64s) -> list[_Stand]:
+        units = self.belief.survey.units[rows]
+        stops = self._stops[self.belief.record_of[rows]]
+        after = units["queue_offset"] + units["count"]
+        columns = (units["log_offset"], stops, units["queue_offset"], after)
+        return [_Stand(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 class Belief:

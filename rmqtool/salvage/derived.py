@@ -11,10 +11,12 @@ import numpy as np
 from rmqtool.dispatch.tag_evidence import tag_rule
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
-from rmqtool.reput.pipeline import ReputPlan, run_reput
+from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.salvage.causes import Holes
-from rmqtool.salvage.model import PartKind
+from rmqtool.salvage.model import PartKind, SalvagePlan
+from rmqtool.salvage.rows import (
+    Holes,
+)
 from rmqtool.salvage.writing import WrittenFile
 
 if TYPE_CHECKING:
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.reput.pipeline import ReputResult
-    from rmqtool.salvage.model import SalvagePlan
     from rmqtool.salvage.planned import PlannedLog
     from rmqtool.store import Store, StoreFile
     from rmqtool.store.staging import StagingHandle

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.account.log_losses import (
+    StoreAccount,
+)
 from rmqtool.account.model import indexes_beyond
-from rmqtool.account.store_account import StoreAccount
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.salvage.copies import merge, uncover
 from rmqtool.salvage.evidence import QueueEvidence, read_evidence
-from rmqtool.salvage.model import RecordForm, SourceFile
+from rmqtool.salvage.model import RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.names import misnamed, under_own_names
-from rmqtool.salvage.planning import Planner
+from rmqtool.salvage.planning import Choices, Planner
 from rmqtool.salvage.survey import Survey, survey_log
 from rmqtool.scan.records import check_record
 from rmqtool.store.setting import Origin
@@ -26,11 +28,11 @@ from rmqtool.store.setting import Origin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.account.absent import Absent
+    from rmqtool.account.lost import (
+        Absent,
+    )
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.salvage.model import SalvagePlan
-    from rmqtool.salvage.planning import Choices
     from rmqtool.store import FileQueue, Store
 
 _UNLISTED = (

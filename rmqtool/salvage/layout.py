@@ -17,6 +17,7 @@ import numpy as np
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.salvage.making import (
     FILLER_TOPIC,
+    Properties,
     bare_content,
     light_properties,
     record_size,
@@ -24,18 +25,20 @@ from rmqtool.salvage.making import (
     smallest_filler,
     tombstone_content,
 )
-from rmqtool.salvage.model import Part, PartKind
-from rmqtool.salvage.waiting import Waiting, Wanted
+from rmqtool.salvage.model import Lost, Part, PartKind, RecordForm
+from rmqtool.salvage.placement import (
+    FreeRange,
+    Ground,
+    Waiting,
+    Wanted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from rmqtool.salvage.ground import FreeRange, Ground
     from rmqtool.salvage.light import LightNames, LossBounds
-    from rmqtool.salvage.making import Properties
-    from rmqtool.salvage.model import Lost, RecordForm
 
     Rows = npt.NDArray[Any]
 

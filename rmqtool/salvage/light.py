@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Set
 
     from rmqtool.salvage.evidence import QueueEvidence
-    from rmqtool.salvage.ground import Ground
     from rmqtool.salvage.model import Lost, Part, RecordForm
+    from rmqtool.salvage.placement import (
+        Ground,
+    )
     from rmqtool.salvage.survey import Survey
 
     Key = tuple[str, int]

@@ -9,21 +9,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.account.absent import NOTHING_KEPT, AbsentFinder, Kept, Pin
+from rmqtool.account.lost import (
+    NOTHING_KEPT,
+    Absent,
+    AbsentFinder,
+    Kept,
+    Pin,
+)
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.salvage.causes import DAMAGED_CAUSES, Cause
-from rmqtool.salvage.claims import one_letter_apart
+from rmqtool.salvage.claims import OffsetGap, QueueChain, one_letter_apart
 from rmqtool.salvage.model import Lost
-from rmqtool.scan.record_at import record_at
+from rmqtool.salvage.rows import (
+    DAMAGED_CAUSES,
+    Cause,
+)
+from rmqtool.scan.records import (
+    record_at,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
 
-    from rmqtool.account.absent import Absent
     from rmqtool.salvage.belief import Belief
-    from rmqtool.salvage.chains import OffsetGap, QueueChain
     from rmqtool.salvage.evidence import QueueEvidence
 
     Rows = npt.NDArray[Any]

@@ -11,13 +11,14 @@ from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap
-from rmqtool.scan.record_at import record_at
-from rmqtool.store.segments import Segment
+from rmqtool.scan.records import (
+    record_at,
+)
+from rmqtool.store.segments import FileQueue, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store.segments import FileQueue
 
 _TRIED = 64  # records of a file, until one is sound
 _CHUNK_BYTES, _SEARCHED_BYTES = 64 << 10, 16 << 20

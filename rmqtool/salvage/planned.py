@@ -10,19 +10,13 @@ from bisect import bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rmqtool.formats.message import TRANSACTION_ROLLBACK
-from rmqtool.io import FileKind, Location, Status
+from rmqtool.io import DirectoryEntry, FileKind, Location, Status
 from rmqtool.salvage.making import encode_blank, encode_filler, encode_record, encode_tombstones
-from rmqtool.salvage.model import PartKind
+from rmqtool.salvage.model import Part, PartKind, SalvagePlan
 from rmqtool.store.segments import FileQueue, Segment
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from rmqtool.io import DirectoryEntry
-    from rmqtool.salvage.model import Part, SalvagePlan
 
 LOG_DIRECTORY = "commitlog"
 _BATCH = 1 << 14  # tombstones encoded at a time

@@ -1,8 +1,8 @@
-"""Rows of a survey: true records, and where each stands in a queue."""
+"""Rows of a survey: intact records, where each stands in a queue, and why one is left out."""
 
 from __future__ import annotations
 
-from enum import IntFlag
+from enum import IntEnum, IntFlag, StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Rows
+
 
 _SMALL = np.iinfo(np.int16)
 
@@ -38,6 +39,7 @@ RECORD_ROW = np.dtype(
         ("source", np.uint8),  # number of the copy it was read from
     ]
 )
+
 """A true record."""
 
 UNIT_ROW = np.dtype(
@@ -49,6 +51,7 @@ UNIT_ROW = np.dtype(
         ("light", np.bool_),  # by a multi dispatch: the record stands in another queue, too
     ]
 )
+
 """Where a record would stand in a queue."""
 
 
@@ -74,3 +77,27 @@ def by_queue(units: Rows, queues: int, among: Bools | None = None) -> list[Int64
         order = order[among[order]]
     bounds = np.searchsorted(units["queue"][order], np.arange(queues + 1))
     return [order[start:stop] for start, stop in pairwise(bounds.tolist())]
+
+
+class Holes(StrEnum):
+    """Values of ``--holes``: what takes the place of lost messages."""
+
+    TOMBSTONE = "tombstone"  # a message that says so, at the lost one's queue offset
+    REPEAT = "repeat"  # nothing in the log; the queue's unit repeats the one before it
+    FILLER = "filler"  # nothing: queue offsets after them shift
+    CUT = "cut"  # the log ends at the first of them
+
+
+class Cause(IntEnum):
+    """Why a true record is not given back."""
+
+    NONE = 0
+    BODY = 1  # its body is not what its checksum says
+    STALE = 2  # older bytes behind a rewritten tail, or of another life of the file
+    FIELDS = 3  # what it says of its queue is contradicted
+    CHOICE = 4  # the user's choice: topic, time or offset
+    ROOM = 5  # it leaves no room for what must stand beside it
+    PROPERTIES = 6  # its properties are torn, or its own __CRC32# fails though the body holds
+
+
+DAMAGED_CAUSES = (Cause.BODY, Cause.PROPERTIES)

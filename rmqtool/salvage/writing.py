@@ -7,14 +7,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.engine import beside
+from rmqtool.engine import Engine, beside
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from rmqtool.engine import Engine
     from rmqtool.salvage.model import Found
     from rmqtool.salvage.planned import PlannedLog
     from rmqtool.store.segments import FileQueue, StoreFile

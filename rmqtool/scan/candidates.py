@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.kernels.prefilter import (
+    PrefilterField,
+    find_candidates,
+)
 from rmqtool.scan.file_pass import GapJob, GapSink
 from rmqtool.scan.prefilter import EARLIEST_MS, Prefilter
-from rmqtool.scan.prefilter_kernels import PrefilterField, find_candidates
 
 if TYPE_CHECKING:
     import numpy.typing as npt

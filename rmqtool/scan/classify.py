@@ -8,9 +8,10 @@ before a later file's records are lost messages. So it matters whether a later f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.findings import Finding, FindingCode, Severity, Structure
 from rmqtool.findings.commitlog import (
     CL_BAD_MAGIC,
     CL_BLANK_LEN,
@@ -28,38 +29,41 @@ from rmqtool.findings.commitlog import (
     CL_TAIL_ZERO,
     CL_TRANSIENT,
 )
+from rmqtool.findings.model import counted
 from rmqtool.findings.places import IO_UNREADABLE
 from rmqtool.findings.records import CL_NUMBER, CL_PROPERTIES
-from rmqtool.findings.wording import counted
 from rmqtool.formats.message import (
     BLANK_MAGIC,
     END_FILE_MIN_BLANK_LENGTH,
     MAGIC_V1,
     MAGIC_V2,
+    Outcome,
     RecordStart,
 )
-from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page
+from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page, first_stale_record, page_writer
+from rmqtool.scan.records import holds_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from rmqtool.findings import FindingCode
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.gaps import Gap
-    from rmqtool.scan.log_edge import LogEdge
+    from rmqtool.store import FileQueue, Store
     from rmqtool.store.segments import Segment
+
 
 TORN = "the log's last record is torn, as expected after a kill or a power cut (abort is there)"
 TORN_REMEDY = (
     "None needed: the next start cuts it off. If its sender got an acknowledgement, as with asynchronous "
     "flush, fetch the message from a replica, or have it sent again."
 )
+
 """Of the last record of a store that was not stopped cleanly."""
 
 HIDDEN_REMEDY = (
     "Take them out: rmqtool salvage STORE -o OUT. A rebuild reads as a broker, and leaves them out."
 )
+
 """Of whole records below a frame of another place."""
 
 _LARGEST_TEAR_BYTES = 64 << 20
@@ -284,3 +288,72 @@ def _reason(gap: Gap) -> str:
 
 def _defect(code: FindingCode, gap: Gap, message: str, severity: Severity | None = None) -> Defect:
     return Defect(code, gap.start, gap.length, message, severity)
+
+
+class LogEdge(Protocol):
+    """What the judge asks of a log as a whole."""
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last file that holds a record, -1 if none does."""
+        ...
+
+    @property
+    def unclean(self) -> bool:
+        """Whether ``abort`` is there: a torn record at the end is what the next start expects."""
+        ...
+
+    @property
+    def page_writer(self) -> str:
+        """Return what to say of a log written by whole pages (``page_tail``); empty if none writes so."""
+        ...
+
+    @property
+    def stale_from(self) -> int | None:
+        """Return where copies of older records begin after the log's end; None if none do."""
+        ...
+
+
+@dataclass(frozen=True)
+class FoundEdge:
+    """The edge of a log that is read from the front: looked for after the reader, when it is asked for.
+
+    Attributes:
+        segments: The log's files, by start.
+        unclean: See ``LogEdge``.
+        file_size: ``mappedFileSizeCommitLog``; None: every file is as long as it should be.
+        page_writer: See ``LogEdge``.
+    """
+
+    segments: Sequence[Segment]
+    unclean: bool = False
+    file_size: int | None = None
+    page_writer: str = ""
+
+    @classmethod
+    def of(cls, store: Store, log: FileQueue | None = None) -> FoundEdge:
+        """Return the edge of a store's log, or of what is taken for that log."""
+        segments = (store.commitlog if log is None else log).segments
+        size = store.settings.commitlog_file_size
+        known = any(segment.size_bytes == size for segment in segments)
+        writer = page_writer(store.settings)
+        return cls(segments, store.is_end_torn_by_kill, size if known else None, writer)
+
+    def missing_before(self, number: int) -> Defect | None:
+        """Return what is missing in front of a file; None if it joins the one before it, or is the first."""
+        if number == 0:
+            return None
+        return gap_between(self.segments[number - 1], self.segments[number], self.file_size)
+
+    @cached_property
+    def last(self) -> int:
+        """Return the number of the last file that holds a record, -1 if none does."""
+        numbers = reversed(range(len(self.segments)))
+        return next((number for number in numbers if holds_record(self.segments[number])), -1)
+
+    @cached_property
+    def stale_from(self) -> int | None:
+        """Return where copies of older records begin after the log's end; None if none do."""
+        if not self.page_writer or self.last < 0:
+            return None
+        return first_stale_record(self.segments, self.last)

@@ -7,18 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import classified, missing_blank, unreadable_part
+from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank, unreadable_part
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
-from rmqtool.scan.log_pass import LogPass, ReadJob, SplitRead, plan_splits, read_split, stitch
+from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.engine import Engine
-    from rmqtool.scan.classify import Defect
     from rmqtool.scan.gaps import Gap
-    from rmqtool.scan.log_edge import FoundEdge
-    from rmqtool.scan.log_pass import Split
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 

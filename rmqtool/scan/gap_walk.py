@@ -8,21 +8,26 @@ it continues there.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.formats import message
-from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.kernels.rows import (
+    rules_of,
+)
+from rmqtool.scan.gaps import (
+    Gap,
+)
 from rmqtool.scan.hidden import HiddenRecords
-from rmqtool.scan.rows import rules_of
-from rmqtool.scan.walk import SegmentWalk, first_nonzero
+from rmqtool.scan.walk import MessageBatch, SegmentWalk, first_nonzero
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from typing import Any
 
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.releases import RecordRules
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
 _SIZE_BYTES = message.HEAD_OFFSETS[0]["magic"]

@@ -6,22 +6,10 @@ What a gap is called depends on what lies around it too: ``rmqtool.scan.classify
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from typing import TYPE_CHECKING
 
-
-class Outcome(IntEnum):
-    """What lies at a position: ``CommitLog#checkMessageAndReturnSize``, its failures told apart."""
-
-    NEED = 0  # the window ends before the record does
-    RECORD = 1
-    BLANK = 2  # success, size 0: roll to the next file
-    MISMATCH = 3  # failure, size > 0: the lengths do not add up to TOTALSIZE
-    BAD_MAGIC = 4  # from here on: failure, size -1
-    BAD_LENGTH = 5  # a part runs past the end of the file or past TOTALSIZE, or is negative
-    BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is not a number
-    STOP = 7  # the walk came to the end it was given
-    FULL = 8  # no room for another row
-    FOREIGN = 9  # a frame of another place, and below it a true record, which a broker steps over
+if TYPE_CHECKING:
+    from rmqtool.formats.message import Outcome
 
 
 @dataclass(frozen=True, slots=True)

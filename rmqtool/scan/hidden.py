@@ -12,17 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.kernels.rows import (
+    rules_of,
+)
 from rmqtool.releases import LENIENT
-from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.rows import rules_of
-from rmqtool.scan.walk import SegmentWalk
+from rmqtool.scan.walk import MessageBatch, SegmentWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.arrays import Int64s
     from rmqtool.scan.gaps import Gap
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
 _AHEAD_BYTES = 1 << 20
@@ -34,7 +37,7 @@ class HiddenRecords:
 
     Args:
         segment: the file.
-        rules: see ``rmqtool.scan.rows.Rules``.
+        rules: see ``rmqtool.kernels.rows.Rules``.
         reach: physical offset up to which is searched; the file's end when None.
     """
 

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_GHOST, CL_TAIL_ZERO
 from rmqtool.releases import LENIENT
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    Defect,
+    FoundEdge,
+)
 from rmqtool.scan.page_tail import last_used_byte, start_before
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record, check_record
@@ -17,7 +20,6 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.scan.classify import Defect
     from rmqtool.store import Store
     from rmqtool.store.segments import Segment
 

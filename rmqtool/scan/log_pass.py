@@ -11,16 +11,20 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby, islice, takewhile
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from rmqtool.engine.interface import MapInterruptedError
 from rmqtool.engine.local import together
-from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.scan.gaps import (
+    Gap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Executor
-    from typing import Self
 
     from rmqtool.engine import Engine
     from rmqtool.io.reading import UnreadableRange

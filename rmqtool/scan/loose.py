@@ -7,16 +7,24 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat.scalars import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
-from rmqtool.releases import LENIENT
-from rmqtool.scan.field_kernels import EARLIEST_MS, LATEST_MS
-from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.loose_kernels import (
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.javacompat import (
+    PROP_CRC_NAME,
+    PROP_CRC_SIZE,
+    masked_crc32,
+)
+from rmqtool.kernels.checks import (
+    EARLIEST_MS,
+    LATEST_MS,
+)
+from rmqtool.kernels.loose import (
     DLEDGER_BYTES,
     FOUND_ROW,
     LOOK_BYTES,
@@ -24,12 +32,18 @@ from rmqtool.scan.loose_kernels import (
     FoundMark,
     find_loose_records,
 )
-from rmqtool.scan.resync import occurrences
-from rmqtool.scan.rows import MESSAGE_ROW, Property, rules_of
+from rmqtool.kernels.rows import (
+    MESSAGE_ROW,
+    Property,
+    rules_of,
+)
+from rmqtool.releases import LENIENT
+from rmqtool.scan.records import (
+    occurrences,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from rmqtool.arrays import Rows
 

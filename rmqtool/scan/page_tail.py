@@ -12,15 +12,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.releases import LENIENT
-from rmqtool.scan.records import check_record
-from rmqtool.scan.resync import find_true
+from rmqtool.scan.records import (
+    Record,
+    check_record,
+    find_true,
+)
 from rmqtool.scan.window import WINDOW_BYTES, Window
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.scan.records import Record
     from rmqtool.store.segments import Segment
     from rmqtool.store.settings import Settings
 

@@ -12,12 +12,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import HEAD_OFFSETS, HEAD_SIZES, RECORD_STARTS, decode_head, host_variant
+from rmqtool.formats.message import (
+    HEAD_OFFSETS,
+    HEAD_SIZES,
+    RECORD_STARTS,
+    Outcome,
+    decode_head,
+    host_variant,
+)
 from rmqtool.io.reading import UnreadableRange
-from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.kernels import find_record, walk_records
-from rmqtool.scan.resync_kernels import walk_over_damage
-from rmqtool.scan.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property
+from rmqtool.kernels.rows import (
+    GAP_ROW,
+    MESSAGE_ROW,
+    MISMATCH_ROW,
+    Property,
+)
+from rmqtool.kernels.walk import (
+    find_record,
+    walk_over_damage,
+    walk_records,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -121,7 +135,7 @@ class SegmentWalk:
 
     Attributes:
         segment: what is walked.
-        rules: see ``rmqtool.scan.rows.Rules``.
+        rules: see ``rmqtool.kernels.rows.Rules``.
         stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on, and messages on
             both sides of it can be in one batch.
         passes_gaps: whether damage ends a walk only where the window does not show the next true record;

@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    FoundEdge,
+)
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
-from rmqtool.spark.stream import StoreStreamReader, end_of
+from rmqtool.spark.stream import Offsets, StoreStreamReader, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql.streaming.datasource import ReadLimit
 
-    from rmqtool.spark.stream import Offsets
     from rmqtool.store import Store
 
 

@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS
-from rmqtool.spark.shapes import STORE
+from rmqtool.spark.shapes import STORE, Shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rmqtool.spark.options import ReadOptions
-    from rmqtool.spark.shapes import Shape
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _GLOB = frozenset("*?[")

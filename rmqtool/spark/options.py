@@ -17,7 +17,9 @@ from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
 from rmqtool.options import check_least, request_of, word_of
 from rmqtool.rows.messages import MessageFilter
-from rmqtool.store.index_zone import zone_of_name
+from rmqtool.store.geometry import (
+    zone_of_name,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,27 +9,25 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rmqtool.columns.pieces import LogPlan, pieces_of, trimmed
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
-from rmqtool.engine.spark_plan import TaskPacker
+from rmqtool.engine.spark_plan import PlannedTask, TaskPacker
 from rmqtool.errors import UsageError
 from rmqtool.io import nothing_fits, places_of
 from rmqtool.io.planned import FIRST_PAGE
 from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
-from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.spark.options import Table
-from rmqtool.spark.tasks import FoundTask, IndexTask, LogTask, QueueTask, SegmentTask
-from rmqtool.store import PathKind, open_store
+from rmqtool.scan.classify import (
+    FoundEdge,
+)
+from rmqtool.spark.options import ReadOptions, Table
+from rmqtool.spark.tasks import FoundTask, IndexTask, LogTask, QueueTask, SegmentTask, Task
+from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.lock import lock_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.columns.names import ColumnChoice
-    from rmqtool.engine.spark_plan import PlannedTask
-    from rmqtool.spark.options import ReadOptions
-    from rmqtool.spark.tasks import Task
-    from rmqtool.store import Store
 
 T = TypeVar("T")
 

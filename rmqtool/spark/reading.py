@@ -18,7 +18,7 @@ from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError
 from rmqtool.findings import Severity
 from rmqtool.io.planned import unreached
 from rmqtool.projection import json_object
-from rmqtool.spark.options import Mode, Table
+from rmqtool.spark.options import Mode, ReadOptions, Table
 from rmqtool.spark.shapes import STORE, row_batch, shape_of
 from rmqtool.spark.tasks import LogTask, SegmentFact
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.columns.names import ColumnChoice
-    from rmqtool.spark.options import ReadOptions
     from rmqtool.spark.plan import Part
 
 _LOG = logging.getLogger("rmqtool")

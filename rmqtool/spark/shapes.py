@@ -11,12 +11,11 @@ import pyarrow.compute as pc
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.lines import body_texts, object_texts
 from rmqtool.columns.names import COLUMNS, ColumnChoice, TextBodies
-from rmqtool.spark.options import MessageSchema, Table, unknown_column
+from rmqtool.spark.options import MessageSchema, ReadOptions, Table, unknown_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rmqtool.spark.options import ReadOptions
 
 STORE = "store"
 _LOG_APPEND_TIME = 1

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rmqtool.columns import require_library
 from rmqtool.errors import UsageError
-from rmqtool.spark.options import options_of
+from rmqtool.spark.options import ReadOptions, options_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, MutableMapping, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from rmqtool.spark.filters import Narrowed
-    from rmqtool.spark.options import ReadOptions
 
 NAME = "rocketmq-store"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

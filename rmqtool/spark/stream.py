@@ -15,21 +15,21 @@ from pyspark.sql import types
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    FoundEdge,
+)
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.record_walk import record_defects
-from rmqtool.spark.options import Table
+from rmqtool.spark.options import ReadOptions, Table
 from rmqtool.spark.plan import open_stores, parts_of, store_name
 from rmqtool.spark.reading import PartitionReader
-from rmqtool.spark.shapes import shape_of
+from rmqtool.spark.shapes import Shape, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
-    from rmqtool.spark.options import ReadOptions
-    from rmqtool.spark.shapes import Shape
     from rmqtool.store import Store
 
 

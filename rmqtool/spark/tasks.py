@@ -10,9 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.columns.pieces import LogPiece, PieceEnd, piece_rows
-from rmqtool.commands.dump.index import dump_index_file
-from rmqtool.commands.dump.units import admits_unit, dump_queue
+from rmqtool.columns.pieces import LogPiece, LogPlan, PieceEnd, piece_rows
+from rmqtool.commands.dump.derived import (
+    admits_unit,
+    dump_index_file,
+    dump_queue,
+)
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import LENIENT
 from rmqtool.rows import Damage, Item
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.columns.encoder import ColumnJob
-    from rmqtool.columns.pieces import LogPlan
     from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.rows import Row
     from rmqtool.store import QueueFiles, Segment, StoreFile

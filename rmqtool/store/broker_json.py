@@ -8,11 +8,14 @@ from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.topics import BROKERS_OWN, LMQ_PREFIX, SYSTEM_PREFIX
 
 if TYPE_CHECKING:
     from rmqtool.io import Location
 
+
 LARGEST_CONFIG = 256 << 20
+
 """Bytes of a config file that are read at most; brokers with many groups reach some ten MiB."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)
@@ -137,3 +140,31 @@ def _topics_with(topics_json: object, name: str, value: str) -> frozenset[str]:
 def _attribute(config: object, name: str) -> object:
     attributes = config.get("attributes") if isinstance(config, dict) else None
     return attributes.get(name) if isinstance(attributes, dict) else None
+
+
+# In config/: RocksDB keeps the topics, a topics.json beside it is old.
+_OTHER_KEEPERS = ("topics", "rdb", "metadata")
+
+
+class ListedTopics:
+    """Topics in a store's ``topics.json``."""
+
+    def __init__(self, root: Location | None) -> None:
+        self._known = frozenset[str]() if root is None else _known_topics(root / "config")
+
+    def is_deleted(self, topic: str) -> bool:
+        """Whether a topic with messages was deleted; False without a list of topics."""
+        if not self._known or topic in BROKERS_OWN or topic.startswith((SYSTEM_PREFIX, LMQ_PREFIX)):
+            return False
+        return topic not in self._known
+
+
+def _known_topics(config: Location) -> frozenset[str]:
+    """Return the topics of ``topics.json``; none if it is missing, unreadable, or superseded by RocksDB."""
+    path = config / "topics.json"
+    if not path.is_regular() or any((config / name).is_directory() for name in _OTHER_KEEPERS):
+        return frozenset()
+    try:
+        return topic_names(load_broker_json(path))
+    except ConfigFileError:
+        return frozenset()  # CF-FORGETS or CF-REFUSED of level 0 reports it

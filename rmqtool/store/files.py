@@ -8,24 +8,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import FileKind
+from rmqtool.io import FileKind, Location
 from rmqtool.store.features import rocksdb_files
 from rmqtool.store.kinds import PathKind
-from rmqtool.store.listing import (
+from rmqtool.store.names import (
     digits_of,
     label_of,
     list_directories,
     list_file_queue,
     list_index_files,
+    safe_component,
 )
-from rmqtool.store.names import safe_component
 from rmqtool.store.places import BACKUP, is_config_name
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rmqtool.io import Location
 
 _LARGEST_INT = (1 << 31) - 1
 _QUEUE_ID = re.compile(r"0|-?[1-9][0-9]{,9}")

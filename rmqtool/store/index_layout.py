@@ -10,16 +10,17 @@ from rmqtool.findings import Finding, Severity
 from rmqtool.findings.index import IX_COUNT, IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
 from rmqtool.findings.places import IO_DENIED
 from rmqtool.formats.index import HEADERS
-from rmqtool.store.geometry import own_geometry
+from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.setting import Origin
-from rmqtool.store.unreadable import denied_finding
+from rmqtool.store.unread import (
+    denied_finding,
+)
 
 _WINDOW = 1 << 20
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.store.geometry import Geometry
     from rmqtool.store.root import Store
     from rmqtool.store.segments import StoreFile
 

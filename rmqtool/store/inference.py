@@ -1,17 +1,18 @@
-"""Settings of the broker that wrote a store, inferred from its files."""
+"""Settings of the broker, inferred from the store's files: their sizes, names and contents."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
-from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, UNIT_SIZE
-from rmqtool.formats.message import MAGIC_V2, RECORD_STARTS
-from rmqtool.io import FileKind
+from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, PREBLANK_SIZE, UNIT_SIZE, UNITS
+from rmqtool.formats.index import HEADER_SIZE, HEADERS
+from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, RECORD_STARTS, MessageHead, decode_head
+from rmqtool.io import FileKind, Location
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
     FORM_OF_OFFSETS,
@@ -22,24 +23,111 @@ from rmqtool.store.broker_version import (
     places_since,
     rocksdb_of_last_start,
 )
-from rmqtool.store.files import TREE_DEPTH
-from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, own_geometry
-from rmqtool.store.index_zone import infer_index_zone
+from rmqtool.store.files import TREE_DEPTH, QueueFiles, StoreFiles
+from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, infer_index_zone, own_geometry
 from rmqtool.store.kinds import PathKind
-from rmqtool.store.segments import FileQueue
-from rmqtool.store.sizes import infer_file_size
-from rmqtool.store.witnesses import holds_bytes, is_of_index, is_of_log, is_of_queue
+from rmqtool.store.segments import FileQueue, Segment, StoreFile
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import timezone
 
-    from rmqtool.io import Location
-    from rmqtool.store.files import QueueFiles, StoreFiles
-    from rmqtool.store.segments import Segment, StoreFile
-
     _Owned = tuple[Segment, bool | None]
+
+
+_LARGEST_SIZE = (1 << 31) - 1  # the settings are Java ints
+_CANDIDATES = 16
+
+
+def infer_file_size(queues: Sequence[Sequence[tuple[int, int]]], unit_size: int = 1) -> int | None:
+    """Return the size that fits most files, a multiple of ``unit_size``; None without files.
+
+    Files are created at full size and named by multiples of it, so sizes, names and distances of names all
+    count; a cut or stray file is outvoted. Of equally good sizes the larger wins: copies lose bytes more
+    often than they gain some.
+
+    Args:
+        queues: ``(start, size in bytes)`` of the files of each queue, by start.
+        unit_size: Bytes of a unit.
+    """
+    sizes: dict[int, int] = {}
+    distances: dict[int, int] = {}
+    for files in queues:
+        for _, size in files:
+            sizes[size] = sizes.get(size, 0) + 1
+        for (one, _), (two, _) in pairwise(files):
+            distances[two - one] = distances.get(two - one, 0) + 1
+    candidates = {*_most_frequent(sizes), *_most_frequent(distances)}
+    fitting = [size for size in candidates if 0 < size <= _LARGEST_SIZE and size % unit_size == 0]
+
+    def votes(size: int) -> tuple[int, int]:
+        named = sum(start % size == 0 for files in queues for start, _ in files)
+        return sizes.get(size, 0) + distances.get(size, 0) + named, size
+
+    return max(fitting, key=votes, default=None)
+
+
+def _most_frequent(counts: dict[int, int]) -> list[int]:
+    """Return the most frequent values; hostile directories may hold a file of every size."""
+    return sorted(counts, key=lambda value: (counts[value], value), reverse=True)[:_CANDIDATES]
+
+
+_MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
+_LOOK_BYTES = 1 << 20
+
+
+def is_of_log(segment: Segment) -> bool | None:
+    """Return whether a log file begins with a record of its own offset; None if with zeros."""
+    data = segment.read_at(0, max(HEAD_SIZES), [])
+    if not any(data[:8]):
+        return None
+    head = decode_head(data)
+    return head is not None and head.magic in _MAGICS and head.physical_offset == segment.start
+
+
+def is_of_queue(segment: Segment, log: FileQueue) -> bool | None:
+    """Return whether a queue file's first unit leads to a record of its size; None if unknown."""
+    unit = UNITS.padded(segment.read_at(0, UNITS.size, []))
+    if unit.size <= 0 or unit.size == PREBLANK_SIZE:
+        return None
+    found = _head_at(log, unit.physical_offset)
+    return found if isinstance(found, bool | None) else found.total_size == unit.size
+
+
+def is_of_index(file: StoreFile, log: FileQueue) -> bool | None:
+    """Return whether the header of an index file fits records of the log; None if the log cannot say."""
+    header = HEADERS.padded(file.read_at(0, HEADERS.size, []))
+    if header.index_count <= 1:
+        return None
+    answers = [
+        found if isinstance(found, bool | None) else found.store_timestamp_ms == timestamp_ms
+        for found, timestamp_ms in (
+            (_head_at(log, header.begin_phy_offset), header.begin_timestamp_ms),
+            (_head_at(log, header.end_phy_offset), header.end_timestamp_ms),
+        )
+    ]
+    return True if True in answers else False if False in answers else None
+
+
+def holds_bytes(file: StoreFile) -> bool:
+    """Return whether an index file has bytes after its header, as far as one short read shows."""
+    start = file.next_data(HEADER_SIZE)
+    return any(file.read_at(start, _LOOK_BYTES, []))
+
+
+def _head_at(log: FileQueue, physical_offset: int) -> MessageHead | bool | None:
+    """Return the head of a record; False without one, None where the log has nothing any more, or yet."""
+    if not len(log) or physical_offset < log.start:
+        return None
+    segment = log.segment_at(physical_offset)
+    if segment is None:
+        return False if physical_offset >= log.stop else None
+    head = decode_head(segment.read_at(physical_offset - segment.start, max(HEAD_SIZES), []))
+    if head is None or head.magic not in _MAGICS or head.physical_offset != physical_offset:
+        return False
+    return head
+
 
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8

@@ -10,17 +10,28 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.formats import checkpoint, consumequeue, index, message
+from rmqtool.formats import (
+    Decoder,
+    checkpoint,
+    consumequeue,
+    index,
+    message,
+)
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
-from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, BATCH_UNITS, EXT_HEADS, PREBLANK_SIZE, UNITS
+from rmqtool.formats.consumequeue import (
+    BATCH_COMPACTED_OFFSET,
+    BATCH_UNITS,
+    EXT_HEADS,
+    PREBLANK_SIZE,
+    UNITS,
+    UnitFields,
+)
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
 from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_STARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rmqtool.formats import Decoder
-    from rmqtool.formats.consumequeue import UnitFields
     from rmqtool.io import ReadOnlyFile
 
 _EARLIEST_MS = 1_262_304_000_000  # 2010, before the first broker

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, Severity, Structure
+from rmqtool.findings import Finding, FindingCode, Severity, Structure
 from rmqtool.findings.commitlog import CL_GAP, CL_STRAY
 from rmqtool.findings.consumequeue import CQ_FILE_NAME, CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
 from rmqtool.findings.places import (
@@ -24,26 +24,25 @@ from rmqtool.findings.places import (
     ST_SETTINGS,
 )
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
-from rmqtool.io import FileKind
-from rmqtool.store.features import is_rocksdb
-from rmqtool.store.files import TREE_DEPTH
+from rmqtool.io import FileKind, Location
+from rmqtool.store.features import Feature, is_rocksdb
+from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.index_layout import index_findings
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
-from rmqtool.store.listing import label_of
-from rmqtool.store.setting import Origin
+from rmqtool.store.names import (
+    label_of,
+)
+from rmqtool.store.setting import Origin, Setting
 from rmqtool.store.side_layout import side_findings
-from rmqtool.store.unreadable import denied_finding
+from rmqtool.store.unread import (
+    denied_finding,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.findings import FindingCode
-    from rmqtool.io import Location
-    from rmqtool.store.features import Feature
-    from rmqtool.store.files import QueueFiles
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray
-    from rmqtool.store.setting import Setting
 
 
 def layout_findings(store: Store) -> Iterator[Finding]:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.io import FileKind
+from rmqtool.io import FileKind, Location
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, kind_of_bytes
-from rmqtool.store.listing import INDEX_NAME_DIGITS, digits_of
+from rmqtool.store.names import (
+    INDEX_NAME_DIGITS,
+    digits_of,
+)
 from rmqtool.store.segments import NAME_DIGITS
-
-if TYPE_CHECKING:
-    from rmqtool.io import Location
 
 CONFIG_DIRECTORY, BACKUP = "config", ".bak"
 

@@ -1,10 +1,11 @@
-"""Complete results of runs, on a disk or in object storage."""
+"""Whole results, on a disk or in object storage, and the folders of results of many stores."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +13,17 @@ from rmqtool.errors import RefusedError
 from rmqtool.io.object_urls import is_object_url
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.io import Location
     from rmqtool.store.scratch import Target
+
 
 REBUILD_REPORT = "rebuild.json"
 SALVAGE_SIDECARS = "salvage"
 SALVAGE_REPORT = f"{SALVAGE_SIDECARS}/salvage.json"
 CARVE_REPORT = "carve/carve.json"
+
 """Reports in results; where one exists, the result is complete."""
 
 _FETCH = "Fetch the files that {out}/manifest.json lists as RESULT, and compare sizes and SHA-256. "
@@ -49,8 +54,11 @@ def read_result(out: Target, name: str) -> bytes | None:
 
 
 def _read_object(out: Location, name: str) -> bytes | None:
-    from rmqtool.store.object_handle import writer_of
-    from rmqtool.store.object_staging import MANIFEST_NAME, MANIFEST_SCHEMA
+    from rmqtool.store.object_staging import (
+        MANIFEST_NAME,
+        MANIFEST_SCHEMA,
+        writer_of,
+    )
 
     writer = writer_of(out.text)
     files = _files_of(writer.text(f"{out}/{MANIFEST_NAME}"), MANIFEST_SCHEMA)
@@ -77,3 +85,39 @@ def _files_of(manifest: bytes, schema: str) -> dict[str, dict[str, Any]]:
     if not isinstance(document, dict) or document.get("schema") != schema:
         return {}
     return {one["path"]: one for one in document["files"]}
+
+
+def folder_names(paths: Sequence[str]) -> list[str]:
+    """Return a name for each store: as much of the end of its path as is unique.
+
+    ``/data/a/store`` and ``/data/b/store`` become ``a-store`` and ``b-store``; equal paths get numbers.
+    """
+    unique = [*dict.fromkeys(paths)]
+    names = dict(zip(unique, _unique_ends([path.strip("/").split("/") for path in unique]), strict=True))
+    return _numbered([names[path] for path in paths])
+
+
+def _unique_ends(parts: Sequence[Sequence[str]]) -> list[str]:
+    """Return ends of paths, longer where they would be the same, until whole paths are used."""
+    lengths = [1] * len(parts)
+    while True:
+        names = ["-".join(one[-length:]) or "root" for one, length in zip(parts, lengths, strict=True)]
+        counts = Counter(names)
+        longer = [
+            length + (counts[name] > 1 and length < len(one))
+            for one, length, name in zip(parts, lengths, names, strict=True)
+        ]
+        if longer == lengths:
+            return names
+        lengths = longer
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        number, own = 1, name
+        while own in found:
+            number += 1
+            own = f"{name}-{number}"
+        found.append(own)
+    return found

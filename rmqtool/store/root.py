@@ -8,28 +8,60 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.findings import Structure
 from rmqtool.formats.checkpoint import CHECKPOINTS
-from rmqtool.io import location_of
+from rmqtool.io import Location, location_of
 from rmqtool.store.features import QUEUE_DATABASES, Feature, features_of, split_log
-from rmqtool.store.files import Root, StoreFiles
+from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
 from rmqtool.store.given import OPTION_NOTE, GivenSettings, given_settings
 from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
-from rmqtool.store.links import links_out
+from rmqtool.store.names import label_of, list_directories
 from rmqtool.store.places import CONFIG_DIRECTORY, Place, find_place
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from rmqtool.io import Location
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.setting import Setting
 
     _Opened = tuple[Place, Mapping[PathKind, Root], GivenSettings]
 
+
+def links_out(store: Store, *, in_topics: bool = False) -> Iterator[tuple[str, Location]]:
+    """Yield label and target of each link that leads out of a store.
+
+    Examines the parts of the store and their entries: files of log and index, directories of topics; with
+    ``in_topics``, also the entries of topic and queue directories. Raises `EnvironmentFailureError` if one
+    may not be read.
+    """
+    base = store.base.real()
+    for link in _links(store, in_topics=in_topics):
+        target = link.real()
+        if not target.is_relative_to(base):
+            yield label_of(link, store.base), target
+
+
+def _links(store: Store, *, in_topics: bool) -> Iterator[Location]:
+    for part in dict.fromkeys(path for root in store.roots.values() for path in root.paths):
+        if part.real() != part.parent.real() / part.name:
+            yield part
+        yield from _links_in(part)
+    trees = (store.roots[kind] for kind in QUEUE_KINDS if in_topics and kind in store.roots)
+    for root in trees:
+        for topic in list_directories(root.paths[0], store.base)[0] if root.depth == TREE_DEPTH else ():
+            yield from _links_in(topic)
+            for queue in list_directories(topic, store.base)[0]:
+                yield from _links_in(queue)
+
+
+def _links_in(directory: Location) -> Iterator[Location]:
+    return (directory / entry.name for entry in directory.entries() if entry.status.is_link)
+
+
 EPOCHS = "epochFileCheckpoint"
 _SPLITTER = ","
+
 """Default of the system property ``rocketmq.broker.multiPathSplitter``."""
 
 

@@ -1,9 +1,13 @@
-"""Output areas of results, and scratch directories of runs that write no result."""
+"""Places where results are made, and temporary folders that vanish with their process."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import secrets
+import shutil
+import socket
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -13,7 +17,6 @@ from rmqtool.io import Location
 from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.staged_file import failure_of
 from rmqtool.store.staging import StagingArea, refuse_inside
-from rmqtool.store.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,9 +24,65 @@ if TYPE_CHECKING:
     from rmqtool.store.object_staging import ObjectStagingArea
     from rmqtool.store.root import Store
 
+
+_MARKER = "marker"
+_LONGEST = 4096
+
+
+class TemporaryFolder:
+    """Make a folder, and remove those of this user's killed processes beside it.
+
+    Names of no other kind of folder may begin with ``prefix``; without ``parent``, it is made where temporary
+    files belong. Raises `OSError` if that fails.
+    """
+
+    def __init__(self, prefix: str, parent: Path | str | None = None) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent)).resolve()
+        made = self.path / f".{_MARKER}"
+        self._marker = _locked(made, os.O_CREAT)
+        # without the machine's name, it must not look like that of a killed process
+        if self._marker is not None and _wrote_host(self._marker):
+            made.rename(self.path / _MARKER)  # so that it never appears unlocked
+        for other in self.path.parent.glob(f"{prefix}*"):
+            if other != self.path and (marker := _locked(other / _MARKER)) is not None:
+                if os.read(marker, _LONGEST) == _host():
+                    shutil.rmtree(other, ignore_errors=True)
+                os.close(marker)
+
+    def remove(self) -> None:
+        """Remove the folder with everything in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._marker is not None:
+            os.close(self._marker)
+            self._marker = None
+
+
+def _host() -> bytes:
+    return os.fsencode(socket.gethostname())
+
+
+def _wrote_host(marker: int) -> bool:
+    with contextlib.suppress(OSError):
+        return os.write(marker, _host()) == len(_host())
+    return False
+
+
+def _locked(path: Path, more: int = 0) -> int | None:
+    with contextlib.suppress(OSError), contextlib.ExitStack() as undone:
+        file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | more, 0o600)
+        undone.callback(os.close, file)
+        if os.fstat(file).st_uid != os.geteuid() or path.parent.lstat().st_uid != os.geteuid():
+            return None
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        undone.pop_all()
+        return file
+    return None
+
+
 _PREFIX = "rmqtool-scratch-"
 
 Target: TypeAlias = Path | Location
+
 """Place of a result."""
 
 AnyArea: TypeAlias = "StagingArea | ObjectStagingArea"

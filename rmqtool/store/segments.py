@@ -8,12 +8,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.io import sha256_of
+from rmqtool.io import Location, ReadOnlyFile, UnreadableRange, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
 
-    from rmqtool.io import Location, ReadOnlyFile, UnreadableRange
 
 NAME_DIGITS = 20
 """Files of a queue are named by the address of their first byte (``UtilAll#offset2FileName``)."""

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
 from rmqtool.javacompat import parse_int, parse_long, read_delay_levels
-from rmqtool.releases import RELEASES
+from rmqtool.releases import RELEASES, Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from importlib.abc import ResourceLoader
 
-    from rmqtool.releases import Release
 
 SettingValue = int | float | str | bool | None
 

@@ -7,23 +7,23 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.javacompat import read_delay_levels
-from rmqtool.releases import DEFAULT, RELEASES, release_named
+from rmqtool.javacompat import DelayLevels, read_delay_levels
+from rmqtool.releases import DEFAULT, RELEASES, Release, release_named
 from rmqtool.store.broker_version import Signs, infer_version
-from rmqtool.store.geometry import Geometry
-from rmqtool.store.index_zone import local_zone, zone_of_name
+from rmqtool.store.geometry import (
+    Geometry,
+    local_zone,
+    zone_of_name,
+)
 from rmqtool.store.kinds import PathKind
-from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting
+from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting, SettingValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
-    from rmqtool.javacompat import DelayLevels
-    from rmqtool.releases import Release
     from rmqtool.store.given import GivenSettings
     from rmqtool.store.inference import Inferred, SettingsInference
-    from rmqtool.store.setting import SettingValue
 
 BROKER_VERSION = "brokerVersion"
 INDEX_TIMEZONE = "indexTimezone"

@@ -8,18 +8,26 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.findings.places import ST_COMPACTION_PAIRS, ST_TIMER_GAP
-from rmqtool.findings.wording import counted
-from rmqtool.formats.timer import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
-from rmqtool.io import FileKind
+from rmqtool.formats.checkpoint import (
+    SLOT,
+    TIMER_CHECKPOINTS,
+    WHEEL_BYTES,
+    TimerCheckpoint,
+)
+from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
-from rmqtool.store.listing import digits_of
+from rmqtool.store.names import (
+    digits_of,
+)
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.io import Location
     from rmqtool.io.source import Status
 
 COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.commands.salvage.request import SalvageRequest
-from rmqtool.commands.salvage.run import salvage
+from rmqtool.commands.salvage import (
+    SalvageRequest,
+    salvage,
+)
 from rmqtool.engine import EngineOptions
 from rmqtool.io import location_of
 from rmqtool.progress import NullProgress

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from rmqtool.check.expected import (
+    IndexCheckTask,
+    QueueCheckTask,
+)
 from rmqtool.check.log.checks import LogCheck, check_log
 from rmqtool.check.model import CheckInterruptedError, VerifyInterruptedError, VerifyReport
-from rmqtool.check.tasks import IndexCheckTask, QueueCheckTask
 from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import ExitStatus
 from rmqtool.progress import NullProgress

@@ -11,8 +11,10 @@ import pytest
 
 from rmqtool.columns.lines import LineWriter, csv_form
 from rmqtool.columns.names import TextBodies
-from rmqtool.report.escaping import is_cell_text
 from rmqtool.report.formats import csv_cell
+from rmqtool.report.terminal import (
+    is_cell_text,
+)
 
 if TYPE_CHECKING:
     from rmqtool.columns.files import Output

@@ -17,13 +17,17 @@ import rmqtool
 from rmqtool.columns import files, pieces
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
-from rmqtool.commands.export import plan
+from rmqtool.commands.export import (
+    task,
+)
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.progress import RecordingProgress
 from rmqtool.projection import json_object
-from rmqtool.report.escaping import escape_controls
 from rmqtool.report.export_text import write_export_text
 from rmqtool.report.schemas import schema
+from rmqtool.report.terminal import (
+    escape_controls,
+)
 from tests.extra import library
 from tests.house.readme import DOCS
 from tests.scan.log_builder import open_file, record
@@ -89,7 +93,7 @@ def test_parquet_of_every_store(name: str, tmp_path: Path) -> None:
 def test_any_cut_gives_the_same(
     name: str, split_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan, "TASK_BYTES", split_bytes)
+    monkeypatch.setattr(task, "TASK_BYTES", split_bytes)
     monkeypatch.setattr(pieces, "COLUMN_SPLIT_BYTES", 512)
     monkeypatch.setattr(files, "GROUP_BYTES", 1000)
     report = rmqtool.export(rmqtool.open(STORES / name), tmp_path / "out", max_findings=100)
@@ -109,7 +113,7 @@ def test_damage_is_told_and_passed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     data[150] ^= 1
     data[4000:4400] = bytes(400)
     (log / f"{0:020}").write_bytes(data)
-    monkeypatch.setattr(plan, "TASK_BYTES", 4100)
+    monkeypatch.setattr(task, "TASK_BYTES", 4100)
     report = rmqtool.export(rmqtool.open(log), tmp_path / "out", max_findings=100)
     messages = rmqtool.open(log).messages()
     found = plain(ds.dataset(tmp_path / "out", format="parquet").to_table())

@@ -13,8 +13,10 @@ from rmqtool.commands.query.scan import LogScan
 from rmqtool.commands.topics import TopicsRequest, topics_of
 from rmqtool.findings import Severity
 from rmqtool.rows import Damage
-from rmqtool.scan.classify import Defect
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    Defect,
+    FoundEdge,
+)
 from rmqtool.scan.prefilter import Prefilter
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store

@@ -6,8 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.append import QueueState, append_units, new_state
-from rmqtool.dispatch.grouping import RUN_ROW, shapes_of
+from rmqtool.kernels.units import (
+    RUN_ROW,
+    QueueState,
+    append_units,
+    new_state,
+    shapes_of,
+)
 from tests.broker_model.queues import ConsumeQueue, java_long
 from tests.strategies import examples
 

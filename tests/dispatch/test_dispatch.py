@@ -11,13 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.grouping import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.dispatch.policy import DispatchPolicy, Trait
-from rmqtool.dispatch.queue_kernels import find_queue
 from rmqtool.dispatch.queues import QueueTable
-from rmqtool.dispatch.rows import UNIT_ROW
 from rmqtool.formats import message
 from rmqtool.javacompat import index_key_hash, string_hash
+from rmqtool.kernels.queues import (
+    find_queue,
+)
+from rmqtool.kernels.rows import (
+    UNIT_ROW,
+    Trait,
+)
+from rmqtool.kernels.units import (
+    RUN_ROW,
+    measure_runs,
+    order_by_queue,
+)
 from rmqtool.reput import dispatcher
 from rmqtool.reput.scan import ScanJob, SplitReport
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
@@ -32,6 +40,9 @@ from tests.strategies import BATCH_TOPIC, examples, logs
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
+    from rmqtool.dispatch.policy import (
+        DispatchPolicy,
+    )
     from rmqtool.reput.blocks import Block
 
 SIZE = 1 << 20

@@ -95,7 +95,7 @@ def test_it_runs_from_a_zip_archive(tmp_path: Path) -> None:
             if path.is_file() and "__pycache__" not in path.parts:
                 archive.write(path, path.relative_to(ROOT))
     script = (
-        "import rmqtool, rmqtool.jit as jit, sys; from rmqtool.scan.kernels import read_i32; import numpy;"
+        "import rmqtool, rmqtool.kernels.jit as jit, sys, numpy; from rmqtool.kernels.walk import read_i32;"
         "print(rmqtool.__file__, jit.cache_folder(), read_i32(numpy.ones(8, numpy.uint8), 0));"
     )
     found = []

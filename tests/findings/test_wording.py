@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import Decoder, layout
-from rmqtool.formats.checkpoint import CHECKPOINTS
+from rmqtool.formats.checkpoint import (
+    CHECKPOINTS,
+    TIMER_CHECKPOINTS,
+)
 from rmqtool.formats.consumequeue import BATCH_UNITS, EXT_HEADS, UNITS
 from rmqtool.formats.index import HEADERS, ITEMS, SLOTS
 from rmqtool.formats.message import RECORD_STARTS
-from rmqtool.formats.timer import TIMER_CHECKPOINTS
 
 DECODERS: list[Decoder[Any]] = [
     UNITS, BATCH_UNITS, EXT_HEADS, HEADERS, SLOTS, ITEMS, CHECKPOINTS, RECORD_STARTS, TIMER_CHECKPOINTS

@@ -40,7 +40,7 @@ from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput
-from rmqtool.scan.json_kernels import BodyForm
+from rmqtool.kernels.json import BodyForm
 from rmqtool.progress import NullProgress
 from tests.builders import InlineEngine, staging
 from tests.reput.test_pipeline import plan_of_store, store_of
@@ -66,7 +66,7 @@ print("done")
 
 _OUTSIDE = """
 import numpy as np
-from rmqtool.scan.kernels import read_i32
+from rmqtool.kernels.walk import read_i32
 read_i32(np.zeros(7, np.uint8), 4)
 """
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def results_behind_proxy(stores: Mapping[str, Path]) -> Iterator[Proxy]:
     """Run a server with stores, see `stores_behind_proxy`; what writes there knows no earlier one."""
     with stores_behind_proxy(stores) as one, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rmqtool.store.object_handle._writer", ObjectWriter)
+        patch.setattr("rmqtool.store.object_staging._writer", ObjectWriter)
         yield one
 
 

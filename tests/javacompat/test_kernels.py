@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from rmqtool.javacompat import abs_int as scalar_abs_int
 from rmqtool.javacompat import (
     decode_utf8,
-    kernels,
     parse_int,
     parse_long,
     parse_properties,
@@ -22,7 +21,10 @@ from rmqtool.javacompat import (
     split_keys,
     string_hash,
 )
-from rmqtool.jit import kernel
+from rmqtool.kernels import checksums, integers, properties
+from rmqtool.kernels.jit import (
+    kernel,
+)
 from tests.javacompat.byte_strategies import NAMES, key_bytes, mixed_bytes, placed, property_bytes
 from tests.javacompat.vectors import CRC32, HASHES, MALFORMED, NUMBERS, jdk17_utf8
 
@@ -39,19 +41,19 @@ def _hash_three_bytes(buffer: npt.NDArray[np.uint8], codes: npt.NDArray[np.int64
     for tail in range(0x10000):
         buffer[1] = tail >> 8
         buffer[2] = tail & 0xFF
-        codes[tail] = kernels.hash_utf8(buffer, 0, 3, 0)
+        codes[tail] = properties.hash_utf8(buffer, 0, 3, 0)
 
 
 @pytest.mark.parametrize(("text", "code"), HASHES)
 def test_hash_is_that_of_java_strings(text: str, code: int) -> None:
-    assert kernels.hash_utf8(*placed(text.encode(), 0, 0), 0) == code
-    assert kernels.abs_int(code) == scalar_abs_int(code)
+    assert properties.hash_utf8(*placed(text.encode(), 0, 0), 0) == code
+    assert properties.abs_int(code) == scalar_abs_int(code)
 
 
 @pytest.mark.parametrize(("octets", "text", "code"), MALFORMED)
 def test_malformed_bytes_are_hashed_as_decoded_by_java(octets: str, text: str, code: int) -> None:
     assert string_hash(text) == code
-    assert kernels.hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == code
+    assert properties.hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == code
 
 
 @pytest.mark.full
@@ -65,26 +67,26 @@ def test_all_sequences_of_three_bytes_hash_as_in_the_jdk() -> None:
 def test_longer_sequences_hash_as_in_the_jdk() -> None:
     for octets, units in jdk17_utf8("text"):
         text = bytes.fromhex(units).decode("utf-16-be")
-        assert kernels.hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == string_hash(text), octets
+        assert properties.hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == string_hash(text), octets
 
 
 @compiles
 @given(mixed_bytes(), st.integers(-(2**31), 2**31 - 1), margins, margins)
 def test_hash_equals_the_scalar_one(data: bytes, seed: int, before: int, after: int) -> None:
-    assert kernels.hash_utf8(*placed(data, before, after), seed) == string_hash(decode_utf8(data), seed)
+    assert properties.hash_utf8(*placed(data, before, after), seed) == string_hash(decode_utf8(data), seed)
 
 
 @pytest.mark.parametrize(("data", "raw"), CRC32)
 def test_crc_is_that_of_java(data: bytes, raw: int) -> None:
-    assert kernels.crc32(*placed(data, 0, 0), 0) == raw
+    assert checksums.crc32(*placed(data, 0, 0), 0) == raw
 
 
 @compiles
 @given(st.binary(max_size=100), st.binary(max_size=100), margins, margins)
 def test_crc_equals_zlib_and_continues(left: bytes, right: bytes, before: int, after: int) -> None:
-    value = kernels.crc32(*placed(left, before, after), 0)
+    value = checksums.crc32(*placed(left, before, after), 0)
     assert value == zlib.crc32(left)
-    assert kernels.crc32(*placed(right, before, after), value) == zlib.crc32(left + right)
+    assert checksums.crc32(*placed(right, before, after), value) == zlib.crc32(left + right)
 
 
 def _value(buffer: npt.NDArray[np.uint8], start: int, stop: int) -> str | None:
@@ -99,15 +101,15 @@ def _value(buffer: npt.NDArray[np.uint8], start: int, stop: int) -> str | None:
 def test_properties_found_in_bytes_are_those_of_the_decoded_text(
     data: bytes, before: int, after: int
 ) -> None:
-    properties = parse_properties(data)
-    expected = [properties.get(name) for name in NAMES]
+    decoded = parse_properties(data)
+    expected = [decoded.get(name) for name in NAMES]
     buffer, start, stop = placed(data, before, after)
-    names, bounds = kernels.pack_names(NAMES)
+    names, bounds = properties.pack_names(NAMES)
     out = np.full((len(NAMES), 2), 7, np.int64)
-    kernels.scan_properties(buffer, start, stop, names, bounds, out)
+    properties.scan_properties(buffer, start, stop, names, bounds, out)
     assert [_value(buffer, *row) for row in out.tolist()] == expected
     single = [names[bounds[wanted] : bounds[wanted + 1]] for wanted in range(len(NAMES))]
-    found = [kernels.find_property(buffer, start, stop, name) for name in single]
+    found = [properties.find_property(buffer, start, stop, name) for name in single]
     assert [_value(buffer, *place) for place in found] == expected
 
 
@@ -126,16 +128,16 @@ def test_properties_found_in_bytes_are_those_of_the_decoded_text(
 def test_edges_of_properties(data: bytes, value: str | None) -> None:
     assert parse_properties(data).get("KEYS") == value
     buffer, start, stop = placed(data, 0, 0)
-    names, bounds = kernels.pack_names(["TAGS", "KEYS"])
+    names, bounds = properties.pack_names(["TAGS", "KEYS"])
     out = np.zeros((2, 2), np.int64)
-    kernels.scan_properties(buffer, start, stop, names, bounds, out)
+    properties.scan_properties(buffer, start, stop, names, bounds, out)
     assert _value(buffer, *out[0].tolist()) is None
     assert _value(buffer, *out[1].tolist()) == value
 
 
 def test_wanted_names_must_be_ascii() -> None:
     with pytest.raises(UnicodeEncodeError):
-        kernels.pack_names(["Schlüssel"])
+        properties.pack_names(["Schlüssel"])
 
 
 @pytest.mark.parametrize(("text", "as_int", "as_long", "as_short"), NUMBERS)
@@ -143,7 +145,7 @@ def test_numbers_are_parsed_as_in_java(
     text: str, as_int: int | None, as_long: int | None, as_short: int | None
 ) -> None:
     place = placed(text.encode(), 0, 0)
-    results = [kernels.parse_int(*place), kernels.parse_long(*place), kernels.parse_short(*place)]
+    results = [integers.parse_int(*place), integers.parse_long(*place), integers.parse_short(*place)]
     assert results == [(number is not None, number or 0) for number in (as_int, as_long, as_short)]
 
 
@@ -155,13 +157,13 @@ def test_numbers_are_parsed_as_in_java(
 )
 def test_numbers_equal_the_scalar_ones(text: str, before: int, after: int) -> None:
     place = placed(text.encode(), before, after)
-    results = [kernels.parse_int(*place), kernels.parse_long(*place), kernels.parse_short(*place)]
+    results = [integers.parse_int(*place), integers.parse_long(*place), integers.parse_short(*place)]
     numbers = [parse_int(text), parse_long(text), parse_short(text)]
     assert results == [(number is not None, number or 0) for number in numbers]
 
 
 def test_digits_of_other_scripts_are_left_to_the_scalar_form() -> None:
-    assert kernels.parse_int(*placed("\u0663".encode(), 0, 0)) == (False, 0)
+    assert integers.parse_int(*placed("\u0663".encode(), 0, 0)) == (False, 0)
     assert parse_int("\u0663") == 3
 
 
@@ -171,7 +173,7 @@ def test_keys_cut_in_bytes_are_those_of_the_decoded_text(data: bytes, before: in
     buffer, position, stop = placed(data, before, after)
     keys = []
     while True:
-        key_start, position = kernels.next_key(buffer, position, stop)
+        key_start, position = properties.next_key(buffer, position, stop)
         if key_start < 0:
             break
         keys.append(decode_utf8(buffer[key_start:position].tobytes()))
@@ -181,7 +183,7 @@ def test_keys_cut_in_bytes_are_those_of_the_decoded_text(data: bytes, before: in
 
 def test_read_only_buffers_are_accepted() -> None:
     buffer = np.frombuffer(b"TagA", dtype=np.uint8)
-    assert kernels.hash_utf8(buffer, 0, 4, 0) == 2598919
+    assert properties.hash_utf8(buffer, 0, 4, 0) == 2598919
 
 
 def test_vectors_hold_a_digest_for_each_first_byte() -> None:

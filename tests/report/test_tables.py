@@ -7,9 +7,11 @@ import re
 
 import pytest
 
-from rmqtool.report.folding import fold
 from rmqtool.report.tables import Tables
-from rmqtool.report.terminal import columns_of
+from rmqtool.report.terminal import (
+    columns_of,
+    fold,
+)
 
 COLUMNS = ("topic", "queue", "offset", "what")
 LINES = [

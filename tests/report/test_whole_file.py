@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.report.output import open_output
-from rmqtool.report.whole_file import check_output_files, write_whole
+from rmqtool.report.output import (
+    check_output_files,
+    open_output,
+    write_whole,
+)
 
 
 def names(directory: Path) -> list[str]:

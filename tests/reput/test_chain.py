@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.formats.message import (
+    Outcome,
+)
 from rmqtool.progress import NullProgress
 from rmqtool.reput.blocks import UNIT_DTYPE
 from rmqtool.reput.chain import Skip
-from rmqtool.scan.gaps import Outcome
 from rmqtool.store.segments import FileQueue
 from tests.broker_model.reput import BrokerModel
 from tests.builders import (

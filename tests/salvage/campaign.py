@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.salvage.request import SalvageRequest
-from rmqtool.commands.salvage.run import salvage
+from rmqtool.commands.salvage import (
+    SalvageRequest,
+    salvage,
+)
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from rmqtool.commands.salvage.report import SalvageReport
+    from rmqtool.commands.salvage import (
+        SalvageReport,
+    )
     from rmqtool.salvage.accounts import QueueAccount
     from tests.salvage.damages import Kind, Scene
 

@@ -8,8 +8,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import rmqtool
-from rmqtool.commands.salvage.request import SalvageRequest
-from rmqtool.commands.salvage.run import salvage
+from rmqtool.commands.salvage import (
+    SalvageRequest,
+    salvage,
+)
 from rmqtool.engine import EngineOptions
 from rmqtool.progress import NullProgress
 from rmqtool.store import open_store

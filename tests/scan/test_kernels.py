@@ -9,10 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.kernels.rows import (
+    rules_of,
+)
 from rmqtool.releases import DEFAULT, RELEASES
-from rmqtool.scan.gaps import Outcome
 from rmqtool.scan.records import check_record
-from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
 from tests.broker_model.messages import ByteBuffer, CheckMessageBuffer, check_message
 from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, memory_segment, properties

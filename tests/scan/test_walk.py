@@ -11,12 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
+from rmqtool.formats.message import (
+    Outcome,
+)
 from rmqtool.io.reading import UnreadableRange
+from rmqtool.kernels.rows import (
+    rules_of,
+)
+from rmqtool.kernels.walk import (
+    walk_records,
+)
 from rmqtool.releases import DEFAULT
 from rmqtool.scan import walk as walk_module
-from rmqtool.scan.gaps import Outcome
-from rmqtool.scan.kernels import walk_records
-from rmqtool.scan.rows import rules_of
 from rmqtool.scan.walk import SegmentWalk
 from tests.builders import POLICY_4_9, POLICY_5, memory_segment
 from tests.scan.log_builder import blank, record

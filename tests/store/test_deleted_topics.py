@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.io import location_of
-from rmqtool.store.deleted_topics import ListedTopics
+from rmqtool.store.broker_json import (
+    ListedTopics,
+)
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:

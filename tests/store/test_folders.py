@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.store.folders import folder_names
+from rmqtool.store.results import (
+    folder_names,
+)
 from tests.strategies import examples
 
 

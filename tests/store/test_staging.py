@@ -232,7 +232,7 @@ def test_without_flock_process_and_start_time_decide(
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("rmqtool.store.owners.fcntl.flock", refuse)
+    monkeypatch.setattr("rmqtool.store.lock.fcntl.flock", refuse)
     area = StagingArea(tmp_path / "out")
     if alive:
         with pytest.raises(RefusedError, match="is writing this output"):
@@ -326,8 +326,8 @@ def test_without_syncfs_every_file_is_flushed(tmp_path: Path, monkeypatch: pytes
     def note(descriptor: int) -> None:
         flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)  # noqa: PTH115 - a kernel link
 
-    monkeypatch.setattr("rmqtool.store.syncing.ctypes.CDLL", lambda *_, **__: object())
-    monkeypatch.setattr("rmqtool.store.syncing.os.fsync", note)
+    monkeypatch.setattr("rmqtool.store.staged_file.ctypes.CDLL", lambda *_, **__: object())
+    monkeypatch.setattr("rmqtool.store.staged_file.os.fsync", note)
     with StagingArea(tmp_path / "out") as area:
         area.create_file("index/a").finish()
         area.publish()

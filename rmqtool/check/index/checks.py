@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.check.expected import ExpectedEntries
+from rmqtool.check.expected import ExpectedEntries, IndexCheckTask
 from rmqtool.check.index.match import IndexMatch
 from rmqtool.check.index.shape import FileReport, IndexShape
 from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
-from rmqtool.derived.index_files import open_index_file
+from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.findings import FindingLog, Severity, Structure
 from rmqtool.findings.index import IX_NAME_ORDER
-from rmqtool.store.unreadable import unreadable_findings
+from rmqtool.store.unread import (
+    unreadable_findings,
+)
 
 if TYPE_CHECKING:
-    from rmqtool.check.tasks import IndexCheckTask
-    from rmqtool.derived.index_files import IndexFile
     from rmqtool.formats.index import HeaderFields
     from rmqtool.store.segments import StoreFile
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.compare_kernels import follow_chains
 from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity
 from rmqtool.findings.index import (
     IX_CHAIN,
@@ -17,15 +16,19 @@ from rmqtool.findings.index import (
     IX_SLOT,
     IX_WRONG,
 )
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.formats.fields import offsets as field_offsets
-from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, slot_position
+from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, HeaderFields, slot_position
+from rmqtool.kernels.compare import (
+    follow_chains,
+)
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.index_files import IndexFile, Items
-    from rmqtool.formats.index import HeaderFields
 
 
 _SECOND_MS = 1000

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.census_kernels import (
+from rmqtool.dispatch.queues import QueueTable
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.javacompat import decode_utf8
+from rmqtool.kernels.census import (
     CELL_ROW,
     ONE_QUEUE,
     TOPIC_ROW,
@@ -19,13 +22,12 @@ from rmqtool.dispatch.census_kernels import (
     count_messages,
     place_cells,
 )
-from rmqtool.dispatch.queues import QueueTable
-from rmqtool.errors import EnvironmentFailureError
-from rmqtool.javacompat import decode_utf8
 from rmqtool.releases import LENIENT
 from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.records import check_record
-from rmqtool.scan.resync import find_true
+from rmqtool.scan.records import (
+    check_record,
+    find_true,
+)
 from rmqtool.scan.window import Window
 from rmqtool.store.names import safe_component
 
@@ -36,7 +38,9 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.scan.log_edge import FoundEdge
+    from rmqtool.scan.classify import (
+        FoundEdge,
+    )
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.census import CensusTaker
+from rmqtool.check.log.census import CensusTaker, Period, SplitCensus
 from rmqtool.check.log.findings import is_illegal
 from rmqtool.check.log.record_checks import Ahead, RecordChecker
-from rmqtool.check.log.segment_scan import RunBuilder
+from rmqtool.check.log.segment_scan import RecordRun, RunBuilder
 from rmqtool.check.log.transaction_checks import TransactionRows
 from rmqtool.findings import Finding
 from rmqtool.findings.consumequeue import LMQ_STALL
@@ -21,8 +21,6 @@ from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink,
 from rmqtool.scan.gap_walk import GapWalk
 
 if TYPE_CHECKING:
-    from rmqtool.check.log.census import Period, SplitCensus
-    from rmqtool.check.log.segment_scan import RecordRun
     from rmqtool.scan.gaps import Gap
     from rmqtool.scan.log_pass import Split, SplitRead
     from rmqtool.scan.walk import MessageBatch

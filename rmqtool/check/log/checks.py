@@ -19,7 +19,7 @@ from rmqtool.check.log.findings import (
     record_findings,
     steps_back,
 )
-from rmqtool.check.log.picture import PictureFrame, picture_of
+from rmqtool.check.log.picture import LogPicture, PictureFrame, picture_of
 from rmqtool.check.log.queue_offsets import (
     Breaks,
     add_breaks,
@@ -29,7 +29,7 @@ from rmqtool.check.log.queue_offsets import (
     repeats_from,
 )
 from rmqtool.check.log.reader import LogReader
-from rmqtool.check.log.segment_scan import StaleTail, as_torn, stale_candidates, torn_record
+from rmqtool.check.log.segment_scan import SegmentScan, StaleTail, as_torn, stale_candidates, torn_record
 from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
 from rmqtool.check.model import Examined
 from rmqtool.findings import Finding, FindingLog, Structure
@@ -37,14 +37,14 @@ from rmqtool.findings.commitlog import CL_BAD_MAGIC
 from rmqtool.findings.records import CL_TS_BACK
 from rmqtool.reput.placing import plan_queues
 from rmqtool.scan.log_pass import SPLIT_BYTES
-from rmqtool.store.unreadable import unreadable_findings
+from rmqtool.store.unread import (
+    unreadable_findings,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
-    from rmqtool.check.log.picture import LogPicture
-    from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress

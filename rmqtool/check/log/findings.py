@@ -5,17 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.record_checks import most_have_none
+from rmqtool.check.log.record_checks import Ahead, most_have_none
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC, CL_TAIL_DIRTY
 from rmqtool.findings.consumequeue import CQ_TYPE
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_QUEUE_ID, CL_TIME, CL_TOPIC_NAME, CL_TS_BACK
-from rmqtool.findings.wording import counted
+from rmqtool.formats.message import (
+    Outcome,
+)
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank
-from rmqtool.scan.gaps import Outcome
 from rmqtool.store.names import component_problem
 from rmqtool.times import utc_text
 from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
@@ -24,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.check.log.check_split import CheckReport
-    from rmqtool.check.log.record_checks import Ahead
     from rmqtool.check.log.segment_scan import RecordRun, SegmentScan, StaleTail
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.reput.queues import QueuePlan

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.check.log.census import Census, census_of
-from rmqtool.check.log.segment_scan import RecordRun
+from rmqtool.check.log.census import Census, Period, census_of
+from rmqtool.check.log.segment_scan import RecordRun, SegmentScan
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP
-from rmqtool.scan.gaps import Outcome
+from rmqtool.formats.message import (
+    Outcome,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.check.log.census import Period
     from rmqtool.check.log.queue_offsets import Break, Breaks
-    from rmqtool.check.log.segment_scan import SegmentScan
 
 MAX_STRETCHES = 240
 """Stretches of one file that are told apart; a torn file is shown in as many equal pieces."""

@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
-from rmqtool.findings import Finding
+from rmqtool.findings import Finding, FindingCode, FindingLog
 from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET, LMQ_TWICE
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP, CL_QOFF_RANGE, CL_QOFF_RESET
-from rmqtool.findings.wording import counted
-from rmqtool.reput.blocks import UNIT_COLUMNS
-from rmqtool.reput.queues import PLACE
-from rmqtool.reput.units import by_queue
+from rmqtool.kernels.continuity import (
+    BREAK_ROW,
+    Discontinuity,
+    find_breaks,
+    new_progress,
+)
+from rmqtool.reput.blocks import UNIT_COLUMNS, Block
+from rmqtool.reput.queues import PLACE, QueuePlan
+from rmqtool.reput.units import QueueUnits, by_queue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -27,10 +34,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.findings import FindingCode, FindingLog
-    from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import QueuePlan
-    from rmqtool.reput.units import QueueUnits
     from rmqtool.store.segments import FileQueue
 
 

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.check.guard import run_guarded
 from rmqtool.check.log.census import period_of
 from rmqtool.check.log.check_split import CheckJob, CheckReport
 from rmqtool.check.log.findings import JudgedEnd, damage_findings, record_findings
@@ -21,11 +20,17 @@ from rmqtool.check.log.segment_scan import (
     torn_record,
     without_tail,
 )
-from rmqtool.check.model import CheckInterruptedError, Examined
+from rmqtool.check.model import (
+    CheckInterruptedError,
+    Examined,
+    run_guarded,
+)
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    FoundEdge,
+)
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_split
 

@@ -8,22 +8,30 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings import Finding, FindingCode, FindingLog
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.findings.records import (
     CL_EMPTY_BODY,
     CL_PORT,
+    CL_PREPARED,
     CL_PROPERTIES,
     CL_QOFF_RANGE,
     CL_SYSFLAG,
     CL_TIME,
 )
-from rmqtool.findings.transactions import CL_PREPARED
-from rmqtool.javacompat import decode_utf8
-from rmqtool.javacompat.scalars import PROP_CRC_SIZE
+from rmqtool.javacompat import (
+    PROP_CRC_SIZE,
+    decode_utf8,
+)
+from rmqtool.kernels.checks import (
+    HIT_ROW,
+    MAX_HITS,
+    Check,
+    Sum,
+    check_records,
+    stored_record_crc,
+)
 from rmqtool.releases import NEWEST
-from rmqtool.scan.check_kernels import Sum, check_records, stored_record_crc
-from rmqtool.scan.field_kernels import HIT_ROW, MAX_HITS, Check
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap
 from rmqtool.times import utc_text
@@ -31,7 +39,6 @@ from rmqtool.times import utc_text
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.findings import FindingCode
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 

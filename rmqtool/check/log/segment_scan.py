@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Severity
+from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_CRC
-from rmqtool.scan.check_kernels import measure_times
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.kernels.checks import (
+    measure_times,
+)
 from rmqtool.scan.classify import TORN, TORN_REMEDY
 from rmqtool.scan.gap_walk import gap_of, joined_gap
-from rmqtool.scan.gaps import Gap, Outcome
-from rmqtool.scan.log_pass import stitch
+from rmqtool.scan.gaps import (
+    Gap,
+)
+from rmqtool.scan.log_pass import Split, stitch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -20,8 +27,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.log.check_split import CheckReport
-    from rmqtool.findings import Finding
-    from rmqtool.scan.log_pass import Split
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 

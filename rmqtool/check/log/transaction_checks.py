@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.transactions import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
-from rmqtool.findings.wording import counted
-from rmqtool.scan.transaction_kernels import TRANSACTION_ROW, Role, collect_transactions
+from rmqtool.findings import Finding, FindingCode, FindingLog
+from rmqtool.findings.model import (
+    counted,
+)
+from rmqtool.findings.records import (
+    CL_HALF,
+    CL_IN_DOUBT,
+    CL_OP,
+    CL_PREPARED,
+)
+from rmqtool.kernels.transactions import (
+    TRANSACTION_ROW,
+    Role,
+    collect_transactions,
+)
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
@@ -24,7 +35,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.log.segment_scan import SegmentScan
-    from rmqtool.findings import FindingCode
     from rmqtool.reput.blocks import Block
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import FileQueue

@@ -6,25 +6,28 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.expected import ExpectedUnits
+from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask
 from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
-from rmqtool.check.queues.ext import NO_EXT_TIME, ExtQueue
+from rmqtool.check.queues.fields import (
+    NO_EXT_TIME,
+    ExtQueue,
+)
 from rmqtool.check.queues.match import UnitMatch
 from rmqtool.check.queues.missing import UnmatchedUnits, missing_ranges, report_missing
 from rmqtool.check.queues.order import UnitOrder
 from rmqtool.check.queues.report import Problem, QueueReport
-from rmqtool.derived.queue_files import QueueReader
+from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_PHY_ORDER
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
-from rmqtool.store.unreadable import unreadable_findings
+from rmqtool.store.unread import (
+    unreadable_findings,
+)
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
     from rmqtool.check.queues.missing import Ranges
-    from rmqtool.check.tasks import QueueCheck, QueueCheckTask
-    from rmqtool.derived.queue_files import Units
 
 
 _AGAINST_LOG, _COMPLETE = 2, 3

@@ -15,8 +15,6 @@ import numpy as np
 
 from rmqtool.check.queues.fields import FieldCheck
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
-from rmqtool.dispatch.compare_kernels import match_units
-from rmqtool.dispatch.rows import UNKNOWN_QUEUE_OFFSET
 from rmqtool.findings import Severity
 from rmqtool.findings.consumequeue import (
     CQ_DANGLING,
@@ -25,15 +23,25 @@ from rmqtool.findings.consumequeue import (
     CQ_MISPLACED,
     CQ_STALE_TAIL,
 )
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
+from rmqtool.kernels.compare import (
+    match_units,
+)
+from rmqtool.kernels.rows import (
+    UNKNOWN_QUEUE_OFFSET,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.expected import ExpectedUnits
+    from rmqtool.check.expected import (
+        ExpectedUnits,
+        QueueCheckTask,
+    )
     from rmqtool.check.queues.missing import UnmatchedUnits
-    from rmqtool.check.tasks import QueueCheckTask
     from rmqtool.derived.queue_files import Units
 
 

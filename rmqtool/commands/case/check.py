@@ -7,10 +7,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rmqtool.check.digests import hash_all
-from rmqtool.check.store_files import ListedFile
-from rmqtool.commands.case.directory import BrokenSealError, CaseDirectory, read_record
-from rmqtool.commands.case.model import Afterwards
+from rmqtool.check.digests import (
+    ListedFile,
+    hash_all,
+)
+from rmqtool.commands.case.records import (
+    Afterwards,
+    BrokenSealError,
+    CaseDirectory,
+    Sealed,
+    read_record,
+)
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.io import FileKind, location_of
@@ -20,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from rmqtool.commands.case.directory import Sealed
     from rmqtool.progress import Progress
 
 

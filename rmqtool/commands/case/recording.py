@@ -11,14 +11,20 @@ import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rmqtool.check.digests import Hashed, hash_all
-from rmqtool.check.store_files import ListedFile, files_below, store_files
-from rmqtool.commands.case.directory import CaseDirectory
-from rmqtool.commands.case.model import (
+from rmqtool.check.digests import (
+    Hashed,
+    ListedFile,
+    files_below,
+    hash_all,
+    store_files,
+)
+from rmqtool.commands.case.records import (
     Afterwards,
+    CaseDirectory,
     CaseFile,
+    CaseOption,
     CaseOutcome,
     CaseRecord,
     Operator,
@@ -28,19 +34,15 @@ from rmqtool.commands.case.model import (
 )
 from rmqtool.engine.interface import MapInterruptedError
 from rmqtool.findings import FindingLog
-from rmqtool.io import FileKind, location_of
+from rmqtool.io import FileKind, Location, location_of
 from rmqtool.io.images import refuse_same_device
-from rmqtool.store import PathKind
+from rmqtool.store import PathKind, Store
 from rmqtool.store.staging import refuse_inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from typing import Any
 
-    from rmqtool.commands.case.model import CaseOption
-    from rmqtool.io import Location
     from rmqtool.progress import Progress
-    from rmqtool.store import Store
 
 
 _NS_A_S = 1_000_000_000

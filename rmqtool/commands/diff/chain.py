@@ -9,15 +9,18 @@ import numpy as np
 
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.findings import FindingLog, Severity
+from rmqtool.formats.message import (
+    Outcome,
+)
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import classified
+from rmqtool.scan.classify import Defect, FoundEdge, classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
-from rmqtool.scan.gaps import Gap, Outcome
+from rmqtool.scan.gaps import (
+    Gap,
+)
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
-    from rmqtool.scan.classify import Defect
-    from rmqtool.scan.log_edge import FoundEdge
     from rmqtool.store import FileQueue, Segment
 
 

@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, AlignRules
-from rmqtool.commands.diff.entries import Entries
-from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
-from rmqtool.derived.index_files import open_index_file
+from rmqtool.commands.diff.align import (
+    NUMBER,
+    ORDER,
+    TIME,
+    AlignRules,
+    Entries,
+)
+from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value
+from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.formats import layout
 from rmqtool.formats.index import HEADER
 
@@ -19,8 +24,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Row
-    from rmqtool.commands.diff.model import Comparison, Value
-    from rmqtool.derived.index_files import IndexFile
     from rmqtool.store import Store
 
     Rows = npt.NDArray[Any]

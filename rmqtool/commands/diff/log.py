@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.commands.diff.align import LogBounds
-from rmqtool.commands.diff.chain import RecordChain
-from rmqtool.commands.diff.model import Change, Difference, DifferenceLimiter
+from rmqtool.commands.diff.chain import RecordChain, Starts
+from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import Defect
-from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.classify import (
+    Defect,
+    FoundEdge,
+)
+from rmqtool.scan.log_end import LogEnd, find_log_end
 from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.window import Window
 
@@ -24,11 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.commands.diff.chain import Starts
-    from rmqtool.commands.diff.model import Comparison, Value
     from rmqtool.findings import FindingCode
     from rmqtool.io.reading import UnreadableRange
-    from rmqtool.scan.log_end import LogEnd
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.segments import Segment
 

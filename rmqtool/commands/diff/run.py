@@ -2,33 +2,103 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from rmqtool.account.log_losses import StoreAccount
+from rmqtool.account.model import indexes_beyond, lists_beyond
 from rmqtool.commands.diff.align import LogBounds
-from rmqtool.commands.diff.batch_units import BatchEntries, LoneExtEntries, batch_rows, lone_ext_rows
-from rmqtool.commands.diff.healing import healing
 from rmqtool.commands.diff.index import IndexEntries, diff_tables, index_rows
 from rmqtool.commands.diff.log import diff_logs, log_reaches
-from rmqtool.commands.diff.model import Change, Difference
-from rmqtool.commands.diff.units import ExtUnitEntries, UnitEntries, ext_unit_rows, unit_rows
-from rmqtool.derived.checkpoint import read_checkpoint
+from rmqtool.commands.diff.model import Change, Comparison, Difference, Healing, Value
+from rmqtool.commands.diff.units import (
+    BatchEntries,
+    ExtUnitEntries,
+    LoneExtEntries,
+    UnitEntries,
+    batch_rows,
+    ext_unit_rows,
+    lone_ext_rows,
+    unit_rows,
+)
+from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import UsageError
 from rmqtool.formats import layout
 from rmqtool.formats.checkpoint import CHECKPOINT
-from rmqtool.store import FileQueue, PathKind
+from rmqtool.scan.records import record_at
+from rmqtool.store import FileQueue, PathKind, QueueFiles, Store
 from rmqtool.store.files import TREE_DEPTH
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.commands.diff.model import Comparison, Value
-    from rmqtool.store import QueueFiles, Store
+    from rmqtool.account.lost import Absent
+    from rmqtool.account.survey import SurveyedLog
 
     Key = tuple[str | int | None, ...]
     _QueueDiff = Callable[
         [QueueFiles, tuple[FileQueue, FileQueue], tuple[Store, Store], LogBounds, Comparison],
         Iterator[Difference],
     ]
+
+
+class _Replica(NamedTuple):
+    name: str
+    store: Store
+    account: StoreAccount
+    bounds: tuple[int, int]
+
+
+@dataclass
+class _Held:
+    """Counts lost messages of a log that another log has: by their queue offsets, or by their places."""
+
+    there: SurveyedLog
+    log: FileQueue
+    messages: int = 0
+
+    def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
+        """Take those of a queue."""
+        runs = self.there.runs.get(queue)
+        if runs is None:
+            return
+        for one in absent:
+            last = one.queue_offset + one.messages
+            held = np.minimum(runs["stop"], last) - np.maximum(runs["first"], one.queue_offset)
+            self.messages += min(int(np.maximum(held, 0).sum()), one.messages)
+
+    def indexed(self, places: Iterable[int]) -> None:
+        """Take those that only the index knows."""
+        self.messages += sum(record_at(self.log, place) is not None for place in places)
+
+
+def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> Iterator[Healing]:
+    """Yield, for each side with losses, how much of them the other side has, after the whole comparison."""
+    sides = [
+        _Replica(name, store, StoreAccount(store), bounds)
+        for name, store, bounds in zip(
+            "ab", (a, b), zip(reaches.starts, reaches.ends, strict=True), strict=True
+        )
+    ]
+    for side, other in (sides, sides[::-1]):
+        damaged = comparison.damaged[side.name]
+        if not (comparison.is_damaged or _leads_beyond(side)) or not side.account.can_tell:
+            continue
+        lost = side.account.losses().messages
+        held = _Held(other.account.looked, other.store.commitlog) if lost else None
+        if held is not None:
+            comparison.is_damaged |= side.account.is_log_cut  # a lagging slave has no trace of these
+            side.account.losses(lost=held)
+        if lost or damaged:
+            yield Healing(side.name, lost, 0 if held is None else held.messages, damaged)
+
+
+def _leads_beyond(side: _Replica) -> bool:
+    start, end = side.bounds
+    return side.account.can_tell and (lists_beyond(side.store, start, end) or indexes_beyond(side.store, end))
+
 
 _NO_FILES = FileQueue((), ())
 
@@ -157,6 +227,7 @@ QUEUE_DIFFS: dict[PathKind, _QueueDiff] = {
     PathKind.BATCHCONSUMEQUEUE: _diff_batch_units,
     PathKind.CONSUMEQUEUE_EXT: _diff_lone_ext_units,
 }
+
 """Functions that compare each kind of queue; a side without its directory has no files of it."""
 
 

@@ -1,26 +1,28 @@
-"""Bytes of a row, field by field, with the names of the layout."""
+"""Bytes of a row, field by field, and the tables of fields that the schemas give."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool import rows
+from rmqtool.errors import UsageError
 from rmqtool.findings import Structure
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT
 from rmqtool.findings.index import IX_COUNT
-from rmqtool.formats import checkpoint, consumequeue, index, layout, message
+from rmqtool.formats import FieldLayout, checkpoint, consumequeue, index, layout, message
+from rmqtool.rows import LayoutField
 from rmqtool.rows.messages import host_text
 from rmqtool.scan.classify import Defect
 from rmqtool.store.files import store_file
+from rmqtool.store.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from typing import Any
 
-    from rmqtool.formats import FieldLayout
-    from rmqtool.store import Store, StoreFile
+    from rmqtool.store import PathKind, Store, StoreFile
 
     _Fields = Generator[rows.FieldBytes, None, int]
+
 
 _HOSTS = ("bornHost", "storeHost")
 _TEXTS = ("topic", "properties")
@@ -44,6 +46,7 @@ _DAMAGED_SCHEMAS = {
 }
 _MAGICS = {"V1": message.MAGIC_V1, "V2": message.MAGIC_V2}
 _REST_BYTES = 256
+
 """Limit for bytes of no field."""
 
 
@@ -152,3 +155,16 @@ def _value(field: FieldLayout, raw: bytes) -> int | str | None:
     if field.name in _HOSTS and len(raw) in {8, 20}:
         return host_text(raw)
     return raw.decode(errors="replace") if field.name in _TEXTS else None
+
+
+def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
+    """Yield the fields of one kind of file, UsageError if it is text, or of all; a message has IPv4 hosts."""
+    kinds = tuple(KINDS) if kind is None else (kind,)
+    if not any(KINDS[one].schemas for one in kinds):
+        raise UsageError("--layout: files in config/ are JSON; they have no fields at fixed places")
+    for one_kind in kinds:
+        for structure, schema in KINDS[one_kind].schemas.items():
+            for one in layout(schema, sysFlag=0):
+                yield LayoutField(
+                    structure, one.name, one.java_name, one.offset, one.size, one.unit, one.meaning
+                )

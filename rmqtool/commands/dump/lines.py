@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
+from rmqtool.kernels.ndjson import (
+    Ended,
+    encode_ndjson,
+)
+from rmqtool.kernels.plain import (
+    MAX_PROPERTIES,
+    RowFilter,
+)
 from rmqtool.rows.log_splits import KernelFilter, LogJob
-from rmqtool.scan.ndjson_kernels import Ended, encode_ndjson
-from rmqtool.scan.plain_kernels import MAX_PROPERTIES, RowFilter
 
 if TYPE_CHECKING:
-    from rmqtool.scan.json_kernels import BodyForm
+    from rmqtool.kernels.json import (
+        BodyForm,
+    )
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Segment
 

@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING
 from rmqtool.lookup.context import QueryContext, QueryRequest
 from rmqtool.lookup.queue import QueueConsumer, find_queue
 from rmqtool.lookup.times import records_by_time
-from rmqtool.progress import LimitedProgress
-from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.progress import LimitedProgress, Progress
+from rmqtool.rows.messages import MessageFilter, MessageRows
+from rmqtool.scan.classify import (
+    FoundEdge,
+)
 from rmqtool.scan.record_walk import record_defects, walk_log
 from rmqtool.scan.records import Record, check_record
-from rmqtool.store import FileQueue, PathKind
-from rmqtool.store.listing import digits_of
+from rmqtool.store import FileQueue, PathKind, QueueFiles, Store
+from rmqtool.store.names import (
+    digits_of,
+)
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
@@ -23,10 +27,7 @@ if TYPE_CHECKING:
     from rmqtool import rows
     from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.javacompat import DelayLevels
-    from rmqtool.progress import Progress
     from rmqtool.rows.log_splits import LogJob
-    from rmqtool.rows.messages import MessageFilter
-    from rmqtool.store import QueueFiles, Store
 
 _BODY_FORMS = ("none", "text", "hex")
 
@@ -154,7 +155,9 @@ def _job(log: FileQueue, levels: DelayLevels, request: DumpRequest) -> LogJob:
 
         return ColumnJob(log, levels, request.messages, request.columns, split_bytes=COLUMN_SPLIT_BYTES)
     from rmqtool.commands.dump.lines import LineJob
-    from rmqtool.scan.json_kernels import BodyForm
+    from rmqtool.kernels.json import (
+        BodyForm,
+    )
 
     body = BodyForm[(request.lines or "none").upper()]
     return LineJob(log, levels, request.messages, body, request.odd_flags)

@@ -6,14 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.commands.dump.config import dump_config
+from rmqtool.commands.dump.derived import (
+    dump_config,
+    dump_index_file,
+    dump_queues,
+)
 from rmqtool.commands.dump.hex import HexRows
-from rmqtool.commands.dump.index import dump_index_file
 from rmqtool.commands.dump.log import dump_log
-from rmqtool.commands.dump.request import ROW_TYPES, OnCorrupt
-from rmqtool.commands.dump.units import dump_queues
-from rmqtool.derived.checkpoint import read_checkpoint
+from rmqtool.commands.dump.request import ROW_TYPES, DumpRequest, OnCorrupt
 from rmqtool.derived.index_files import warn_of_assumed_geometry
+from rmqtool.derived.positions import (
+    read_checkpoint,
+)
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.places import CP_SIZE
@@ -24,7 +28,6 @@ from rmqtool.store.kinds import KINDS, QUEUE_KINDS, PathKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.commands.dump.request import DumpRequest
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 

@@ -6,15 +6,21 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.columns.names import COLUMNS, ColumnChoice, FileForm, FileFormat, Partition, TextBodies
+from rmqtool.columns.names import (
+    COLUMNS,
+    ColumnChoice,
+    ColumnFile,
+    FileForm,
+    FileFormat,
+    Partition,
+    TextBodies,
+)
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, Finding
+from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
-    from rmqtool.columns.names import ColumnFile
     from rmqtool.engine import EngineOptions
-    from rmqtool.findings import FindingLog
     from rmqtool.scan.log_end import LogExtent
     from rmqtool.store import Store
     from rmqtool.store.scratch import Target

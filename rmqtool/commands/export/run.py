@@ -9,22 +9,33 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rmqtool.columns import require_library
-from rmqtool.columns.pieces import trimmed
-from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, LeftOut
-from rmqtool.commands.export.plan import plan_of, tasks_of
-from rmqtool.commands.export.task import again, run_task
-from rmqtool.engine import opened_engine, runs_elsewhere
+from rmqtool.columns.pieces import PieceEnd, trimmed
+from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, ExportRequest, LeftOut
+from rmqtool.commands.export.task import (
+    ExportTask,
+    StorePlan,
+    TaskDone,
+    again,
+    plan_of,
+    run_task,
+    tasks_of,
+)
+from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.lookup.log_ranges import ranges_of
-from rmqtool.progress import LimitedProgress
+from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
-from rmqtool.rows.log_splits import after_segment
+from rmqtool.rows.log_splits import Ranges, after_segment
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.log_pass import stitch
-from rmqtool.store.folders import folder_names
+from rmqtool.store.results import (
+    folder_names,
+)
 from rmqtool.store.scratch import output_area
 
 if TYPE_CHECKING:
@@ -32,12 +43,6 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.columns.names import ColumnFile
-    from rmqtool.columns.pieces import PieceEnd
-    from rmqtool.commands.export.model import ExportRequest
-    from rmqtool.commands.export.task import ExportTask, StorePlan, TaskDone
-    from rmqtool.engine import Engine
-    from rmqtool.progress import Progress
-    from rmqtool.rows.log_splits import Ranges
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 

@@ -1,4 +1,4 @@
-"""Work on one task of an export: pieces of a log become files."""
+"""Tasks of an export: logs cut into pieces, and pieces written as files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.columns.encoder import filled
-from rmqtool.columns.pieces import LogPlan, PieceEnd, piece_rows
-from rmqtool.commands.export.model import StoreFinding
+from rmqtool.columns.encoder import ColumnJob, filled
+from rmqtool.columns.pieces import TASK_BYTES, LogPiece, LogPlan, PieceEnd, piece_rows, pieces_of
+from rmqtool.commands.export.model import ExportRequest, StoreFinding
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import FindingLog
+from rmqtool.findings import Finding, FindingLog
+from rmqtool.scan.classify import FoundEdge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.columns.encoder import ColumnJob
     from rmqtool.columns.names import ColumnFile, FileForm
-    from rmqtool.columns.pieces import LogPiece
-    from rmqtool.findings import Finding
+    from rmqtool.rows.log_splits import Ranges
+    from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
 
@@ -121,3 +121,32 @@ def again(task: ExportTask, first: int) -> ExportTask:
     """Return a task whose first record is not the guessed one."""
     (piece,) = task.pieces
     return replace(task, pieces=(replace(piece, first=first),))
+
+
+def plan_of(request: ExportRequest, store: Store, folder: str, staging: StagingHandle) -> StorePlan:
+    """Return the plan that all tasks of a store share."""
+    log = store.commitlog
+    return StorePlan(
+        log=log,
+        edge=FoundEdge.of(store, log),
+        delay_levels=store.settings.delay_levels,
+        messages=request.messages,
+        begin=request.from_offset or 0,
+        end=request.to_offset,
+        choice=request.choice,
+        form=request.form,
+        store=str(store.place.path),
+        staging=staging,
+        folder=folder,
+        max_findings=request.max_findings,
+    )
+
+
+def tasks_of(plan: StorePlan, ranges: Ranges | None) -> tuple[list[ExportTask], list[rows.Row]]:
+    """Return the tasks of a store, and rows of files of its log in which nothing is to be read.
+
+    Each task becomes one file, or one of each partition. ``ranges`` is where wanted messages can lie; None:
+    anywhere.
+    """
+    tasks, others = pieces_of(plan, TASK_BYTES, ranges)
+    return [ExportTask(plan, pieces) for pieces in tasks], others

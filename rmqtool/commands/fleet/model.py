@@ -1,20 +1,25 @@
-"""Stores that were named, open or not, and their outcomes."""
+"""Stores of a run over many: opened or not, their outcomes, and results of an earlier run."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from rmqtool.errors import ExitStatus, RmqtoolError, UsageError
-from rmqtool.io import location_of, nothing_fits, places_of
+from rmqtool.errors import ExitStatus, RefusedError, RmqtoolError, UsageError
+from rmqtool.findings import CATALOG, FailOn, Severity
+from rmqtool.findings.log import status_of
+from rmqtool.io import Location, location_of, nothing_fits, places_of
+from rmqtool.store.results import read_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from os import PathLike
 
-    from rmqtool.io import Location
+    from rmqtool.store.scratch import Target
+
 
 R = TypeVar("R")
 
@@ -104,6 +109,7 @@ class FleetReport(Generic[R]):
 
 
 _SMALL_BYTES = 16 << 20
+
 """A log of this size is read in less time than threads take to be set to work."""
 
 _AMID = "interrupted during it"
@@ -201,3 +207,59 @@ def _opened(place: Location, opening: Callable[[], S], log_bytes: Callable[[S], 
         raise
     except (RmqtoolError, OSError) as failure:
         return FleetMember(str(place), opening, failure=failure)
+
+
+_WAY_OUT = "delete it to have it made again, or give another --out"
+
+
+class ResumedReport(NamedTuple, Generic[R]):
+    """JSON document of one store's report, and the report itself; None if an earlier run made it."""
+
+    document: dict[str, Any]
+    report: R | None
+
+
+def earlier_report(out: Target, name: str, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the report of a result that is there; None if there is none.
+
+    Args:
+        out: The result.
+        name: Of the report in it.
+        wanted: Members that it must have, with these values.
+
+    Raises:
+        RefusedError: The result was made otherwise, or of another log; or it is not what it was.
+        DeniedError: It may not be read.
+        SourceFailureError: The object store does not answer.
+    """
+    data = read_result(out, name)
+    try:
+        document = None if data is None else json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(document, dict):
+        return None
+    for member, one in wanted.items():
+        if document.get(member) != one:
+            raise RefusedError(f"{out}: {_difference(member, document.get(member), one)}; {_WAY_OUT}")
+    return document
+
+
+def _difference(name: str, then: object, now: object) -> str:
+    """Say in what a result differs from what is asked for; of members, name the first that does."""
+    if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        then, now = next(pair for pair in zip(then, now, strict=True) if pair[0] != pair[1])
+    if isinstance(then, dict) and isinstance(now, dict):
+        names = (one for one in (*now, *then) if then.get(one) != now.get(one))
+        inner = next(names)
+        return _difference(f"{name}.{inner}", then.get(inner), now.get(inner))
+    words = (json.dumps(one, ensure_ascii=False) for one in (then, now))
+    return "an earlier run made it with {} {}, now it is {}".format(name, *words)
+
+
+def earlier_status(document: Mapping[str, Any], fail_on: FailOn) -> ExitStatus:
+    """Return the exit status that such a report stands for: that of its findings, or its own negative one."""
+    weights = [(Severity(one["severity"]), CATALOG[one["code"]].structure) for one in document["findings"]]
+    status = status_of(weights, fail_on)
+    is_negative = document["exitStatus"] == ExitStatus.NEGATIVE and fail_on is not FailOn.NEVER
+    return max(status, ExitStatus.NEGATIVE) if is_negative else status

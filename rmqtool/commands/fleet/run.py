@@ -16,17 +16,14 @@ from itertools import accumulate
 from statistics import median
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from rmqtool.commands.fleet.model import Closable, FleetReport, StoreOutcome
-from rmqtool.engine import LocalEngine, MapInterruptedError, usable_cpus
+from rmqtool.commands.fleet.model import Closable, FleetMember, FleetReport, StoreOutcome
+from rmqtool.engine import Engine, LocalEngine, MapInterruptedError, usable_cpus
 from rmqtool.errors import ExitStatus, RmqtoolError
-from rmqtool.progress import LimitedProgress, NullProgress, RecordingProgress
+from rmqtool.progress import LimitedProgress, NullProgress, Progress, RecordingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from rmqtool.commands.fleet.model import FleetMember
-    from rmqtool.engine import Engine
-    from rmqtool.progress import Progress
 
 S = TypeVar("S", bound=Closable)
 S_contra = TypeVar("S_contra", contravariant=True)

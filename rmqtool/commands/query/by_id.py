@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rmqtool.javacompat.ids import decode_client_id, decode_offset_id
-from rmqtool.lookup.context import KeyQuestion
+from rmqtool.javacompat import (
+    decode_client_id,
+    decode_offset_id,
+)
+from rmqtool.lookup.context import KeyQuestion, QueryContext
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import host_text, offset_id_of
 from rmqtool.scan.log_end import first_record
-from rmqtool.scan.record_at import record_at
-
-if TYPE_CHECKING:
-    from rmqtool.lookup.context import QueryContext
-    from rmqtool.scan.records import Record
+from rmqtool.scan.records import (
+    Record,
+    record_at,
+)
 
 
 def by_offset(context: QueryContext, offset: int) -> Record | None:

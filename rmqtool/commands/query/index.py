@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
 from rmqtool.dispatch.index_keys import item_keys
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import index_key_hash
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import peek_after, units_at
 from rmqtool.rows.messages import keys_of
-from rmqtool.scan.record_at import record_at
+from rmqtool.scan.records import (
+    Record,
+    record_at,
+)
 from rmqtool.store.kinds import PathKind
 from rmqtool.times import time_text
 
@@ -22,7 +27,6 @@ if TYPE_CHECKING:
 
     from rmqtool.formats.index import HeaderFields, ItemFields
     from rmqtool.lookup.context import KeyQuestion, QueryContext
-    from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
 

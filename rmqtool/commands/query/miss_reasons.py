@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.query.by_id import spellings
 from rmqtool.commands.query.index import IndexSearch, coverage, is_rolled_back
 from rmqtool.javacompat import split_keys
-from rmqtool.lookup.context import QueryRequest
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.topic_names import some, topics_of, unknown_topic
-from rmqtool.store import PathKind
+from rmqtool.store import PathKind, Store
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -20,9 +20,7 @@ from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDUL
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rmqtool.lookup.context import KeyQuestion, QueryContext
     from rmqtool.scan.records import Record
-    from rmqtool.store import Store
 
 
 _SOUGHT_ELSEWHERE = 20  # keys that are looked up under every topic

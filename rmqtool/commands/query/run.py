@@ -6,7 +6,11 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_key import indexed, with_collisions
+from rmqtool.commands.query.by_index import (
+    Match,
+    indexed,
+    with_collisions,
+)
 from rmqtool.commands.query.miss_reasons import (
     INDEX,
     QUEUES,
@@ -17,26 +21,29 @@ from rmqtool.commands.query.miss_reasons import (
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.commitlog import CL_GAP, CL_LOST
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.findings.records import CL_PROPERTIES
-from rmqtool.findings.wording import counted
-from rmqtool.lookup.context import QueryContext
+from rmqtool.lookup.context import KeyQuestion, Limit, QueryContext, QueryRequest
 from rmqtool.lookup.explain import Explanation, Reason
-from rmqtool.progress import LimitedProgress
+from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import Defect
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    Defect,
+    FoundEdge,
+)
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.record_walk import record_defects, walk_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.commands.query.by_key import Match
     from rmqtool.commands.query.consumption.judge import ConsumptionJudge
-    from rmqtool.commands.query.log_answers import LogAnswers
-    from rmqtool.lookup.context import KeyQuestion, Limit, QueryRequest
-    from rmqtool.progress import Progress
+    from rmqtool.commands.query.scan import (
+        LogAnswers,
+    )
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -274,7 +281,9 @@ class Query:
             self._give_up(*problem)
             return ()
         if question is not None:
-            from rmqtool.commands.query.by_tag import by_tags_code
+            from rmqtool.commands.query.by_index import (
+                by_tags_code,
+            )
 
             return by_tags_code(self._context, question)
         if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
@@ -304,7 +313,9 @@ class Query:
         return (record for _, record in self._from_index(found))
 
     def _has_tag_items(self) -> bool:
-        from rmqtool.commands.query.by_tag import has_all_tag_items
+        from rmqtool.commands.query.by_index import (
+            has_all_tag_items,
+        )
 
         return index_problem(self._context.store) is None and has_all_tag_items(self._context)
 
@@ -322,7 +333,9 @@ class Query:
         return explain_unindexed(self._context, question, records)
 
     def _log_answers(self) -> LogAnswers:
-        from rmqtool.commands.query.log_answers import LogAnswers
+        from rmqtool.commands.query.scan import (
+            LogAnswers,
+        )
 
         self._answered_by("the commit log itself")
         return LogAnswers(self._context, self._defects.note)

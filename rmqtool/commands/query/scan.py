@@ -1,4 +1,4 @@
-"""Walk of the log for answers: in plain Python where it is small, else with kernels on all cores."""
+"""The log walked for answers: a prefilter finds candidates, rules decide."""
 
 from __future__ import annotations
 
@@ -7,21 +7,28 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.scan.classify import Defect
-from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.record_at import record_at
+from rmqtool.commands.query.by_id import spellings
+from rmqtool.formats import message
+from rmqtool.javacompat import abs_int, string_hash
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
+from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.queue import places_of
+from rmqtool.rows.messages import has_unit, keys_of
+from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS, Prefilter
 from rmqtool.scan.record_walk import ChainWalk
-from rmqtool.scan.records import Record
+from rmqtool.scan.records import Record, record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rmqtool.engine import Engine, LocalEngine
     from rmqtool.progress import Progress
-    from rmqtool.scan.prefilter import Prefilter
     from rmqtool.store import FileQueue
 
+
 SMALL_LOG_BYTES = 16 << 20
+
 """Up to this size plain Python is done before the kernels are loaded."""
 
 _SPLIT_BYTES = 64 << 20
@@ -118,3 +125,164 @@ def _local_engine() -> LocalEngine:
     from rmqtool.engine import LocalEngine
 
     return LocalEngine()
+
+
+class LogAnswers:
+    """Answers from the log alone."""
+
+    def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
+        self._scan = LogScan(
+            context.store.commitlog,
+            context.progress,
+            note_defect,
+            edge=FoundEdge.of(context.store),
+        )
+        self._request = context.request
+        self._limit = context.limit
+        self._left_out = context.left_out
+        self._explanation = context.explanation
+
+    def records(self) -> Iterable[Record]:
+        """Return the records that answer one question."""
+        request = self._request
+        question = request.key_question
+        if question is not None:
+            found = self._newest(_prefilter_of_keys([question], request), self._by_key(question))
+        elif request.is_of_any_topic:
+            found = self._newest(_prefilter_of_any_topic(request), self._by_key_of_any_topic(request))
+        elif request.msg_id is not None:
+            found = self._newest(_prefilter_of_id(request), self._by_id(request))
+        else:
+            found = self._limit.first(
+                self._scan.records(_prefilter_of_positions(request), self._by_place(request))
+            )
+        return self._explained(found)
+
+    def _newest(self, prefilter: Prefilter, answers: Callable[[Record], bool]) -> Iterable[Record]:
+        sought = self._limit.sought
+        if sought is None:
+            return self._scan.records(prefilter, answers)
+        return self._limit.newest(self._scan.newest(prefilter, answers, sought))
+
+    def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
+        """Yield the answers of many questions in one walk, question by question."""
+        request = self._request
+        found: dict[KeyQuestion, deque[Record]] = {one: deque(maxlen=self._limit.sought) for one in questions}
+        for record in self._scan.records(_prefilter_of_keys(questions, request), lambda _: True):
+            answered = [one for one in _questions_of(record) if one in found]
+            for question in answered if answered and self._is_in_time(record) else ():
+                found[question].append(record)
+        for question, records in found.items():
+            for record in self._explained(self._limit.newest(list(records))):
+                yield question, record
+
+    def _by_key(self, question: KeyQuestion) -> Callable[[Record], bool]:
+        return lambda record: question.answered_by(record) and self._is_in_time(record)
+
+    def _by_key_of_any_topic(self, request: QueryRequest) -> Callable[[Record], bool]:
+        def answers(record: Record) -> bool:
+            question = request.key_question_of(record.topic)
+            return question is not None and question.answered_by(record) and self._is_in_time(record)
+
+        return answers
+
+    def _is_in_time(self, record: Record) -> bool:
+        """Whether a record that answers was stored between the times; counts it if not."""
+        time_ms = record.head.store_timestamp_ms
+        if self._request.admits_time(time_ms):
+            return True
+        self._left_out.add_time(time_ms)
+        return False
+
+    def _by_id(self, request: QueryRequest) -> Callable[[Record], bool]:
+        ids = spellings(request.msg_id or "")
+        return lambda record: (
+            record.properties.get("UNIQ_KEY") in ids
+            and request.topic in {None, record.topic}
+            and self._is_in_time(record)
+        )
+
+    def _by_place(self, request: QueryRequest) -> Callable[[Record], bool]:
+        """Compare places in queues; by time, messages without a place count, too."""
+        offsets = _queue_offsets(request)
+
+        def answers(record: Record) -> bool:
+            places = list(places_of(record))
+            if request.queue_offset is None and not has_unit(record) and record.topic == request.topic:
+                return request.queue_id in {None, record.head.queue_id} and admits_time(record)
+            return admits_time(record) and any(
+                place.topic == request.topic
+                and request.queue_id in {None, place.queue_id}
+                and place.queue_offset in offsets
+                for place in places
+            )
+
+        def admits_time(record: Record) -> bool:
+            return request.admits_time(record.head.store_timestamp_ms)
+
+        return answers
+
+    def _explained(self, records: Iterable[Record]) -> Iterator[Record]:
+        for record in records:
+            self._explain(record)
+            yield record
+
+    def _explain(self, record: Record) -> None:
+        offset = record.physical_offset
+        kind = record.head.sys_flag & message.TRANSACTION_MASK
+        where = f"the message at log offset {offset}"
+        if kind == message.TRANSACTION_ROLLBACK:
+            text = f"{where} was rolled back: a broker neither indexes it nor puts it into a queue"
+            self._explanation.add(Reason.ROLLED_BACK, text, physicalOffset=offset)
+        elif kind == message.TRANSACTION_PREPARED:
+            text = f"{where} is prepared: a broker indexes it and puts it into no queue"
+            self._explanation.add(Reason.PREPARED, text, physicalOffset=offset)
+        else:
+            self._explanation.add(Reason.SCAN, f"{where}: found in the log", physicalOffset=offset)
+
+
+def _questions_of(record: Record) -> Iterable[KeyQuestion]:
+    """Return the questions that a record answers, each once."""
+    unique = record.properties.get("UNIQ_KEY")
+    found: dict[KeyQuestion, None] = {}
+    for number, key in enumerate(keys_of(record)):
+        is_unique = unique is not None and number == 0
+        found[KeyQuestion(record.topic, key, is_unique)] = None
+        found[KeyQuestion(record.topic, key, either=True)] = None
+    return found
+
+
+def _queue_offsets(request: QueryRequest) -> range:
+    """Return the requested queue offsets: as many units from the first on as messages are wanted."""
+    first, wanted = request.queue_offset, request.max_messages
+    if first is None or wanted is None:
+        return range(first or 0, LATEST_MS)
+    return range(first, first + wanted)
+
+
+def _times(request: QueryRequest) -> tuple[int, int]:
+    begin, end = request.begin_ms, request.end_ms
+    return EARLIEST_MS if begin is None else begin, LATEST_MS if end is None else end
+
+
+def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Prefilter:
+    """Keep messages with one of the keys, of any time, which is explained; of a tag only those in time."""
+    if any(one.is_tag for one in questions):
+        return Prefilter(*_times(request), topic_hash=string_hash(questions[0].topic))
+    key_hashes = tuple(sorted({one.key_hash for one in questions}))
+    return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=key_hashes)
+
+
+def _prefilter_of_any_topic(request: QueryRequest) -> Prefilter:
+    key = request.key if request.key is not None else request.unique_key
+    return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=(abs_int(string_hash(key or "")),), of_any_topic=True)
+
+
+def _prefilter_of_id(request: QueryRequest) -> Prefilter:
+    hashes = tuple(sorted(map(string_hash, spellings(request.msg_id or ""))))
+    return Prefilter(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
+
+
+def _prefilter_of_positions(request: QueryRequest) -> Prefilter:
+    begin, end = _times(request)
+    return Prefilter(begin, end, string_hash(request.topic or ""), request.queue_id, request.queue_offset)

@@ -19,7 +19,7 @@ from rmqtool.findings.commitlog import CL_LOST
 from rmqtool.findings.records import CL_PROPERTIES
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.javacompat import string_hash
-from rmqtool.lookup.context import KeyQuestion, QueryRequest
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.store.kinds import PathKind
@@ -28,8 +28,9 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from rmqtool.account.absent import Absent
-    from rmqtool.lookup.context import QueryContext
+    from rmqtool.account.lost import (
+        Absent,
+    )
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -115,7 +116,9 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
 
     ``known`` are queue offsets of messages that are certainly lost, which are left out.
     """
-    from rmqtool.account.store_account import StoreAccount  # numpy comes with it
+    from rmqtool.account.log_losses import (
+        StoreAccount,  # numpy comes with it
+    )
 
     request, account = context.request, StoreAccount(context.store)
     topic, queue_id, first = request.topic, request.queue_id, request.queue_offset

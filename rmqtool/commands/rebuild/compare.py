@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.io import FileKind
-from rmqtool.store import PathKind
+from rmqtool.io import FileKind, Location, ReadOnlyFile, UnreadableRange
+from rmqtool.store import PathKind, StoreFile, Stray
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.places import KIND_OF_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from rmqtool.io import Location, ReadOnlyFile, UnreadableRange
-    from rmqtool.store import StoreFile, Stray
 
     _Pair = tuple[str, Location | None, StoreFile | None]
 

@@ -5,17 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.check.generations import last_restarts, restarts, with_queues_gone
+from rmqtool.check.generations import Older, last_restarts, restarts, with_queues_gone
 from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.formats.consumequeue import UNIT_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.arrays import Rows
-    from rmqtool.check.generations import Older
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store

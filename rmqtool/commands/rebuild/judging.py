@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.check.expiry import check_expiry, of_queues
+from rmqtool.check.bounds import check_expiry, of_queues
 from rmqtool.check.log.findings import illegal_queue_findings, is_illegal, record_findings
 from rmqtool.check.log.queue_offsets import (
     add_breaks,
@@ -16,12 +17,13 @@ from rmqtool.check.log.queue_offsets import (
     without_copies,
 )
 from rmqtool.check.log.segment_scan import as_torn, stop_of
-from rmqtool.commands.rebuild.old_tail import tell_old_tail
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import FindingLog
-from rmqtool.findings.commitlog import CL_CRC
+from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_TAIL_DIRTY
 from rmqtool.findings.places import ST_SETTINGS
-from rmqtool.reput.damage import counted_skips, log_findings
+from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_RANGE, CL_QOFF_RESET
+from rmqtool.progress import NullProgress
+from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.page_tail import copied_records
 from rmqtool.store.kinds import PathKind
@@ -33,12 +35,55 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.engine import Engine
-    from rmqtool.findings import Finding
-    from rmqtool.reput.damage import SkippedRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.scan.log_edge import FoundEdge
+    from rmqtool.scan.classify import FoundEdge, LogEdge
     from rmqtool.store import Store
+
+
+_FILES = 2
+_SIGNS = (CL_QOFF_DUP, CL_QOFF_RANGE, CL_QOFF_RESET, CL_PHY_MISMATCH)
+
+
+def tell_old_tail(
+    findings: FindingLog, plan: ReputPlan, result: ReputResult, engine: Engine, edge: LogEdge
+) -> None:
+    """Say that the last records are old ones, in the place of what they make look wrong; or say nothing.
+
+    Args:
+        findings: about the whole log; changed in place.
+        plan: what was made.
+        result: how that went.
+        engine: reads the last files again, if need be.
+        edge: what is known of the log as a whole.
+
+    Raises:
+        RmqtoolError: the engine or the scratch files failed.
+    """
+    segments = [one for one in plan.log if one.start < result.chain.end][-_FILES:]
+    signs = [one for one in findings if one.code in _SIGNS]
+    if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):
+        return
+    # Verify's checks of a log are not what every rebuild needs.
+    from rmqtool.check.log.checks import LogCheck, check_log
+
+    check = LogCheck(
+        log=replace(plan.log, segments=tuple(segments)),
+        policy=replace(plan.policy, index_enabled=False),
+        staging=plan.staging,
+        page_writer=edge.page_writer,
+    )
+    found = check_log(check, engine, NullProgress())
+    start = found.log_end
+    if found.stale_stop == start:
+        return
+    for one in signs:
+        if (one.physical_offset or 0) >= start and one.severity is Severity.ERROR:
+            findings.exchange(one, replace(one, severity_override=Severity.WARNING))
+    tail = next(one for one in found.findings if one.code is CL_TAIL_DIRTY and one.physical_offset == start)
+    message = f"{tail.message}; the result holds them, too: --until-offset {start} leaves them out"
+    findings.add(replace(tail, message=message))
+
 
 _TASKS = 16
 
@@ -142,9 +187,12 @@ def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterat
     if not delayed:
         return
     # The checks of queues are not what every rebuild needs.
+    from rmqtool.check.expected import (
+        QueueCheck,
+        QueueCheckTask,
+    )
     from rmqtool.check.queues.checks import check_queues
     from rmqtool.check.queues.report import tell_delay_table_once
-    from rmqtool.check.tasks import QueueCheck, QueueCheckTask
 
     checks = []
     for queue in delayed:

@@ -8,48 +8,57 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.account.log_losses import (
+    StoreAccount,
+)
 from rmqtool.account.model import indexes_beyond
-from rmqtool.account.store_account import StoreAccount
 from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
-from rmqtool.commands.rebuild.contradicted import PresentUnits, tell_changed_properties
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
-from rmqtool.commands.rebuild.lost import RebuildLosses
-from rmqtool.commands.rebuild.made import RebuildRun, report_of
-from rmqtool.commands.rebuild.present import compare_with_present
+from rmqtool.commands.rebuild.present import (
+    Present,
+    PresentUnits,
+    RebuildLosses,
+    compare_with_present,
+    tell_changed_properties,
+)
+from rmqtool.commands.rebuild.report import (
+    RebuildReport,
+    RebuildRun,
+    report_of,
+)
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
-from rmqtool.engine import opened_engine, runs_elsewhere
+from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.findings.records import CL_QOFF_GAP
-from rmqtool.jit import compile_kernels
+from rmqtool.kernels.jit import (
+    compile_kernels,
+)
 from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.reput.damage import inspect_skips
 from rmqtool.reput.gap_contents import inspect_unreachable
-from rmqtool.reput.pipeline import ReputPlan, run_reput
+from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.scan.log_edge import FoundEdge
+from rmqtool.scan.classify import (
+    FoundEdge,
+)
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import REBUILD_REPORT
-from rmqtool.store.scratch import output_area, temporary_place
+from rmqtool.store.scratch import AnyArea, output_area, temporary_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from contextlib import AbstractContextManager
 
-    from rmqtool.commands.rebuild.present import Present
-    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.rebuild.request import RebuildRequest
-    from rmqtool.engine import Engine
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
-    from rmqtool.reput.pipeline import ReputResult
     from rmqtool.store import Store
-    from rmqtool.store.scratch import AnyArea
 
 
 def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None = None) -> RebuildReport:

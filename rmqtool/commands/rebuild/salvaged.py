@@ -11,23 +11,24 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.rebuild.report import Account, RangeCount, RecordCount, Salvaged
+from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, Salvaged
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.findings.wording import counted
+from rmqtool.findings.model import (
+    counted,
+)
 from rmqtool.recovery import NotPredictedError, predict_recovery
-from rmqtool.salvage.causes import Holes
-from rmqtool.salvage.derived import DerivedMaker
+from rmqtool.salvage.derived import DerivedFiles, DerivedMaker
 from rmqtool.salvage.gathering import LogCopies
-from rmqtool.salvage.model import PartKind
+from rmqtool.salvage.model import PartKind, SalvagePlan
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
+from rmqtool.salvage.rows import (
+    Holes,
+)
 
 if TYPE_CHECKING:
-    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.salvage.derived import DerivedFiles
-    from rmqtool.salvage.model import SalvagePlan
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 

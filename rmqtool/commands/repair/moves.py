@@ -6,19 +6,21 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.repair.model import RepairAction, RepairPart
+from rmqtool.commands.repair.model import RepairAction, RepairPart, RepairRequest
 from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, swap_refusal
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.store.journal import ASIDE, KEPT, REBUILT, STAGED, Draft, Journal
-from rmqtool.store.listing import digits_of, label_of
+from rmqtool.store.names import (
+    digits_of,
+    label_of,
+)
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.check.model import VerifyReport
-    from rmqtool.commands.repair.model import RepairRequest
     from rmqtool.progress import Progress
     from rmqtool.store import Store
     from rmqtool.store.disk import LocalDisk

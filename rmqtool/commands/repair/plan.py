@@ -5,23 +5,65 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.repair.checkpoint import checkpoint_bytes
-from rmqtool.commands.repair.model import LeftAlone, RepairAction, RepairPart, RepairStep
-from rmqtool.doctor import CONFIG_KINDS, diagnose
-from rmqtool.errors import UsageError
-from rmqtool.findings import FailOn, Severity, Structure
+from rmqtool.commands.repair.model import (
+    LeftAlone,
+    Rebuilt,
+    RepairAction,
+    RepairPart,
+    RepairRequest,
+    RepairStep,
+)
+from rmqtool.derived.positions import loaded_checkpoint
+from rmqtool.doctor import CONFIG_KINDS, ConfigChoice, ConfigDiagnosis, diagnose
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import FailOn, Findings, Severity, Structure
+from rmqtool.findings.log import status_of
 from rmqtool.findings.places import CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY
-from rmqtool.findings.status import status_of
-from rmqtool.io import FileKind
-from rmqtool.store import PathKind
+from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CheckpointFields
+from rmqtool.io import FileKind, Location
+from rmqtool.releases import UncleanStart
+from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.log_end import find_log_end
+from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.repair.model import Rebuilt, RepairRequest
-    from rmqtool.doctor import ConfigChoice, ConfigDiagnosis
-    from rmqtool.findings import Findings
-    from rmqtool.io import Location
+
+def checkpoint_bytes(store: Store) -> bytes | None:
+    """Return a checkpoint with the times of the last record; None for a log without any.
+
+    The index's time is the last record's, too: all its files are complete, so a start after a crash need not
+    delete any (``IndexService#load``). The fields of a controller or a replica stay; the place of the last
+    record is for brokers that use it (5.5.0+, ``StoreCheckpoint``).
+    """
+    end = find_log_end(FoundEdge.of(store))
+    last = end.last
+    if last is None:
+        return None
+    time_ms = last.head.store_timestamp_ms
+    old = _present(store)
+    knows_place = store.settings.release.unclean_start is UncleanStart.BY_OFFSET
+    fields = {
+        "physicMsgTimestamp": time_ms,
+        "logicsMsgTimestamp": time_ms,
+        "indexMsgTimestamp": time_ms,
+        "masterFlushedOffset": min(old.master_flushed_offset, end.end),
+        "confirmPhyOffset": min(old.confirm_phy_offset, end.end),
+        "logicsPhysicalOffset": last.physical_offset if knows_place else 0,
+    }
+    return bytes(CHECKPOINT.build(fields)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+
+
+def _present(store: Store) -> CheckpointFields:
+    file = store.checkpoint
+    if file is None or file.size_bytes != CHECKPOINT_FILE_SIZE:
+        return loaded_checkpoint(None)
+    try:
+        return loaded_checkpoint(file)
+    except EnvironmentFailureError:
+        return loaded_checkpoint(None)
+
 
 QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}

@@ -6,14 +6,14 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.model import VerifyRequest
+from rmqtool.check.model import VerifyReport, VerifyRequest
 from rmqtool.check.run import verify
-from rmqtool.commands.repair.model import RepairAction, RepairOutcome, RepairReport, RepairStep
+from rmqtool.commands.repair.model import RepairAction, RepairOutcome, RepairReport, RepairRequest, RepairStep
 from rmqtool.commands.repair.moves import check_journal, decide, io_errors_with_next_step, log_facts, part_of
 from rmqtool.commands.repair.plan import Plan, is_worse, make_plan
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.recovery import predict_recovery
-from rmqtool.store import PathKind
+from rmqtool.store import PathKind, Store
 from rmqtool.store.disk import LocalDisk
 from rmqtool.store.journal import (
     Journal,
@@ -30,10 +30,7 @@ from rmqtool.store.lock import held_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.check.model import VerifyReport
-    from rmqtool.commands.repair.model import RepairRequest
     from rmqtool.progress import Progress
-    from rmqtool.store import Store
 
 
 def plan_repair(request: RepairRequest, progress: Progress) -> RepairReport:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-    from typing import Self
 
 _SCHEMA = "rmqtool.replay-ledger/1"
 _MODE = 0o644  # minus umask

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -9,32 +10,183 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.check.model import VerifyRequest, VerifyRun
 from rmqtool.check.run import verify
-from rmqtool.commands.report.coverage import coverage_of
-from rmqtool.commands.report.model import Backlog, ReportRequest, StoreReport, TopicLoss
-from rmqtool.commands.report.provenance import file_times, provenance_of
-from rmqtool.derived.checkpoint import read_checkpoint
+from rmqtool.commands.report.model import (
+    Backlog,
+    Coverage,
+    FileDigest,
+    FileTime,
+    LogRange,
+    Provenance,
+    QueueProgress,
+    ReportRequest,
+    StoreReport,
+    TopicLoss,
+)
+from rmqtool.derived.index_files import IndexFile
+from rmqtool.derived.positions import read_checkpoint
+from rmqtool.derived.queue_files import QueueFile, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.formats.consumequeue import UNITS, UnitFields
+from rmqtool.io import FileKind, Location, UnreadableRange, location_of, sha256_of
 from rmqtool.recovery import NotPredictedError, predict_recovery
 from rmqtool.recovery.outcome import skipped, start_findings
-from rmqtool.scan.log_edge import FoundEdge
-from rmqtool.scan.record_at import record_at
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
-from rmqtool.scan.records import Record
-from rmqtool.store import PathKind
+from rmqtool.scan.records import Record, record_at
+from rmqtool.store import PathKind, QueueFiles, Store
+from rmqtool.store.names import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.account.model import LogLosses
     from rmqtool.check.log.picture import LogPicture
-    from rmqtool.commands.report.model import QueueProgress
     from rmqtool.progress import Progress
     from rmqtool.recovery.model import Prediction
-    from rmqtool.store import Store
+
+
+def coverage_of(store: Store) -> Coverage:
+    """Return the coverage by queues and index; files that cannot be read cover nothing, and are findings."""
+    topics: dict[str, LogRange] = {}
+    try:
+        for queue in store.queues(PathKind.CONSUMEQUEUE):
+            found = _queue_range(queue, store.commitlog.start)
+            if found is None:
+                continue
+            before = topics.get(found.name, found)
+            topics[found.name] = LogRange(
+                found.name,
+                min(before.start, found.start),
+                max(before.stop, found.stop),
+                found.entries + (0 if before is found else before.entries),
+            )
+    except EnvironmentFailureError:
+        pass  # a directory that may not be listed: what was found before it counts
+    ordered = sorted(topics.values(), key=lambda one: (-one.entries, one.name))
+    return Coverage(tuple(_index_ranges(store)), tuple(ordered))
+
+
+def _queue_range(queue: QueueFiles, log_start: int) -> LogRange | None:
+    try:
+        low, high = queue_bounds(queue, log_start)
+        first, last = _unit(queue, low), _unit(queue, high - 1)
+    except EnvironmentFailureError:
+        return None
+    finally:
+        queue.files.close()
+    if high <= low or first is None or last is None:
+        return None
+    stop = last.physical_offset + last.size
+    return LogRange(queue.topic or "", first.physical_offset, stop, high - low)
+
+
+def _unit(queue: QueueFiles, number: int) -> UnitFields | None:
+    for segment in queue.files:
+        file = QueueFile(segment, UNITS)
+        if 0 <= number - file.first_number < file.room:
+            return file.unit(number - file.first_number)
+    return None
+
+
+def _index_ranges(store: Store) -> Iterator[LogRange]:
+    for file in store.index_files:
+        try:
+            index = IndexFile(file, store.settings.index_geometry)
+        except EnvironmentFailureError:
+            continue
+        finally:
+            file.close()
+        if index.has_items:
+            header = index.header
+            yield LogRange(file.label, header.begin_phy_offset, header.end_phy_offset, index.used)
+
+
+_SMALL_BYTES = 8 << 20
+
+"""A larger config file is named and not hashed."""
+
+_MOST_FILES = 500
+_NS_A_MS = 1_000_000
+
+
+def provenance_of(
+    store: Store,
+    version: str,
+    command: str,
+    broker_conf: Path | None,
+    progress: Progress,
+    *,
+    log: bool,
+) -> Provenance:
+    """Return the sources of a report; ``log`` hashes the log's files, too."""
+    places = [(label_of(place, store.base), place) for place in _small_files(store)]
+    if broker_conf is not None:
+        places.append((str(broker_conf), location_of(broker_conf)))
+    digests = [_digest(label, place, _SMALL_BYTES) for label, place in places[:_MOST_FILES]]
+    if log:
+        progress.stage("SHA-256 of the log", store.commitlog.size_bytes)
+        done = 0
+        for segment in store.commitlog:
+            digests.append(_digest(segment.label, segment.path, None))
+            done += segment.size_bytes
+            progress.advance(done)
+    return Provenance(
+        version=version,
+        command=command,
+        made_ms=time.time_ns() // _NS_A_MS,
+        settings={setting.name: setting for setting in store.settings},
+        digests=tuple(digests),
+    )
+
+
+def file_times(store: Store) -> Iterator[FileTime]:
+    """Yield when the files that a start reads were changed last, without those of queues."""
+    places = [*_small_files(store), *(one.path for one in (*store.commitlog, *store.index_files))]
+    if store.lock is not None:
+        places.append(store.lock)
+    for place in places:
+        status = place.status()
+        if status is not None and status.modified_ns:
+            label = label_of(place, store.base)
+            yield FileTime(label, status.size_bytes, status.modified_ns // _NS_A_MS)
+
+
+def _small_files(store: Store) -> list[Location]:
+    """Return the files beside log, queues and index that a start reads, and the settings."""
+    found = [] if store.checkpoint is None else [store.checkpoint.path]
+    found += [] if store.abort is None else [store.abort]
+    if store.config is not None:
+        try:
+            names = [entry.name for entry in store.config.entries() if entry.status.kind is FileKind.FILE]
+        except EnvironmentFailureError:
+            names = []  # there is a finding
+        found += [store.config / name for name in sorted(names)]
+    return found
+
+
+def _digest(label: str, place: Location, limit: int | None) -> FileDigest:
+    """Return SHA-256 of a file, in pieces; none for one larger than ``limit``."""
+    status = place.status()
+    if status is None or status.kind is not FileKind.FILE:
+        return FileDigest(label, 0, None, "gone" if status is None else f"is {status.kind}")
+    if limit is not None and status.size_bytes > limit:
+        return FileDigest(label, status.size_bytes, None, f"larger than {limit >> 20} MiB")
+    unreadable: list[UnreadableRange] = []
+    try:
+        with place.reader() as source:
+            digest, size_bytes = sha256_of(source, status.size_bytes, unreadable)
+    except EnvironmentFailureError as failure:
+        return FileDigest(label, status.size_bytes, None, str(failure))
+    if unreadable:
+        return FileDigest(label, status.size_bytes, None, "parts of it cannot be read")
+    return FileDigest(label, size_bytes, digest)
+
 
 _IN_ORDER = {"ok", "no-offset"}
 NAMED = 100
+
 """Limit of lost messages by name; verify --lost has all."""
 
 

@@ -9,12 +9,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.check.digests import hash_all
-from rmqtool.check.store_files import ListedFile, label_in, store_files
+from rmqtool.check.digests import (
+    ListedFile,
+    ManifestLine,
+    hash_all,
+    label_in,
+    parse_line,
+    store_files,
+)
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingCode, FindingLog
 from rmqtool.findings.places import MF_EXTRA, MF_MISMATCH, MF_MISSING
-from rmqtool.formats.manifest import ManifestLine, parse_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,17 +5,19 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.check.log.picture import Content, Stretch
-from rmqtool.commands.report.model import LogRange
-from rmqtool.report.page.words import shown
-from rmqtool.report.times import size_text
+from rmqtool.check.log.picture import Content, LogFile, LogPicture, Stretch
+from rmqtool.commands.report.model import Coverage, LogRange
+from rmqtool.report.formats import (
+    size_text,
+)
+from rmqtool.report.page.charts import (
+    Clock,
+    shown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.check.log.picture import LogFile, LogPicture
-    from rmqtool.commands.report.model import Coverage
-    from rmqtool.report.page.words import Clock
 
 WIDTH = 1000
 ROW_HEIGHT = 20

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.report.escaping import escape_text
-from rmqtool.report.page.words import share, shortened, shown, span
-from rmqtool.report.times import size_text
+from rmqtool.report.formats import (
+    size_text,
+)
+from rmqtool.report.page.charts import (
+    Clock,
+    share,
+    shortened,
+    shown,
+    span,
+)
+from rmqtool.report.terminal import (
+    escape_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.check.log.picture import LogPicture
     from rmqtool.commands.report.model import StoreReport
-    from rmqtool.report.page.words import Clock
 
 _TOPICS = 100
 _LOSSES = 30

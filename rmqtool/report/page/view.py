@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup
 
 from rmqtool.account.model import lost_words
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, FailOn, Severity, Structure
-from rmqtool.report.escaping import escape_text
-from rmqtool.report.finding_groups import grouped, worst_of
-from rmqtool.report.finding_text import finding_line
-from rmqtool.report.page.charts import Chart, Moment, charts_of
-from rmqtool.report.page.strip import CoverRow, Strip, coverage_rows, strip_of
+from rmqtool.findings import CATALOG, FailOn, Finding, Severity, Structure
+from rmqtool.report.finding_text import finding_line, grouped, worst_of
+from rmqtool.report.formats import size_text
+from rmqtool.report.lost_text import prediction_facts, prediction_title
+from rmqtool.report.page.charts import HEIGHT, WIDTH, Chart, Clock, Moment, charts_of, share, shortened, span
+from rmqtool.report.page.strip import ROW_HEIGHT, CoverRow, Strip, coverage_rows, strip_of
 from rmqtool.report.page.tables import (
     PageTable,
     backlogs_table,
@@ -25,17 +31,16 @@ from rmqtool.report.page.tables import (
     steps_table,
     topics_table,
 )
-from rmqtool.report.page.words import Clock, share, shortened, span
-from rmqtool.report.prediction_text import prediction_facts, prediction_title
-from rmqtool.report.times import size_text
+from rmqtool.report.terminal import escape_text
 from rmqtool.report.verify_headline import headline, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from datetime import tzinfo
 
     from rmqtool.check.log.picture import LogPicture
     from rmqtool.commands.report.model import StoreReport
-    from rmqtool.findings import Finding
+
 
 _FINDINGS = 40
 _LINE = 240
@@ -297,3 +302,41 @@ def _provenance(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
 
 def _moment(moment_ms: int, clock: Clock) -> str:
     return clock.exact(moment_ms) if moment_ms > 0 else "never"
+
+
+_TEMPLATE, _STYLE = "page.html.j2", "page.css"
+
+
+def render_page(
+    report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], zone: tzinfo | None
+) -> str:
+    """Return the page of a report as one document without external resources.
+
+    ``fail_on`` decides the exit status, the next command gets ``setting_arguments``;
+    ``zone`` None is this machine's.
+    """
+    style = _packaged(_STYLE)
+    environment = Environment(
+        loader=FunctionLoader(_packaged),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(_TEMPLATE).render(
+        view=view_of(report, fail_on, setting_arguments, Clock(zone)),
+        style=Markup(style),
+        policy=_policy(style),
+        chart={"width": WIDTH, "height": HEIGHT},
+        row_height=ROW_HEIGHT,
+    )
+
+
+def _policy(style: str) -> str:
+    """Return the Content-Security-Policy: nothing but this one style sheet."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _packaged(name: str) -> str:
+    return files("rmqtool.report.page").joinpath(name).read_text(encoding="utf-8")

@@ -13,11 +13,16 @@ from rmqtool import rows
 from rmqtool.commands.dump import lines
 from rmqtool.commands.dump.lines import LineJob
 from rmqtool.javacompat import read_delay_levels
-from rmqtool.report.formats import to_json
-from rmqtool.report.objects import BodyMode, row_object
+from rmqtool.kernels.json import (
+    BodyForm,
+)
+from rmqtool.report.formats import (
+    BodyMode,
+    row_object,
+    to_json,
+)
 from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows
-from rmqtool.scan.json_kernels import BodyForm
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store

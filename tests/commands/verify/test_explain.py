@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.commands.verify.explain import explained
+from rmqtool.commands.verify.verdict import (
+    explained,
+)
 from rmqtool.errors import UsageError
 from rmqtool.findings import CATALOG
 

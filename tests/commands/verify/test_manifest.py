@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.check.digests import (
+    ManifestLine,
+    parse_line,
+)
 from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingLog
-from rmqtool.formats.manifest import ManifestLine, parse_line
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.store import Store, open_store
 from tests.store.fixture_stores import fixture

@@ -14,8 +14,12 @@ import pytest
 from rmqtool.check.log.picture import Content, LogFile, LogPicture, Stretch
 from rmqtool.findings import FailOn
 from rmqtool.report.page import render_page
+from rmqtool.report.page.charts import (
+    Clock,
+    shown,
+    span,
+)
 from rmqtool.report.page.strip import CUT, MISSING, strip_of
-from rmqtool.report.page.words import Clock, shown, span
 from tests.report.page import reports
 
 if TYPE_CHECKING:

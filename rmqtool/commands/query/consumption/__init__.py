@@ -8,6 +8,10 @@ on use. No store shows what a consumer did: a broker only learns how far it may 
 
 from __future__ import annotations
 
-from rmqtool.commands.query.consumption.model import Consumption, ConsumptionState, Evidence
+from rmqtool.commands.query.consumption.judge import (
+    Consumption,
+    ConsumptionState,
+    Evidence,
+)
 
 __all__ = ["Consumption", "ConsumptionState", "Evidence"]

@@ -2,37 +2,102 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.consumption.copies import MessageCopies, TopicRecords
-from rmqtool.commands.query.consumption.groups import GroupOffsets
-from rmqtool.commands.query.consumption.lineage import (
+from rmqtool.commands.query.consumption.copies import (
     WAITING_TOPICS,
     GroupTopics,
     Lineage,
+    MessageCopies,
+    TopicRecords,
     meant_for,
     queue_meant_for,
 )
-from rmqtool.commands.query.consumption.model import Consumption, ConsumptionState, Evidence
-from rmqtool.commands.query.consumption.pops import PopLog
-from rmqtool.derived.queue_bounds import queue_bounds
-from rmqtool.findings.wording import counted
+from rmqtool.commands.query.consumption.groups import GroupOffsets
+from rmqtool.commands.query.consumption.pops import PopLog, Popped
+from rmqtool.derived.queue_files import queue_bounds
+from rmqtool.findings.model import counted
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.lookup.queue import RecordPlace, find_queue
 from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import has_unit
-from rmqtool.scan.record_at import record_at
+from rmqtool.scan.records import Record, record_at
 from rmqtool.times import time_text
 from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.commands.query.consumption.pops import Popped
     from rmqtool.lookup.context import QueryContext
     from rmqtool.scan.classify import Defect
-    from rmqtool.scan.records import Record
+
+
+class ConsumptionState(StrEnum):
+    """Progress of a group with a message; the values are stable."""
+
+    CONSUMED = "consumed"
+    NOT_YET = "not-yet"
+    IN_RETRY = "in-retry"
+    DEAD_LETTERED = "dead-lettered"
+    UNKNOWN = "unknown"
+
+    @property
+    def words(self) -> str:
+        """Return it as people read it."""
+        return (
+            self.value.upper()
+            if self is ConsumptionState.DEAD_LETTERED
+            else self.value.upper().replace("-", " ")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One fact that a verdict rests on.
+
+    Attributes:
+        kind: ``offset``, ``copy``, ``pop``, ``group`` or ``message``.
+        message: One sentence.
+        file: Its source in the store; None if it is a record of the log.
+        topic: Of the queue that it is about.
+        queue_id: Of that queue.
+        queue_offset: Of a message in it.
+        committed_offset: Of the group in it: the next queue offset to be consumed.
+        physical_offset: Of a record.
+    """
+
+    kind: str
+    message: str
+    file: str | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    committed_offset: int | None = None
+    physical_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Consumption:
+    """The verdict of a store on one message and one group.
+
+    Attributes:
+        group: The group.
+        state: The verdict.
+        evidence: Its facts, the decisive one first.
+    """
+
+    group: str
+    state: ConsumptionState
+    evidence: tuple[Evidence, ...]
+
+    @property
+    def reason(self) -> str:
+        """Return the decisive sentence."""
+        return self.evidence[0].message
+
 
 _HALF_TOPICS = (HALF_TOPIC, ROCKSDB_HALF_TOPIC)
 _ACKNOWLEDGED = "the group acknowledged it or passed it over; no store knows the outcome"

@@ -15,13 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.commands.query.consumption.lineage import meant_for
+from rmqtool.commands.query.consumption.copies import (
+    TopicRecords,
+    meant_for,
+)
 from rmqtool.topics import REVIVE_PREFIX, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rmqtool.commands.query.consumption.copies import TopicRecords
     from rmqtool.lookup.queue import RecordPlace
     from rmqtool.scan.records import Record
 

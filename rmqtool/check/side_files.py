@@ -1,0 +1,218 @@
+"""Checks of the checkpoint, of consumer offsets, and of the broker's settings in ``config/``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rmqtool.derived.positions import Consumed, consumed_offsets, loaded_checkpoint
+from rmqtool.derived.queue_files import Bounds, queue_bounds
+from rmqtool.doctor import (
+    ONLY_SHOWN,
+    BrokerTakes,
+    ConfigChoice,
+    ConfigDiagnosis,
+    CopyState,
+    diagnose,
+    diagnose_timer,
+)
+from rmqtool.errors import DeniedError
+from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings.model import counted
+from rmqtool.findings.places import CP_AHEAD, IO_DENIED, OF_AHEAD, OF_BEHIND
+from rmqtool.findings.start import CF_BACKUP, CF_FORGETS, CF_REFUSED, CF_TIMER
+from rmqtool.formats.checkpoint import CHECKPOINT
+from rmqtool.formats.fields import offsets
+from rmqtool.store import PathKind, QueueFiles, Store
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.times import utc_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+_FIELDS = offsets(CHECKPOINT)
+_OF_THE_LOG = ("physicMsgTimestamp", "logicsMsgTimestamp")
+_TIMES = (*_OF_THE_LOG, "indexMsgTimestamp")
+
+
+def check_checkpoint(store: Store, latest_ms: int) -> list[Finding]:
+    """Return the times of the checkpoint that are later than ``latest_ms``, the log's highest STORETIMESTAMP.
+
+    They are store times of records, so the log has lost its end, or the checkpoint is another store's
+    (``StoreCheckpoint``, ``CommitLog#recoverAbnormally``, 4.9.8 and 5.3.3).
+    """
+    file = store.checkpoint
+    if file is None:
+        return []
+    try:
+        times = dict(zip(_FIELDS, loaded_checkpoint(file), strict=True))
+    except DeniedError:
+        return []  # IO-DENIED of level 0 says so
+    return list(_ahead(file.label, {name: times[name] for name in _TIMES}, latest_ms))
+
+
+def is_log_cut(findings: list[Finding]) -> bool:
+    """Whether the log itself was longer once: the times of both its ends in the checkpoint are ahead."""
+    return {finding.position for finding in findings} >= {_FIELDS[name] for name in _OF_THE_LOG}
+
+
+def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Finding]:
+    for name, time_ms in times_ms.items():
+        if time_ms > latest_ms:
+            ahead = f"{time_ms - latest_ms} ms after the log's last record"
+            yield Finding(
+                code=CP_AHEAD,
+                file=label,
+                position=_FIELDS[name],
+                length=8,
+                expected=latest_ms,
+                observed=time_ms,
+                message=f"{name} is {utc_text(time_ms)}, {ahead}",
+            )
+
+
+_DELAY_FILE = "config/delayOffset.json"
+_DELAY_REMEDY = (
+    "Brokers before 4.9.2 (PR 3358) deliver nothing more of the level. Stop the broker, and set the "
+    "level's number in delayOffset.json, and in its .bak, to {}, the queue's end. Later brokers continue "
+    "there by themselves."
+)
+
+
+def check_offsets(store: Store, max_findings: int) -> FindingLog:
+    """Check the offsets in ``config/``.
+
+    Offsets of queues without a directory are skipped: they outlive a deleted topic. Files that cannot be
+    decoded are level 0's.
+
+    Java: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``ScheduleMessageService`` (4.9.8, 5.3.3).
+    """
+    log = FindingLog(max_findings)
+    bounds: dict[tuple[str, int], Bounds | None] = {}
+    for consumed in consumed_offsets(store):
+        key = consumed.topic, consumed.queue_id
+        if key not in bounds:
+            bounds[key] = _bounds(store, *key)
+        found = bounds[key]
+        if found is not None:
+            log.extend(_offset_finding(consumed, found))
+    return log
+
+
+def _bounds(store: Store, topic: str, queue_id: int) -> Bounds | None:
+    queue = _queue(store, topic, queue_id)
+    if queue is None or not _has_files(queue):
+        return None
+    try:
+        return queue_bounds(queue, store.log.start)
+    except DeniedError:
+        return None  # its check says so
+    finally:
+        queue.files.close()
+
+
+def _has_files(queue: QueueFiles) -> bool:
+    try:
+        return bool(len(queue.files))
+    except DeniedError:
+        return False  # IO-DENIED of level 0 says so
+
+
+def _queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:
+    queues = (store.queue(topic, queue_id, kind) for kind in UNIT_QUEUE_KINDS)
+    return next((queue for queue in queues if queue is not None), None)
+
+
+def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
+    if bounds.min_offset <= consumed.offset <= bounds.max_offset:
+        return
+    is_ahead = consumed.offset > bounds.max_offset
+    limit = bounds.max_offset if is_ahead else bounds.min_offset
+    where = "beyond the queue's end" if is_ahead else "below the queue's start"
+    queue = f"{consumed.topic}/{consumed.queue_id}"
+    yield Finding(
+        code=OF_AHEAD if is_ahead else OF_BEHIND,
+        file=consumed.file,
+        topic=consumed.topic,
+        queue_id=consumed.queue_id,
+        queue_offset=consumed.offset,
+        expected=limit,
+        observed=consumed.offset,
+        remedy_override=_DELAY_REMEDY.format(limit) if is_ahead and consumed.file == _DELAY_FILE else None,
+        message=f"{consumed.reader} stands at {consumed.offset} in {queue}, {where}, {limit}",
+    )
+
+
+_CODES = {
+    BrokerTakes.BACKUP: CF_BACKUP,
+    BrokerTakes.NOTHING: CF_FORGETS,
+    BrokerTakes.REFUSES: CF_REFUSED,
+}
+_GROUP_OFFSETS = "config/consumerOffset.json"
+
+
+def config_findings(store: Store) -> Iterator[Finding]:
+    """Yield the findings of ``config/`` of a store root; none for a part of a store."""
+    if store.kind is not PathKind.STORE:
+        return
+    for one in diagnose(store):
+        denied = [copy for copy in one.copies if copy.state is CopyState.DENIED]
+        for copy in denied:
+            yield Finding(code=IO_DENIED, file=copy.file, message=copy.reason)
+        if not one.is_sound and not denied:
+            yield _config_finding(one)
+    timer = diagnose_timer(store)
+    if timer is not None:
+        again = counted(timer.again_at_most, "timed message", spec=",")
+        text = f"{timer.file} is {timer.state}: the timer reads up to {again} again, and delivers those due"
+        yield Finding(code=CF_TIMER, file=timer.file, observed=timer.state, message=text)
+
+
+def _config_finding(one: ConfigDiagnosis) -> Finding:
+    file = next((copy for copy in one.copies if copy.file == one.file), None)
+    return Finding(
+        code=_CODES[one.broker],
+        file=one.file,
+        length=None if file is None else file.size_bytes,
+        expected="sound",
+        observed="missing" if file is None else str(file.state),
+        message=f"{_copies(one)}; {_broker(one)}{_next_step(one)}",
+        severity_override=Severity.WARNING if one.file in ONLY_SHOWN or _may_be_new(one) else None,
+    )
+
+
+def _may_be_new(one: ConfigDiagnosis) -> bool:
+    """Whether nothing is damaged: groups are known, but perhaps none of them has ever read."""
+    return one.file == _GROUP_OFFSETS and all(copy.is_sound for copy in one.copies)
+
+
+def _copies(one: ConfigDiagnosis) -> str:
+    said = [
+        f"{copy.file} lists nothing" if copy.is_sound and not copy.entries else str(copy)
+        for copy in one.copies
+    ]
+    if not one.copies or one.copies[0].file != one.file:
+        said = [f"{one.file} is missing", *said]
+    return ", ".join(said)
+
+
+def _broker(one: ConfigDiagnosis) -> str:
+    if one.broker is BrokerTakes.REFUSES:
+        return "a broker does not start on that"
+    if one.broker is BrokerTakes.BACKUP:
+        return "a broker takes the .bak"
+    return f"a broker starts and forgets {one.loses}"
+
+
+def _next_step(one: ConfigDiagnosis) -> str:
+    if not one.choices:
+        return "; nothing of it can be recovered"
+    best = one.choices[0]
+    return f"; {'best' if one.obvious else 'first to choose from'}: {best.name}, {_meaning(best)}"
+
+
+def _meaning(choice: ConfigChoice) -> str:
+    said = choice.consequences()
+    if choice.missing:
+        said.append(f"without {counted(len(choice.missing), 'known entry', 'known entries', spec=',')}")
+    return ", ".join(said)

@@ -1,0 +1,462 @@
+"""``salvage``: a new, complete store out of what is left of one, or of several copies of one.
+
+``request`` declares the options, ``run`` goes from them to a plan and from a plan to files; ``report`` is the
+result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqtool import options
+from rmqtool.check.digests import manifest_lines
+from rmqtool.dispatch.policy import NEVER
+from rmqtool.engine import Engine, EngineOptions, opened_engine, runs_elsewhere
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
+from rmqtool.findings import FailOn, Structure
+from rmqtool.findings.model import counted
+from rmqtool.projection import json_object
+from rmqtool.salvage.derived import DerivedMaker
+from rmqtool.salvage.gathering import LogCopies, timed
+from rmqtool.salvage.model import PartKind, SalvagePlan, SourceFile
+from rmqtool.salvage.planned import PlannedLog
+from rmqtool.salvage.planning import Choices
+from rmqtool.salvage.rows import Holes
+from rmqtool.salvage.sidecars import (
+    ConfigFile,
+    copy_compaction,
+    copy_config,
+    copy_timer,
+    lost_lines,
+    plan_text,
+    rescue_map,
+    write_checkpoint,
+)
+from rmqtool.salvage.writing import WrittenFile, write_found, writing_log
+from rmqtool.store.lock import lock_holder
+from rmqtool.store.results import SALVAGE_SIDECARS, fetched
+from rmqtool.store.scratch import AnyArea, Target, output_area
+from rmqtool.store.segments import StoreFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from contextlib import AbstractContextManager
+
+    from rmqtool.progress import Progress
+    from rmqtool.salvage.accounts import QueueAccount
+    from rmqtool.store import Store
+    from rmqtool.store.staging import StagingHandle
+
+
+_SHIFTED = " Queue offsets after lost messages are others than before: reset what consumers have read."
+_PARTIAL = " A part, as requested: consumers find less than before."
+
+
+@dataclass(frozen=True, slots=True)
+class LogBytes:
+    """What the bytes of the new log are; their sum is the log.
+
+    Attributes:
+        records: true ones.
+        tombstones: messages in the place of lost ones.
+        fillers: records that no queue takes.
+        blank: up to the end of a file.
+        zeros: after the last record.
+        log: all.
+    """
+
+    records: int
+    tombstones: int
+    fillers: int
+    blank: int
+    zeros: int
+    log: int
+
+
+@dataclass(frozen=True, slots=True)
+class LostMessages:
+    """How many messages are lost, and how many are there and not given back.
+
+    Attributes:
+        proven: all that are known to be lost, by gaps in queue offsets, by queues, index items or consumer
+            offsets; a message that stood in light queues, too, counts once.
+        indexed: of them, those to which index items alone lead: nothing names their queues.
+        damaged: those whose records are there, damaged or contradicted, and not given back.
+        placed: of both, those with a tombstone or a repeated unit in their place.
+        by_cause: how many of both by cause, see ``Lost``.
+        open: damaged records of which nothing tells whose messages they were: they may be among the proven.
+    """
+
+    proven: int
+    indexed: int
+    damaged: int
+    placed: int
+    by_cause: Mapping[str, int]
+    open: int
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageReport:
+    """The outcome of a salvage.
+
+    Attributes:
+        stores: paths of the copies.
+        out: path of the result; None where only a plan was made.
+        holes: what takes the place of lost messages.
+        partial: whether the user left something out.
+        records: true records given back.
+        healed: of them, those that the first copy does not have.
+        bytes: of the new log.
+        lost: messages.
+        misnamed: files of the log that were read as others, which their records name.
+        left_out: true records that are not given back, by cause: ``body`` their checksum fails,
+            ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
+            ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
+        conflicts: of records put aside for those of another copy, how many by what decided: ``units`` more
+            copies' queues list the other, ``text`` its properties are no text, or have names that no record
+            has, ``neighbours`` the other continues the queue offsets and store times, ``nothing`` the
+            other is of an earlier copy.
+        odd_times: records given back whose store time is out of order.
+        queues: the account of each queue.
+        units: units written.
+        index_entries: index entries written.
+        config: the broker's files, and why some are not copied.
+        notes: sentences.
+        seconds: wall time of each stage.
+    """
+
+    schema: ClassVar = "rmqtool.salvage/1"
+    stores: tuple[str, ...]
+    out: str | None
+    holes: Holes
+    partial: bool
+    records: int
+    healed: int
+    bytes: LogBytes
+    lost: LostMessages
+    misnamed: int
+    left_out: Mapping[str, int]
+    conflicts: Mapping[str, int]
+    odd_times: int
+    queues: tuple[QueueAccount, ...]
+    units: int | None
+    index_entries: int | None
+    config: tuple[ConfigFile, ...]
+    notes: tuple[str, ...]
+    seconds: Mapping[str, float]
+
+    @classmethod
+    def of(
+        cls,
+        plan: SalvagePlan,
+        *,
+        out: str | None = None,
+        units: int | None = None,
+        index_entries: int | None = None,
+        config: tuple[ConfigFile, ...] = (),
+        seconds: Mapping[str, float] | None = None,
+    ) -> SalvageReport:
+        """Return the report of a plan, carried out or not."""
+        causes = Counter[str]()
+        lost = [one for one in plan.lost if not one.in_light]
+        for one in lost:
+            causes[one.cause] += one.count
+        kinds = {kind: plan.bytes_of(kind) for kind in PartKind}
+        return cls(
+            stores=plan.stores,
+            out=out,
+            holes=plan.holes,
+            partial=plan.partial,
+            records=plan.records_of(PartKind.RECORDS),
+            healed=plan.healed,
+            bytes=LogBytes(
+                kinds[PartKind.RECORDS],
+                kinds[PartKind.TOMBSTONES],
+                kinds[PartKind.FILLER],
+                kinds[PartKind.BLANK],
+                kinds[PartKind.ZEROS],
+                plan.stop - plan.start,
+            ),
+            lost=LostMessages(
+                sum(one.count for one in lost if not one.is_there) + len(plan.indexed),
+                len(plan.indexed),
+                sum(one.count for one in lost if one.is_there),
+                sum(one.count for one in lost if one.placed),
+                dict(causes),
+                sum(one.is_open for one in plan.found),
+            ),
+            misnamed=plan.misnamed,
+            left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
+            conflicts=dict(Counter(one.chosen_by.value for one in plan.found if one.chosen_by is not None)),
+            odd_times=plan.odd_times,
+            queues=plan.queues,
+            units=units,
+            index_entries=index_entries,
+            config=config,
+            notes=plan.notes,
+            seconds=dict(seconds or {}),
+        )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the log had no damage: nothing is lost, left out or misnamed, no hole was filled."""
+        wrong = self.lost.proven, self.lost.damaged, self.left_out, self.misnamed, self.moving
+        return not any((*wrong, self.bytes.tombstones, self.bytes.fillers))
+
+    @property
+    def moving(self) -> tuple[QueueAccount, ...]:
+        """Return the queues that skip queue offsets though nothing proves a message to be lost there."""
+        return tuple(one for one in self.queues if one.moves)
+
+    @property
+    def verdict(self) -> str:
+        """Return the outcome in one or two sentences."""
+        records, known = counted(self.records, "record", spec=","), self.lost.proven + self.lost.damaged
+        missing = known - self.lost.placed
+        if self.is_whole:
+            told = f"Nothing was lost: {records}."
+        elif not known:
+            told = f"{records} recovered; no message is proven to be lost."
+        else:
+            told = f"{records} recovered, {counted(self.lost.proven, 'message', spec=',')} lost"
+            told += f", {self.lost.damaged:,} present but damaged" if self.lost.damaged else ""
+            told += f", {missing:,} of them with nothing in their place." if missing else "."
+        if self.lost.open:
+            told += f" {counted(self.lost.open, 'damaged record', spec=',')} of an unknown queue."
+        if missing and self.holes is not Holes.CUT:
+            told += _SHIFTED
+        if self.moving:
+            told += (
+                f" In {counted(len(self.moving), 'queue', spec=',')} messages move to lower queue offsets."
+            )
+        return told + (_PARTIAL if self.partial else "")
+
+    @property
+    def hint(self) -> str:
+        """Return what to do next; empty where nothing was made."""
+        if self.out is None:
+            return ""
+        hint, place = fetched(self.out)
+        return (
+            f"{hint}To use it:\n  rmqtool verify {place}\nThen start a broker with the old settings on a "
+            "copy of it (storePathRootDir), and read salvage/lost.ndjson for the messages that consumers "
+            "will miss."
+        )
+
+    def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
+        """Return 5 if the log was damaged, else 0."""
+        if self.is_whole or FailOn(fail_on) is FailOn.NEVER:
+            return ExitStatus.CLEAN
+        return ExitStatus.LOG_DAMAGED
+
+
+def salvage(
+    request: SalvageRequest, out: Target, progress: Progress, engine: Engine | None = None
+) -> SalvageReport:
+    """Salvage into ``out``, a directory or what a URL names; it appears complete or not at all.
+
+    Raises:
+        UsageError: the stores are no copies of one log.
+        RefusedError: a broker holds a lock, the output exists, or it lies inside the evidence.
+        EnvironmentFailureError: reading or writing failed, or there is nothing to give back.
+    """
+    seconds: dict[str, float] = {}
+    with _staging(request, out) as area, opened_engine(request.engine, engine) as hands:
+        plan = _plan(request, progress, hands, seconds)
+        return _carry_out(plan, request, area, progress, hands, seconds)
+
+
+def plan_salvage(request: SalvageRequest, progress: Progress, engine: Engine | None = None) -> SalvagePlan:
+    """Return what a salvage would do, with digests of the copies; nothing is written."""
+    with opened_engine(request.engine, engine) as hands:
+        plan = _plan(request, progress, hands, {})
+        progress.stage("digests", None)
+        return replace(plan, sources=_with_digests(request, hands))
+
+
+def apply_plan(
+    plan: SalvagePlan, request: SalvageRequest, out: Target, progress: Progress, engine: Engine | None = None
+) -> SalvageReport:
+    """Do what a plan says, and nothing else.
+
+    Raises:
+        RefusedError: a copy is not what it was when the plan was made; or as for ``salvage``.
+    """
+    _check(request)
+    with _staging(request, out) as area, opened_engine(request.engine, engine) as hands:
+        _refuse_changed(plan, request, hands)
+        if plan.file_size != (size := request.copies.file_size):
+            raise RefusedError(
+                f"the plan has files of {plan.file_size} bytes, the store of {size}: give those that the"
+                " plan was made with"
+            )
+        return _carry_out(plan, request, area, progress, hands, {})
+
+
+def _staging(request: SalvageRequest, out: Target) -> AbstractContextManager[AnyArea]:
+    return output_area(out, request.stores, elsewhere=runs_elsewhere(request.engine))
+
+
+def _plan(
+    request: SalvageRequest, progress: Progress, engine: Engine, seconds: dict[str, float]
+) -> SalvagePlan:
+    _check(request)
+    return request.copies.plan(_choices(request), engine, progress, seconds)
+
+
+def _check(request: SalvageRequest) -> None:
+    for store in request.stores:
+        store.base.source.fetch_tails()  # every true record counts, wherever it lies
+        if not len(store.commitlog):
+            raise EnvironmentFailureError(f"{store.base}: no commit log segment there; give a store root")
+        for feature in store.unread:
+            if feature.unread is Structure.UNREAD_LOG:
+                raise EnvironmentFailureError(
+                    f"{store.base}: {feature.sentence}: that part of the log is not read, and a result would"
+                    " hide its messages; to salvage commitlog/ alone, copy it into a directory of its own"
+                )
+        holder = None if store.root is None or request.live else lock_holder(store.root)
+        if holder is not None:
+            raise RefusedError(
+                f"{store.root}: {holder} holds the store's lock; stop the broker, or add --live to salvage"
+                " what the log holds now"
+            )
+    sizes = {store.settings.commitlog_file_size for store in request.stores}
+    if len(sizes) > 1:
+        raise UsageError(f"the copies have files of {sorted(sizes)} bytes: give -p mappedFileSizeCommitLog=N")
+
+
+def _choices(request: SalvageRequest) -> Choices:
+    policy = replace(request.copies.policy, topics=request.topics, exclude_topics=request.exclude_topics)
+    return Choices(
+        holes=request.holes,
+        keep_damaged=request.keep_damaged,
+        include_stale=request.include_stale,
+        until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,
+        until_offset=NEVER if request.until_offset is None else request.until_offset,
+        takes=policy.takes,
+        chooses_topics=bool(request.topics or request.exclude_topics),
+    )
+
+
+def _with_digests(request: SalvageRequest, engine: Engine) -> tuple[SourceFile, ...]:
+    files = [segment for store in request.stores for segment in store.commitlog]
+    digests = engine.map(StoreFile.sha256, files)
+    return tuple(
+        replace(source, sha256=digest)
+        for source, digest in zip(request.copies.sources(), digests, strict=True)
+    )
+
+
+def _refuse_changed(plan: SalvagePlan, request: SalvageRequest, engine: Engine) -> None:
+    now = _with_digests(request, engine)
+    for was, found in zip(plan.sources, now, strict=False):
+        if was != found:
+            raise RefusedError(f"{found.path}: has changed since the plan was made: make a new plan")
+    if len(now) != len(plan.sources):
+        raise RefusedError(
+            f"{request.stores[0].base}: {len(now)} files of the log, {len(plan.sources)} in the plan"
+        )
+
+
+def _carry_out(
+    plan: SalvagePlan,
+    request: SalvageRequest,
+    area: AnyArea,
+    progress: Progress,
+    engine: Engine,
+    seconds: dict[str, float],
+) -> SalvageReport:
+    handle, store = area.handle, request.stores[0]
+    log = PlannedLog(plan, request.copies.logs, silent=plan.holes is Holes.REPEAT)
+    with writing_log(log, handle, engine) as written_log:
+        with timed(seconds, "derived"):  # it reads what is planned, so nobody waits for the other
+            derived = DerivedMaker(store, request.copies.policy, handle, engine, progress).make(log)
+        with timed(seconds, "write"):
+            progress.stage("write", None)
+            files = written_log()
+    with timed(seconds, "beside"):
+        aside = [written for _, written in write_found(plan.found, request.copies.logs, handle)]
+        config, more = copy_config(store, handle)
+        compacted, logs = copy_compaction(store, plan, handle)
+        checkpoint = write_checkpoint(
+            handle,
+            last_ms=max([0, *(one.last_stored_ms or 0 for one in plan.queues)]),
+            index_ms=derived.index_ms,
+            end=plan.end,
+            last_record=_last_record(plan),
+        )
+        beside = [*aside, *more, *logs, *copy_timer(store, handle), *derived.files, checkpoint]
+    report = SalvageReport.of(
+        plan,
+        out=str(area.out),
+        units=derived.units,
+        index_entries=derived.entries,
+        config=(*config, *compacted),
+        seconds=seconds,
+    )
+    _write_papers(plan, report, [*files, *beside], handle)
+    progress.stage("publish", None)
+    area.publish()
+    return report
+
+
+def _last_record(plan: SalvagePlan) -> int:
+    ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
+    return ends[-1].start if ends else plan.start
+
+
+def _write_papers(
+    plan: SalvagePlan, report: SalvageReport, files: Iterable[WrittenFile], handle: StagingHandle
+) -> None:
+    text = json.dumps(json_object(report), indent=1) + "\n"
+    for name, lines in (
+        ("plan.json", [plan_text(plan)]),
+        ("lost.ndjson", lost_lines(plan)),
+        ("log.map", rescue_map(plan)),
+        ("SHA256SUMS", manifest_lines((file.label, file.sha256) for file in files)),
+        ("salvage.json", [text]),
+    ):
+        with handle.create_file(f"{SALVAGE_SIDECARS}/{name}") as file:
+            file.write_at(0, "".join(lines).encode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True)
+class SalvageRequest:
+    """What to salvage, and how; ``stores`` are copies of one log, of which the first leads."""
+
+    stores: tuple[Store, ...]
+    engine: EngineOptions
+    holes: Holes = options.word(
+        Holes,
+        Holes.TOMBSTONE,
+        "Replacement of lost messages. tombstone: a message that says so; repeat: the unit before, again;"
+        " filler: nothing, so queue offsets shift; cut: the log ends at the first hole.",
+    )
+    keep_damaged: bool = options.flag(
+        "Keep records whose bodies or properties fail their checksums or are torn, as they are."
+    )
+    include_stale: bool = options.flag("Keep what looks like old bytes after a rewritten tail.")
+    topics: tuple[str, ...] = options.names(
+        "Only these topics, others become fillers; partial result.", name="topic"
+    )
+    exclude_topics: tuple[str, ...] = options.names(
+        "All topics but these; partial result.", name="exclude_topic"
+    )
+    until_timestamp_ms: int | None = options.moment(
+        "until_timestamp", f"Only messages stored until this time; partial result. {options.TIMES_HELP}"
+    )
+    until_offset: int | None = options.number(
+        "Only records that end at or before this physical offset; partial result.", metavar="P"
+    )
+    live: bool = options.live()
+
+    @property
+    def copies(self) -> LogCopies:
+        """Return the stores as copies of one log."""
+        from rmqtool.salvage.gathering import LogCopies  # of numpy, which help needs not
+
+        return LogCopies(self.stores)

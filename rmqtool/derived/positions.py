@@ -1,0 +1,122 @@
+"""Positions that a broker keeps: the checkpoint, and offsets of groups, delay levels and the timer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, NamedTuple
+
+from rmqtool.formats.checkpoint import CHECKPOINTS, TIMER_CHECKPOINTS, CheckpointFields
+from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, MutableSequence
+
+    from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
+    from rmqtool.store import Store
+    from rmqtool.store.segments import StoreFile
+
+
+def read_checkpoint(
+    file: StoreFile | ReadOnlyFile | None, unreadable: MutableSequence[UnreadableRange] | None = None
+) -> CheckpointFields | None:
+    """Return the fields of a checkpoint, which is then closed; None if it is missing or too short."""
+    return None if file is None else CHECKPOINTS.decode(_head(file, unreadable))
+
+
+def loaded_checkpoint(file: StoreFile | ReadOnlyFile | None) -> CheckpointFields:
+    """Return a broker's values, zeros past the file's end (Java: ``StoreCheckpoint``, 4.9.8, 5.3.3)."""
+    return CheckpointFields() if file is None else CHECKPOINTS.padded(_head(file, []))
+
+
+def _head(file: StoreFile | ReadOnlyFile, unreadable: MutableSequence[UnreadableRange] | None) -> bytes:
+    try:
+        return file.read_at(0, CHECKPOINTS.size, unreadable)
+    finally:
+        file.close()
+
+
+_SEPARATOR = "@"
+_TABLES = ("offsetTable", "lmqOffsetTable")
+_CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
+_DELAYS = "delayOffset.json"
+_CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
+TIMER_CHECKPOINT = "timercheck"
+
+
+class Consumed(NamedTuple):
+    """Progress of a reader in a queue.
+
+    ``file`` is relative to the store; ``reader`` is a group or delay level, as the start of a sentence;
+    ``offset`` is the next queue offset to read.
+    """
+
+    file: str
+    topic: str
+    queue_id: int
+    reader: str
+    offset: int
+
+
+def consumed_offsets(store: Store) -> Iterator[Consumed]:
+    """Yield the offsets of groups, delay levels and the timer.
+
+    Skip entries of another form, and negative ones.
+    """
+    for name in _CONSUMERS:
+        yield from offsets_in(f"config/{name}", _document(store, name))
+    for table in _tables(_document(store, _DELAYS)):
+        for level, offset in table.items():
+            if level.isdecimal() and int(level) > 0 and isinstance(offset, int) and offset >= 0:
+                place = f"config/{_DELAYS}", SCHEDULE_TOPIC, int(level) - 1
+                yield Consumed(*place, f"delay level {level}", offset)
+    yield from _of_timer(store)
+
+
+def _of_timer(store: Store) -> Iterator[Consumed]:
+    """Yield the timer's progress in its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
+    path = None if store.config is None else store.config / TIMER_CHECKPOINT
+    if path is None or not path.is_regular():
+        return
+    found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+    if found is not None and found.last_timer_queue_offset >= 0:
+        yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", found.last_timer_queue_offset)
+
+
+def checked_half_offsets(store: Store) -> dict[int, int]:
+    """Return the progress of ``TransactionalMessageServiceImpl#check`` by half queue (4.9.8, 5.3.3)."""
+    reader = f"group {_CHECKER_GROUP}"
+    consumed = (one for one in consumed_offsets(store) if one.topic == HALF_TOPIC and one.reader == reader)
+    return {one.queue_id: one.offset for one in consumed}
+
+
+def offsets_in(file: str, document: object) -> Iterator[Consumed]:
+    """Yield the offsets of groups in a document of them."""
+    for table in _tables(document):
+        for key, value in table.items():
+            yield from _of_group(file, key, value)
+
+
+def _document(store: Store, name: str) -> object:
+    if store.config is not None:
+        with suppress(ConfigFileError):
+            return load_broker_json(store.config / name)
+    return None
+
+
+def _tables(document: object) -> Iterator[dict[str, object]]:
+    for table in _TABLES:
+        content = document.get(table) if isinstance(document, dict) else None
+        if isinstance(content, dict):
+            yield content
+
+
+def _of_group(file: str, key: str, value: object) -> Iterator[Consumed]:
+    """Yield the offsets of a ``topic@group``: by queue, or one number for a light queue's only queue."""
+    topic, separator, group = key.rpartition(_SEPARATOR)
+    if not separator:
+        return
+    offsets = value if isinstance(value, dict) else {"0": value}
+    for queue_id, offset in offsets.items():
+        if queue_id.isdecimal() and isinstance(offset, int) and offset >= 0:
+            yield Consumed(file, topic, int(queue_id), f"group {group}", offset)

@@ -1,0 +1,193 @@
+"""Census of messages by topic and stretch of time, at the speed of the walk."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.kernels.integers import (
+    as_int,
+)
+from rmqtool.kernels.jit import (
+    entry,
+    kernel,
+)
+from rmqtool.kernels.queues import (
+    find_queue,
+    put_slot,
+)
+from rmqtool.kernels.rows import (
+    BORN_TIMESTAMP_AT,
+    MESSAGE_ROW,
+    QUEUE_ROW,
+)
+from rmqtool.kernels.walk import (
+    read_i64,
+)
+
+if TYPE_CHECKING:
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Rows
+
+
+TOPIC_ROW = np.dtype(
+    [
+        ("messages", np.int64),
+        ("bytes", np.int64),
+        ("oldest_ms", np.int64),
+        ("oldest_at", np.int64),  # physical offset
+        ("newest_ms", np.int64),
+        ("newest_at", np.int64),
+        ("largest", np.int64),  # bytes of the record
+        ("largest_at", np.int64),
+    ]
+)
+
+CELL_ROW = np.dtype(
+    [("topic", np.int64), ("bucket", np.int64), ("messages", np.int64), ("bytes", np.int64)], align=True
+)
+"""Messages of a topic in a bucket of time; the bucket after the last is of times outside the period."""
+
+
+class CensusTally(IntEnum):
+    """Places in the array of what a census has used so far."""
+
+    CELLS = 0
+    MINUTES = 1
+    LAST_MINUTE = 2
+
+
+ONE_QUEUE = 0
+"""The queue id under which every topic stands in the table."""
+
+_MINUTE_MS = 60_000
+_CELLS, _MINUTES, _LAST_MINUTE = (
+    CensusTally.CELLS.value,
+    CensusTally.MINUTES.value,
+    CensusTally.LAST_MINUTE.value,
+)
+_ONE_QUEUE = ONE_QUEUE
+
+
+@kernel
+def _hash_cell(topic: int, bucket: int) -> int:
+    return topic * 0x9E3779B1 + bucket * 0x85EBCA6B
+
+
+@kernel
+def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, tally: Int64s) -> int:
+    """Return the row of a cell, which is made if it is not there; there is room."""
+    mask = len(slots) - 1
+    slot = _hash_cell(topic, bucket) & mask
+    while slots[slot] >= 0:
+        number = slots[slot]
+        if cells[number].topic == topic and cells[number].bucket == bucket:
+            return as_int(number)
+        slot = (slot + 1) & mask
+    number = tally[_CELLS]
+    tally[_CELLS] = number + 1
+    slots[slot] = number
+    cell = cells[number]
+    cell.topic, cell.bucket, cell.messages, cell.bytes = topic, bucket, 0, 0
+    return as_int(number)
+
+
+@entry(lambda: (np.empty(0, CELL_ROW), np.full(1, -1, np.int32)))
+@kernel
+def place_cells(cells: Rows, slots: Int32s) -> None:
+    """Fill the slots of a larger table again.
+
+    Args:
+        cells: ``(n,)`` of ``CELL_ROW``, all in use.
+        slots: ``(2^k,)``, all -1, more than twice as many.
+    """
+    for number in range(len(cells)):
+        put_slot(_hash_cell(cells[number].topic, cells[number].bucket), number, slots)
+
+
+def _example_of_count_messages() -> tuple[object, ...]:
+    slots, numbers = np.full(1, -1, np.int32), np.zeros(4, np.int64)
+    buffer = np.empty(0, np.uint8)
+    return (
+        *(buffer, 0, np.empty(0, MESSAGE_ROW), 0, slots, np.empty(0, QUEUE_ROW), buffer, numbers, numbers),
+        *(np.empty(0, TOPIC_ROW), np.empty(0, CELL_ROW), slots, numbers, numbers, numbers),
+    )
+
+
+@entry(_example_of_count_messages)
+@kernel
+def count_messages(
+    buffer: Buffer,
+    base: int,
+    rows: Rows,
+    first: int,
+    slots: Int32s,
+    queues: Rows,
+    names: Buffer,
+    period: Int64s,
+    delay_bounds: Int64s,
+    topics: Rows,
+    cells: Rows,
+    cell_slots: Int32s,
+    minutes: Int64s,
+    delays: Int64s,
+    tally: Int64s,
+) -> int:
+    """Count messages from row ``first`` on.
+
+    Args:
+        buffer: the window, ``(n,)`` uint8, with the heads of all rows in it.
+        base: physical offset of its first byte.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        first: the first row to count.
+        slots: the topic table's slots: a queue table in which every topic has the one queue ``ONE_QUEUE``.
+        queues: the topic table's rows.
+        names: the topic table's names.
+        period: start in ms, width of a bucket in ms, and how many.
+        delay_bounds: ``(d,)`` ascending ms between born and stored; ``delays`` has one place more.
+        topics: ``(t,)`` of ``TOPIC_ROW``, one for every topic of the table.
+        cells: ``(c,)`` of ``CELL_ROW``, half as many as there are slots.
+        cell_slots: ``(2 c,)``, a power of two.
+        minutes: minutes since 1970 in which something was stored, where it is another than the one before.
+        delays: messages by delay.
+        tally: by ``CensusTally``.
+
+    Returns:
+        The number of rows; or a row whose topic is not in the table, or for which there is no room.
+    """
+    for number in range(first, len(rows)):
+        row = rows[number]
+        if tally[_CELLS] >= len(cells) or tally[_MINUTES] >= len(minutes):
+            return number
+        queue = find_queue(buffer, row.topic_start, row.topic_stop, _ONE_QUEUE, slots, queues, names)
+        if queue < 0:
+            return number
+        queue = queues[queue].canonical
+        stored_ms, size = row.store_timestamp_ms, row.total_size
+        topic = topics[queue]
+        if topic.messages == 0 or stored_ms < topic.oldest_ms:
+            topic.oldest_ms, topic.oldest_at = stored_ms, row.log_offset
+        if topic.messages == 0 or stored_ms >= topic.newest_ms:
+            topic.newest_ms, topic.newest_at = stored_ms, row.log_offset
+        if size > topic.largest:
+            topic.largest, topic.largest_at = size, row.log_offset
+        topic.messages += 1
+        topic.bytes += size
+        bucket = period[2]
+        if period[0] <= stored_ms < period[0] + period[1] * period[2]:
+            bucket = (stored_ms - period[0]) // period[1]
+            minute = stored_ms // _MINUTE_MS
+            if minute != tally[_LAST_MINUTE]:
+                minutes[tally[_MINUTES]] = minute
+                tally[_MINUTES] += 1
+                tally[_LAST_MINUTE] = minute
+        cell = cells[_find_cell(queue, bucket, cells, cell_slots, tally)]
+        cell.messages += 1
+        cell.bytes += size
+        delay_ms = stored_ms - read_i64(buffer, row.log_offset - base + BORN_TIMESTAMP_AT)
+        place = 0
+        while place < len(delay_bounds) and delay_ms >= delay_bounds[place]:
+            place += 1
+        delays[place] += 1
+    return len(rows)

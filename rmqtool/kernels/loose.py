@@ -1,0 +1,364 @@
+"""Kernels that find records in raw bytes by their magic, and check their content against their fields.
+
+They know no file, segment or chain. A position with the magic of a record 4 bytes later is a candidate. It
+becomes a row if its head can be one, with marks for all that does not hold. ``loose`` runs them over images
+of any size, and does the same in plain Python.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.formats.message import (
+    Outcome,
+)
+from rmqtool.javacompat import (
+    PROP_CRC_SIZE,
+)
+from rmqtool.kernels.checks import (
+    EARLIEST_MS,
+    LATEST_MS,
+    stored_record_crc,
+)
+from rmqtool.kernels.checksums import (
+    crc32,
+)
+from rmqtool.kernels.integers import (
+    as_int,
+)
+from rmqtool.kernels.jit import (
+    entry,
+    kernel,
+)
+from rmqtool.kernels.rows import (
+    BODY_LENGTH_AT,
+    BORN_PORT_AT,
+    HEAD_SIZES,
+    MAGIC_AT,
+    MESSAGE_ROW,
+    PHYSICAL_OFFSET_AT,
+    STORE_HOST_AT,
+    STORE_PORT_AT,
+    STORE_TIMESTAMP_AT,
+    SYS_FLAG_AT,
+    VARIANT_SHIFT,
+    Property,
+    rules_of,
+)
+from rmqtool.kernels.walk import (
+    check_record,
+    read_i32,
+    read_i64,
+)
+from rmqtool.releases import LENIENT
+
+if TYPE_CHECKING:
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+
+SECTOR_BYTES = 512
+"""A disk overwrites so many bytes as a whole, or none of them."""
+
+DLEDGER_BYTES = 48
+"""The head of an entry of DLedger, which stands before each of its records."""
+
+LOOK_BYTES = DLEDGER_BYTES + message.HEAD_OFFSETS[0]["physicalOffset"] + 8
+"""Bytes read after a record, to see whether the next one names that place."""
+
+
+class FoundMark(IntFlag):
+    """Marks of a record found somewhere."""
+
+    FRAME = 1  # the lengths do not add up, or the image ends before it does
+    BODY = 2  # the body does not match BODYCRC
+    SIGNATURE = 4  # the record does not match its property __CRC32#
+    SIGNED = 8  # it matches its property __CRC32#
+    TEXT = 16  # topic or properties are not text, or the latter not a list
+    CHAINED = 32  # a record that names this place follows, or a BLANK
+    ENDS = 64  # zeros follow, or the image ends
+    CROSSES = 128  # topic and properties, which no checksum protects, lie in more than one sector
+
+
+FOUND_ROW = np.dtype(
+    [
+        ("position", np.int64),  # bytes from the image's start
+        ("log_offset", np.int64),  # PHYSICALOFFSET
+        ("store_timestamp_ms", np.int64),
+        ("host", np.int64),  # STOREHOST as a number
+        ("total_size", np.int32),
+        ("blank", np.int32),  # TOTALSIZE of the BLANK after it, 0 if there is none
+        ("crc", np.uint32),  # CRC-32 of the whole record; 0 where its lengths do not add up
+        ("marks", np.uint16),  # Found
+        ("image", np.uint16),  # number of the image
+    ],
+    align=True,
+)
+
+
+_LARGEST_HEAD, _SMALLEST_RECORD = max(message.HEAD_SIZES), message.SMALLEST_RECORD
+_MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
+_MAGIC = np.array([_MAGIC_V1 >> shift & 0xFF for shift in (24, 16, 8)], np.uint8)
+_FIRST, _SECOND, _THIRD = (np.uint8(value) for value in _MAGIC)
+_LAST_V1, _LAST_V2 = np.uint8(_MAGIC_V1 & 0xFF), np.uint8(_MAGIC_V2 & 0xFF)
+_BLOCK, _CRC_BYTES = 256, PROP_CRC_SIZE
+_EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
+_LAST_PORT, _CRC_MASK, _DEFINED_BITS = 0xFFFF, 0x7FFFFFFF, 0x7FF
+_LARGEST_TAIL = 2 + 0x7FFF + 2 + 0x7FFF  # topic and properties with their lengths
+_SECTOR, _LOOK, _DLEDGER = SECTOR_BYTES, LOOK_BYTES, DLEDGER_BYTES
+_RECORD, _NEED, _STOP, _FULL = (
+    Outcome.RECORD.value,
+    Outcome.NEED.value,
+    Outcome.STOP.value,
+    Outcome.FULL.value,
+)
+_FRAME, _BODY, _SIGNATURE, _SIGNED, _TEXT, _CHAINED, _ENDS, _CROSSES = (
+    FoundMark.FRAME.value,
+    FoundMark.BODY.value,
+    FoundMark.SIGNATURE.value,
+    FoundMark.SIGNED.value,
+    FoundMark.TEXT.value,
+    FoundMark.CHAINED.value,
+    FoundMark.ENDS.value,
+    FoundMark.CROSSES.value,
+)
+_ONE = np.uint64(1)
+_FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
+_IPV6_KEY = np.uint64(1 << 62)
+_PORT_MASK, _16 = np.uint64(0xFFFF), np.uint64(16)
+
+
+@kernel
+def _is_magic(buffer: Buffer, at: int, stop: int) -> bool:
+    if at + 4 > stop or buffer[at] != _FIRST or buffer[at + 1] != _SECOND or buffer[at + 2] != _THIRD:
+        return False
+    return bool(buffer[at + 3] == _LAST_V1 or buffer[at + 3] == _LAST_V2)
+
+
+@entry(lambda: (np.zeros(1, np.uint8), 0, 0))
+@kernel
+def next_magic(buffer: Buffer, at: int, stop: int) -> int:
+    """Return the position of the next magic of a record that lies whole before ``stop``; else ``stop``.
+
+    Blocks are searched without a branch, which LLVM makes vector instructions of; in random bytes, one block
+    of 256 has the first two bytes of a magic.
+    """
+    while at + _BLOCK < stop:
+        found = np.uint8(0)
+        start = np.uint64(at)
+        for i in range(_BLOCK):
+            p = start + np.uint64(i)
+            found |= np.uint8(buffer[p] == _FIRST) & np.uint8(buffer[p + _ONE] == _SECOND)
+        if found:
+            for position in range(at, at + _BLOCK):
+                if _is_magic(buffer, position, stop):
+                    return position
+        at += _BLOCK
+    while at < stop:
+        if _is_magic(buffer, at, stop):
+            return at
+        at += 1
+    return stop
+
+
+@kernel
+def _host_key(buffer: Buffer, at: int, width: int) -> int:
+    """Return a number for a host: address and port of IPv4 themselves, of IPv6 a hash."""
+    if width == 8:
+        address = np.uint64(read_i32(buffer, at)) & np.uint64(0xFFFFFFFF)
+        return as_int(address << _16 | np.uint64(read_i32(buffer, at + 4)) & _PORT_MASK)
+    key = _FNV_OFFSET
+    for i in range(at, at + width):
+        key = (key ^ np.uint64(buffer[i])) * _FNV_PRIME
+    return as_int(key >> np.uint64(2) | _IPV6_KEY)
+
+
+@kernel
+def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
+    """Read the fields of a head; return whether it can be that of a record."""
+    found.total_size = read_i32(buffer, at)
+    found.log_offset = read_i64(buffer, at + PHYSICAL_OFFSET_AT)
+    sys_flag = read_i32(buffer, at + SYS_FLAG_AT)
+    if found.total_size < _SMALLEST_RECORD or found.log_offset < 0 or sys_flag & ~_DEFINED_BITS:
+        return False
+    variant = (sys_flag >> VARIANT_SHIFT) & 3
+    if at + HEAD_SIZES[variant] > image_stop:
+        return False
+    found.store_timestamp_ms = read_i64(buffer, at + STORE_TIMESTAMP_AT[variant])
+    if found.store_timestamp_ms < _EARLIEST_MS or found.store_timestamp_ms > _LATEST_MS:
+        return False
+    born_port = read_i32(buffer, at + BORN_PORT_AT[variant])
+    store_port = read_i32(buffer, at + STORE_PORT_AT[variant])
+    if born_port < 0 or born_port > _LAST_PORT or store_port < 0 or store_port > _LAST_PORT:
+        return False
+    body_length = max(read_i32(buffer, at + BODY_LENGTH_AT[variant]), 0)
+    tail = found.total_size - HEAD_SIZES[variant] - body_length
+    if tail < _SMALLEST_RECORD - HEAD_SIZES[0] or tail > _LARGEST_TAIL:
+        return False
+    host_at = STORE_HOST_AT[variant]
+    found.host = _host_key(buffer, at + host_at, STORE_PORT_AT[variant] + 4 - host_at)
+    return True
+
+
+@kernel
+def is_text(buffer: Buffer, start: int, stop: int, separators: int) -> bool:
+    """Whether bytes are UTF-8 without control characters.
+
+    ``separators`` accepts those of properties, tabs and line ends as well.
+    """
+    more, lowest = 0, 0
+    character = 0
+    for i in range(start, stop):
+        byte = as_int(buffer[i])
+        if more:
+            if byte >> 6 != 2:
+                return False
+            character = character << 6 | byte & 0x3F
+            more -= 1
+            surrogate = 0xD800 <= character <= 0xDFFF
+            if not more and (character < lowest or character > 0x10FFFF or surrogate):
+                return False
+        elif byte < 0x20:
+            if not separators or byte not in (1, 2, 9, 10, 13):
+                return False
+        elif byte >= 0x80:
+            if byte >> 5 == 6:
+                more, lowest, character = 1, 0x80, byte & 0x1F
+            elif byte >> 4 == 14:
+                more, lowest, character = 2, 0x800, byte & 0xF
+            elif byte >> 3 == 30:
+                more, lowest, character = 3, 0x10000, byte & 7
+            else:
+                return False
+    return more == 0
+
+
+@kernel
+def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
+    """Whether a record that names an offset begins; where the bytes end early, by those at hand."""
+    if at + PHYSICAL_OFFSET_AT + 8 > window_stop:
+        return _is_magic(buffer, at + MAGIC_AT, window_stop)
+    if not _is_magic(buffer, at + MAGIC_AT, window_stop):
+        return False
+    return read_i64(buffer, at + PHYSICAL_OFFSET_AT) == log_offset
+
+
+@kernel
+def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
+    """Return marks for what stands after a record; sets ``blank`` if that is a BLANK."""
+    after = found.log_offset + found.total_size
+    if at + 8 > window_stop:  # the image ends
+        return _ENDS
+    if _begins(buffer, at, window_stop, after):
+        return _CHAINED
+    if _begins(buffer, at + _DLEDGER, window_stop, after + _DLEDGER):
+        return _CHAINED
+    if read_i32(buffer, at + MAGIC_AT) == _BLANK_MAGIC:
+        left = read_i32(buffer, at)
+        if left >= 8:
+            found.blank = left
+            return _CHAINED
+    for i in range(at, min(at + PHYSICAL_OFFSET_AT + 8, window_stop)):
+        if buffer[i]:
+            return 0
+    return _ENDS
+
+
+@kernel
+def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
+    """Check the checksums and the text of a record whose lengths add up; return marks."""
+    marks = 0
+    crc = 0
+    if row.body_length:
+        crc = crc32(buffer, row.body_start, row.body_start + row.body_length, 0) & _CRC_MASK
+    if crc != row.body_crc:
+        marks |= _BODY
+    properties = row.topic_stop + 2
+    stop = at + row.total_size
+    stored = stored_record_crc(buffer, properties, properties + row.properties_length)
+    if stored != -1:
+        sound = crc32(buffer, at, stop - _CRC_BYTES, 0) & _CRC_MASK == stored
+        marks |= _SIGNED if sound else _SIGNATURE
+    empty = row.topic_stop == row.topic_start
+    if empty or not is_text(buffer, row.topic_start, row.topic_stop, 0):
+        marks |= _TEXT
+    if row.stray_pieces or not is_text(buffer, properties, properties + row.properties_length, 1):
+        marks |= _TEXT
+    if (base + row.body_start + row.body_length) // _SECTOR != (base + stop - 1) // _SECTOR:
+        marks |= _CROSSES
+    found.crc = np.uint32(crc32(buffer, at, stop, 0))
+    return marks
+
+
+def _example_of_find_loose_records() -> tuple[object, ...]:
+    rows, values = np.empty(1, MESSAGE_ROW), np.empty((1, len(Property), 2), np.int64)
+    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), rows, values, np.empty(0, FOUND_ROW)
+
+
+@entry(_example_of_find_loose_records)
+@kernel
+def find_loose_records(
+    buffer: Buffer,
+    at: int,
+    stop: int,
+    window_stop: int,
+    image_stop: int,
+    base: int,
+    rules: Int64s,
+    rows: Rows,
+    values: Int64s,
+    found: Rows,
+) -> tuple[int, int, int]:
+    """Find the records that begin in a window from ``at`` on, before ``stop``, also those inside others.
+
+    ``base`` is the position of index 0 in the image, ``image_stop`` the index after its last byte, ``rules``
+    are those of ``LENIENT``. ``found``, of ``FOUND_ROW``, is filled; ``rows`` and ``values`` are scratch for
+    one.
+
+    Returns:
+        An ``Outcome``: STOP, NEED if the record at the index needs more bytes than the window has, FULL;
+        the index where to go on; and the number of records.
+    """
+    count = 0
+    while True:
+        limit = min(stop + MAGIC_AT + 3, window_stop)  # of the last magic that counts, the last byte's
+        at = next_magic(buffer, at + MAGIC_AT, limit) - MAGIC_AT
+        if at + MAGIC_AT >= limit:
+            is_all = window_stop == image_stop or window_stop >= stop + MAGIC_AT + 3
+            return _STOP, stop if is_all else max(window_stop - MAGIC_AT - 3, 0), count
+        if count == len(found):
+            return _FULL, at, count
+        if at + _LARGEST_HEAD > window_stop and window_stop < image_stop:
+            return _NEED, at, count
+        one = found[count]
+        if at + _SMALLEST_RECORD > image_stop or not _read_head(buffer, at, image_stop, one):
+            at += 1
+            continue
+        one.position, one.blank, one.crc, one.image = base + at, 0, 0, 0
+        one.marks = _FRAME
+        after = at + one.total_size
+        if after <= image_stop:
+            if window_stop < min(after + _LOOK, image_stop):
+                return _NEED, at, count
+            outcome = check_record(buffer, at, window_stop, image_stop, base, 0, rules, 0, rows[0], values[0])
+            if outcome == _RECORD:
+                marks = _examine(buffer, at, base, rows[0], one)
+                one.marks = marks | _what_follows(buffer, after, window_stop, one)
+        count += 1
+        at += 1
+
+
+@entry(lambda: (np.empty(1, np.uint8), 0, np.empty(0, FOUND_ROW)))
+@kernel
+def first_changed(buffer: Buffer, base: int, rows: Rows) -> int:
+    """Return the first of some ``FOUND_ROW`` whose bytes have changed since; -1 if there is none.
+
+    ``base`` is the position in the image of the first byte of ``buffer``, which holds all of them.
+    """
+    for number in range(len(rows)):
+        start = rows[number].position - base
+        if np.uint32(crc32(buffer, start, start + rows[number].total_size, 0)) != rows[number].crc:
+            return number
+    return -1

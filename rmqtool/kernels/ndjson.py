@@ -1,0 +1,248 @@
+"""Kernels that write messages as lines of JSON, for dumps of whole logs.
+
+Their lines equal, byte for byte, the rows of ``rmqtool.rows`` as ndjson. So they take plain messages only
+(``rmqtool.kernels.plain``) and stop at any other, which their caller does in plain Python.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.kernels.integers import (
+    as_int,
+)
+from rmqtool.kernels.jit import (
+    entry,
+    kernel,
+)
+from rmqtool.kernels.json import (
+    UPPER,
+    BodyForm,
+    chars,
+    is_harmless,
+    put,
+    put_body,
+    put_hex,
+    put_host,
+    put_number,
+    put_string,
+    put_value,
+)
+from rmqtool.kernels.plain import (
+    MAX_PROPERTIES,
+    RowFilter,
+    cut_properties,
+    holds_checksum,
+    is_sound,
+    is_wanted,
+)
+from rmqtool.kernels.properties import (
+    hash_utf8,
+    next_key,
+)
+from rmqtool.kernels.rows import (
+    BORN_HOST_AT,
+    BORN_TIMESTAMP_AT,
+    BORN_V6,
+    FLAG_AT,
+    HEAD_SIZES,
+    MAGIC_AT,
+    MESSAGE_ROW,
+    PHYSICAL_OFFSET_AT,
+    PREPARED_OFFSET_AT,
+    RECONSUME_TIMES_AT,
+    STORE_HOST_AT,
+    STORE_V6,
+    VARIANT_SHIFT,
+    Property,
+)
+from rmqtool.kernels.walk import (
+    read_i32,
+    read_i64,
+)
+
+if TYPE_CHECKING:
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+
+
+class Ended(IntEnum):
+    """Reasons why no more lines were written."""
+
+    DONE = 0
+    FULL = 1
+    ODD = 2  # the message at hand is not plain
+
+
+_DONE, _FULL, _ODD = Ended.DONE.value, Ended.FULL.value, Ended.ODD.value
+_BODY, _ODD_FLAGS = RowFilter.BODY.value, RowFilter.ODD_FLAGS.value
+_TEXT, _HEX = BodyForm.TEXT.value, BodyForm.HEX.value
+_KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
+
+_MAGIC_V2 = message.MAGIC_V2
+_TRANSACTION_SHIFT = 2
+
+_START = chars('{"type": "message", "file": ')
+_POSITION, _PHYSICAL_OFFSET = chars(', "position": '), chars(', "physicalOffset": ')
+_TOTAL_SIZE, _V1, _V2 = chars(', "totalSize": '), chars(', "magic": "V1"'), chars(', "magic": "V2"')
+_BODY_CRC, _QUEUE, _FLAG = chars(', "bodyCrc": '), chars(', "queueId": '), chars(', "flag": ')
+_QUEUE_PLACE, _SYS_FLAG = chars(', "queueOffset": '), chars(', "sysFlag": ')
+_NO_TRANSACTION = chars(', "transactionType": "none"')
+_IS_PREPARED = chars(', "transactionType": "prepared"')
+_IS_COMMIT = chars(', "transactionType": "commit"')
+_IS_ROLLBACK = chars(', "transactionType": "rollback"')
+_BORN, _BORN_HOST = chars(', "bornTimestamp": '), chars(', "bornHost": "')
+_STORED, _STORE_HOST = chars('", "storeTimestamp": '), chars(', "storeHost": "')
+_RECONSUMED, _PREPARED = chars('", "reconsumeTimes": '), chars(', "preparedTransactionOffset": ')
+_TOPIC, _BODY_LENGTH = chars(', "topic": '), chars(', "bodyLength": ')
+_BODY_IS, _PROPERTIES, _NULL = chars(', "body": '), chars(', "properties": {'), chars("null")
+_TAGS_ARE, _KEYS_ARE, _UNIQ_IS = chars('}, "tags": '), chars(', "keys": ['), chars('], "uniqKey": ')
+_TAGS_CODE, _MSG_ID = chars(', "tagsCode": '), chars(', "msgId": "')
+_END = chars('", "explanation": null, "damage": []}\n')
+_COMMA, _COLON = chars(", "), chars(": ")
+_FIXED_ROOM = 1200  # the longest line without file, topic, properties and body is below 900 bytes
+
+
+@kernel
+def _put_head(out: Buffer, n: int, buffer: Buffer, row: Row, label: Buffer, segment_start: int) -> int:
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
+    n = put(out, put(out, n, _START), label)
+    n = put_number(out, put(out, n, _POSITION), row.log_offset - segment_start)
+    n = put_number(out, put(out, n, _PHYSICAL_OFFSET), row.physical_offset)
+    n = put_number(out, put(out, n, _TOTAL_SIZE), as_int(row.total_size))
+    n = put(out, n, _V2) if read_i32(buffer, at + MAGIC_AT) == _MAGIC_V2 else put(out, n, _V1)
+    n = put_number(out, put(out, n, _BODY_CRC), as_int(row.body_crc))
+    n = put_number(out, put(out, n, _QUEUE), as_int(row.queue_id))
+    n = put_number(out, put(out, n, _FLAG), read_i32(buffer, at + FLAG_AT))
+    n = put_number(out, put(out, n, _QUEUE_PLACE), row.queue_offset)
+    n = put_number(out, put(out, n, _SYS_FLAG), as_int(row.sys_flag))
+    kind = (row.sys_flag >> _TRANSACTION_SHIFT) & 3
+    if kind == 0:
+        n = put(out, n, _NO_TRANSACTION)
+    elif kind == 1:
+        n = put(out, n, _IS_PREPARED)
+    else:
+        n = put(out, n, _IS_COMMIT) if kind == 2 else put(out, n, _IS_ROLLBACK)
+    n = put_number(out, put(out, n, _BORN), read_i64(buffer, at + BORN_TIMESTAMP_AT))
+    n = put_host(out, put(out, n, _BORN_HOST), buffer, at + BORN_HOST_AT, row.sys_flag & BORN_V6 != 0)
+    n = put_number(out, put(out, n, _STORED), row.store_timestamp_ms)
+    n = put_host(
+        out, put(out, n, _STORE_HOST), buffer, at + STORE_HOST_AT[variant], row.sys_flag & STORE_V6 != 0
+    )
+    n = put_number(out, put(out, n, _RECONSUMED), read_i32(buffer, at + RECONSUME_TIMES_AT[variant]))
+    return put_number(out, put(out, n, _PREPARED), read_i64(buffer, at + PREPARED_OFFSET_AT[variant]))
+
+
+@kernel
+def _put_keys(out: Buffer, n: int, buffer: Buffer, start: int, stop: int) -> int:
+    if start < 0:
+        return n
+    first = True
+    at, end = next_key(buffer, start, stop)
+    while at < end:
+        if not first:
+            n = put(out, n, _COMMA)
+        n = put_string(out, n, buffer, at, end)
+        first = False
+        at, end = next_key(buffer, end, stop)
+    return n
+
+
+@kernel
+def _put_properties(out: Buffer, n: int, buffer: Buffer, parts: Int64s, count: int) -> int:
+    for i in range(count):
+        if i:
+            n = put(out, n, _COMMA)
+        n = put_string(out, n, buffer, parts[i, 0], parts[i, 1])
+        n = put_string(out, put(out, n, _COLON), buffer, parts[i, 2], parts[i, 3])
+    return n
+
+
+@kernel
+def _put_message(
+    out: Buffer,
+    n: int,
+    buffer: Buffer,
+    row: Row,
+    values: Int64s,
+    label: Buffer,
+    segment_start: int,
+    parts: Int64s,
+    count: int,
+    form: int,
+) -> int:
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
+    body_stop = row.body_start + row.body_length
+    n = _put_head(out, n, buffer, row, label, segment_start)
+    n = put_string(out, put(out, n, _TOPIC), buffer, row.topic_start, row.topic_stop)
+    n = put_number(out, put(out, n, _BODY_LENGTH), as_int(row.body_length))
+    n = put_body(out, put(out, n, _BODY_IS), buffer, row.body_start, body_stop, form)
+    n = _put_properties(out, put(out, n, _PROPERTIES), buffer, parts, count)
+    n = put_value(out, put(out, n, _TAGS_ARE), buffer, values[_TAGS, 0], values[_TAGS, 1])
+    n = _put_keys(out, put(out, n, _KEYS_ARE), buffer, values[_KEYS, 0], values[_KEYS, 1])
+    n = put_value(out, put(out, n, _UNIQ_IS), buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1])
+    code = 0
+    if values[_TAGS, 0] >= 0:
+        code = hash_utf8(buffer, values[_TAGS, 0], values[_TAGS, 1], 0)
+    n = put_number(out, put(out, n, _TAGS_CODE), code)
+    host, host_size = at + STORE_HOST_AT[variant], 20 if row.sys_flag & STORE_V6 else 8
+    n = put_hex(out, put(out, n, _MSG_ID), buffer, host, host + host_size, UPPER)
+    n = put_hex(out, n, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, UPPER)
+    return put(out, n, _END)
+
+
+def _example_of_encode_ndjson() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    text, wanted = np.frombuffer(b"", np.uint8), np.zeros(len(RowFilter), np.int64)
+    parts, buffer = np.empty((MAX_PROPERTIES, 4), np.int64), np.empty(1, np.uint8)
+    return buffer, rows, values, 0, 0, text, wanted, text, text, text, parts, buffer
+
+
+@entry(_example_of_encode_ndjson)
+@kernel
+def encode_ndjson(
+    buffer: Buffer,
+    rows: Rows,
+    values: Int64s,
+    first: int,
+    segment_start: int,
+    label: Buffer,
+    wanted: Int64s,
+    topic: Buffer,
+    tag: Buffer,
+    key: Buffer,
+    parts: Int64s,
+    out: Buffer,
+) -> tuple[int, int, int]:
+    """Write the lines of plain messages into ``out``, up to the first that is not.
+
+    ``label`` is the file's name as a JSON string; the other arguments are those of ``encode_columns``.
+
+    Returns:
+        An ``Ended``, the index of the first row that was not written, and the bytes written.
+    """
+    n, form = 0, wanted[_BODY]
+    body_width = 2 if form == _HEX else 6 if form == _TEXT else 0
+    for i in range(first, len(rows)):
+        row, found = rows[i], values[i]
+        start = row.topic_stop + 2
+        if not is_sound(buffer, row, found, wanted[_ODD_FLAGS]):
+            return _ODD, i, n
+        count = cut_properties(buffer, start, start + row.properties_length, parts)
+        if count < 0 or not holds_checksum(buffer, row, parts, count):
+            return _ODD, i, n
+        if not is_wanted(buffer, row, found, wanted, topic, tag, key):
+            continue
+        body_stop = row.body_start + row.body_length
+        if form == _TEXT and not is_harmless(buffer, row.body_start, body_stop, True):
+            return _ODD, i, n
+        room = _FIXED_ROOM + len(label) + 2 * (row.topic_stop - row.topic_start) + 8 * row.properties_length
+        if room + body_width * row.body_length > len(out) - n:
+            return _FULL, i, n
+        n = _put_message(out, n, buffer, row, found, label, segment_start, parts, count, form)
+    return _DONE, len(rows), n

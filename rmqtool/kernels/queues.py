@@ -1,0 +1,316 @@
+"""Table of queues: look-up, units put, totals, and the further queues of one message (LMQ)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.kernels.integers import as_int, parse_long
+from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.rows import (
+    MESSAGE_ROW,
+    NO_EXT_UNIT,
+    QUEUE_ROW,
+    UNKNOWN_QUEUE_OFFSET,
+    DispatchOutcome,
+    Property,
+    Switch,
+    Trait,
+)
+from rmqtool.kernels.words import hash_bytes, same_bytes
+from rmqtool.topics import LMQ_PREFIX
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@entry(lambda: (np.empty(0, np.uint8), 0, 0, 0))
+@kernel
+def hash_queue(names: Buffer, start: int, stop: int, queue_id: int) -> int:
+    """Hash a queue for the table: the topic's bytes, mixed with the queue id."""
+    value = (hash_bytes(names, start, stop) ^ np.uint64(queue_id)) * _MIX
+    return value ^ (value >> np.uint64(32))  # type: ignore[return-value] # an unsigned hash
+
+
+@entry(
+    lambda: (
+        np.empty(0, np.uint8),
+        0,
+        0,
+        0,
+        np.full(1, -1, np.int32),
+        np.empty(0, QUEUE_ROW),
+        np.empty(0, np.uint8),
+    )
+)
+@kernel
+def find_queue(
+    buffer: Buffer,
+    start: int,
+    stop: int,
+    queue_id: int,
+    slots: Int32s,
+    queues: Rows,
+    names: Buffer,
+) -> int:
+    """Return the number of a queue, -1 if it is not in the table."""
+    value = hash_queue(buffer, start, stop, queue_id)
+    mask = np.uint64(len(slots) - 1)
+    slot = value & mask
+    while slots[slot] >= 0:
+        number = slots[slot]
+        row = queues[number]
+        fits = row.hash == value and row.queue_id == queue_id and row.name_length == stop - start
+        if fits and same_bytes(names, row.name_start, buffer, start, stop):
+            return as_int(number)
+        slot = (slot + np.uint64(1)) & mask
+    return -1
+
+
+@kernel
+def put_slot(hashed: int, number: int, slots: Int32s) -> None:
+    """Let the table of slots, ``(2^k,)`` with -1 for an empty one, lead to a row."""
+    mask = np.uint64(len(slots) - 1)
+    slot = np.uint64(hashed) & mask
+    while slots[slot] >= 0:
+        slot = (slot + np.uint64(1)) & mask
+    slots[slot] = number
+
+
+@kernel
+def put_unit(
+    units: Rows,
+    count: int,
+    queue: int,
+    queue_offset: int,
+    row: Row,
+    tags_code: int,
+    store_timestamp_ms: int,
+    batch_size: int,
+) -> None:
+    """Fill row ``count`` of ``units`` (``UNIT_ROW``) for a message of ``MESSAGE_ROW``."""
+    unit = units[count]
+    unit.queue = queue
+    unit.queue_offset = queue_offset
+    unit.physical_offset = row.physical_offset
+    unit.size = row.total_size
+    unit.tags_code = tags_code
+    unit.store_timestamp_ms = store_timestamp_ms
+    unit.batch_size = batch_size
+
+
+TOTAL_ROW = np.dtype(
+    [
+        ("hash", np.uint64),  # this and the next three are what find_queue looks at
+        ("name_start", np.int64),
+        ("name_length", np.int32),
+        ("queue_id", np.int32),
+        ("messages", np.int64),
+        ("bytes", np.int64),
+        ("oldest_ms", np.int64),
+        ("newest_ms", np.int64),
+        ("largest", np.int64),  # bytes of the largest record, the first of equals
+        ("largest_at", np.int64),  # physical offset of that
+    ],
+    align=True,
+)
+
+
+@kernel
+def _begin(buffer: Buffer, row: Row, slots: Int32s, totals: Rows, names: Buffer, used: Int64s) -> int:
+    """Give a queue its row; return the row's number."""
+    number, start = as_int(used[0]), used[1]
+    total = totals[number]
+    total.hash = hash_queue(buffer, row.topic_start, row.topic_stop, row.queue_id)
+    total.name_start, total.name_length = start, row.topic_stop - row.topic_start
+    total.queue_id = row.queue_id
+    total.messages = total.bytes = total.largest = 0
+    total.oldest_ms = total.newest_ms = row.store_timestamp_ms
+    for i in range(row.topic_start, row.topic_stop):
+        names[start + i - row.topic_start] = buffer[i]
+    put_slot(total.hash, number, slots)
+    used[0] += 1
+    used[1] += row.topic_stop - row.topic_start
+    return number
+
+
+@entry(lambda: (np.empty(0, TOTAL_ROW), 0, np.full(1, -1, np.int32)))
+@kernel
+def fill_slots(totals: Rows, count: int, slots: Int32s) -> None:
+    """Fill an empty table of slots for the first ``count`` rows of ``TOTAL_ROW``."""
+    for number in range(count):
+        put_slot(totals[number].hash, number, slots)
+
+
+def _example_of_add_up() -> tuple[object, ...]:
+    slots, totals = np.full(1, -1, np.int32), np.empty(0, TOTAL_ROW)
+    names = np.empty(0, np.uint8)
+    return np.empty(0, np.uint8), np.empty(0, MESSAGE_ROW), 0, slots, totals, names, np.zeros(2, np.int64)
+
+
+@entry(_example_of_add_up)
+@kernel
+def add_up(
+    buffer: Buffer, rows: Rows, first: int, slots: Int32s, totals: Rows, names: Buffer, used: Int64s
+) -> int:
+    """Add up messages by topic and queue, from row ``first`` on.
+
+    Args:
+        buffer: the window that the ranges point into.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        first: the first row to add.
+        slots: ``(2^k,)``, leads to rows of ``totals``; at least twice as many.
+        totals: of ``TOTAL_ROW``; added to.
+        names: the topics' bytes one after the other; added to.
+        used: rows of ``totals`` and bytes of ``names`` in use.
+
+    Returns:
+        The row for whose queue there is no room, or the number of rows.
+    """
+    for i in range(first, len(rows)):
+        row = rows[i]
+        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, slots, totals, names)
+        if number < 0:
+            has_room = used[0] < len(totals) and used[1] + row.topic_stop - row.topic_start <= len(names)
+            if not has_room:
+                return i
+            number = _begin(buffer, row, slots, totals, names, used)
+        total = totals[number]
+        total.messages += 1
+        total.bytes += row.total_size
+        total.oldest_ms = min(total.oldest_ms, row.store_timestamp_ms)
+        total.newest_ms = max(total.newest_ms, row.store_timestamp_ms)
+        if row.total_size > total.largest:
+            total.largest, total.largest_at = row.total_size, row.log_offset
+    return len(rows)
+
+
+_DONE, _NEW_QUEUE = DispatchOutcome.DONE.value, DispatchOutcome.NEW_QUEUE.value
+_STALLED = DispatchOutcome.STALLED.value
+_LMQ, _SKIPS_SLASH = Switch.LMQ.value, Switch.SKIPS_SLASH.value
+_PASSES = Switch.PASSES_STALLS.value
+_EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
+_QUEUES, _OFFSETS = Property.INNER_MULTI_DISPATCH.value, Property.INNER_MULTI_QUEUE_OFFSET.value
+_LMQ_PREFIX = np.frombuffer(LMQ_PREFIX.encode(), np.uint8)
+_COMMA, _SLASH, _SPACE = 0x2C, 0x2F, 0x20
+_NO_EXT_UNIT, _UNKNOWN = NO_EXT_UNIT, UNKNOWN_QUEUE_OFFSET
+
+
+@kernel
+def _is_wide_space(code: int) -> bool:
+    """Whether three bytes are a space beyond ASCII to ``Character#isWhitespace`` (JDK 17)."""
+    general = 0xE28080 <= code <= 0xE2808A and code != 0xE28087  # U+2000 to U+200A, not U+2007
+    return general or code in (0xE19A80, 0xE280A8, 0xE280A9, 0xE2819F, 0xE38080)
+
+
+@kernel
+def is_blank(buffer: Buffer, start: int, stop: int) -> bool:
+    """As ``StringUtils#isBlank``; an absent value is blank."""
+    while start < stop:
+        byte = buffer[start]
+        if byte == _SPACE or 0x09 <= byte <= 0x0D or 0x1C <= byte <= 0x1F:
+            start += 1
+            continue
+        if stop - start < 3:
+            return False
+        code = as_int(byte) << 16 | as_int(buffer[start + 1]) << 8 | as_int(buffer[start + 2])
+        if not _is_wide_space(code):
+            return False
+        start += 3
+    return True
+
+
+@kernel
+def _pieces_stop(buffer: Buffer, start: int, stop: int) -> int:
+    """Return where a value ends without its last commas: ``String#split`` drops empty last pieces."""
+    while stop > start and buffer[stop - 1] == _COMMA:
+        stop -= 1
+    return stop
+
+
+@kernel
+def _count_pieces(buffer: Buffer, start: int, stop: int) -> int:
+    if start == stop:
+        return 0
+    pieces = 1
+    for i in range(start, stop):
+        pieces += buffer[i] == _COMMA
+    return pieces
+
+
+@kernel
+def _piece_stop(buffer: Buffer, start: int, stop: int) -> int:
+    while start < stop and buffer[start] != _COMMA:
+        start += 1
+    return start
+
+
+@kernel
+def _contains_slash(buffer: Buffer, start: int, stop: int) -> bool:
+    for i in range(start, stop):
+        if buffer[i] == _SLASH:
+            return True
+    return False
+
+
+@kernel
+def _is_lmq(buffer: Buffer, start: int, stop: int) -> bool:
+    if stop - start < len(_LMQ_PREFIX):
+        return False
+    for i in range(len(_LMQ_PREFIX)):
+        if buffer[start + i] != _LMQ_PREFIX[i]:
+            return False
+    return True
+
+
+@kernel
+def multi_dispatch(
+    buffer: Buffer,
+    row: Row,
+    values: Int64s,
+    tags_code: int,
+    switches: Int64s,
+    slots: npt.NDArray[np.int32],
+    queues: Rows,
+    names: Buffer,
+    units: Rows,
+    count: int,
+    missing: Int64s,
+) -> tuple[int, int]:
+    """Put the units of the extra queues; return outcome and the new count.
+
+    Empty names and offsets inside the lists are pieces; a name that cannot be a directory puts no unit.
+    """
+    name = values[_QUEUES, 0]
+    names_stop = _pieces_stop(buffer, name, values[_QUEUES, 1])
+    offset = values[_OFFSETS, 0]
+    offsets_stop = _pieces_stop(buffer, offset, values[_OFFSETS, 1])
+    pieces = _count_pieces(buffer, name, names_stop)
+    if pieces != _count_pieces(buffer, offset, offsets_stop):
+        return _DONE, count
+    outcome = _DONE
+    for _ in range(pieces):
+        name_stop = _piece_stop(buffer, name, names_stop)
+        offset_stop = _piece_stop(buffer, offset, offsets_stop)
+        if not (switches[_SKIPS_SLASH] and _contains_slash(buffer, name, name_stop)):
+            ok, queue_offset = parse_long(buffer, offset, offset_stop)
+            if not ok:
+                outcome, queue_offset = _STALLED, _UNKNOWN
+                if not switches[_PASSES]:
+                    break
+            queue_id = 0 if switches[_LMQ] and _is_lmq(buffer, name, name_stop) else row.queue_id
+            queue = find_queue(buffer, name, name_stop, queue_id, slots, queues, names)
+            if queue < 0:
+                missing[0], missing[1], missing[2] = name, name_stop, queue_id
+                return _NEW_QUEUE, count
+            if not queues[queue].traits & (_UNSAFE | _EXCLUDED):
+                put_unit(units, count, queues[queue].canonical, queue_offset, row, tags_code, _NO_EXT_UNIT, 1)
+                count += 1
+        name, offset = name_stop + 1, offset_stop + 1
+    return outcome, count

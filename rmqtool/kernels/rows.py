@@ -1,0 +1,217 @@
+"""Rows that kernels read and write, as numpy dtypes, and the numbers that they share with Python."""
+
+from __future__ import annotations
+
+from enum import IntEnum, IntFlag
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.kernels.properties import pack_names
+
+if TYPE_CHECKING:
+    from rmqtool.releases import RecordRules
+
+
+class Property(IntEnum):
+    """Properties that the broker's dispatch reads, as columns of the ranges a walk fills in."""
+
+    KEYS = 0
+    UNIQ_KEY = 1
+    TAGS = 2
+    DELAY = 3
+    INNER_MULTI_DISPATCH = 4
+    INNER_MULTI_QUEUE_OFFSET = 5
+    INNER_NUM = 6
+    INNER_BASE = 7
+
+
+PROPERTY_NAMES, PROPERTY_BOUNDS = pack_names([name.name for name in Property])
+
+MESSAGE_ROW = np.dtype(
+    [
+        ("log_offset", np.int64),  # physical offset of the first byte, where the record lies
+        ("physical_offset", np.int64),  # the record's own PHYSICALOFFSET field
+        ("queue_offset", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("body_start", np.int64),  # ranges are positions in the window
+        ("topic_start", np.int64),
+        ("topic_stop", np.int64),
+        ("read_length", np.int64),  # bytes the broker read, other than total_size in a mismatch
+        ("total_size", np.int32),
+        ("body_length", np.int32),
+        ("body_crc", np.int32),
+        ("queue_id", np.int32),
+        ("sys_flag", np.int32),
+        ("properties_length", np.int32),
+        ("stray_pieces", np.int32),  # of the properties: pieces without a name and a value
+    ],
+    align=True,
+)
+
+MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
+
+"""A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
+
+GAP_ROW = np.dtype(
+    [
+        ("row", np.int64),  # messages of the batch before it
+        ("start", np.int64),  # physical offset
+        ("stop", np.int64),  # physical offset of the next intact record or BLANK
+        ("data_start", np.int64),  # physical offset of the first byte that is not zero
+        ("reason", np.int64),  # an Outcome
+        ("total_size", np.int64),
+        ("magic", np.int64),
+        ("own", np.int64),  # whether PHYSICALOFFSET is ``start``
+    ]
+)
+
+"""A ``Gap`` inside a window: the record after it is in the window, too."""
+
+
+class Rules(IntEnum):
+    """Places in the array of version-dependent rules that kernels take."""
+
+    CHECKS_ROOM = 0  # 5.3.2+: TOTALSIZE is compared with the bytes left before the magic is read
+    KNOWS_V2 = 1  # 5.1.0+
+    KNOWS_INNER_BATCH = 2  # 5.0.0+: INNER_NUM and INNER_BASE are parsed
+    REFUSES_NEGATIVE_SIZE = 3  # 5.5.1+: a negative TOTALSIZE fails, whatever the magic
+    REQUIRES_NUMBERS = 4  # every broker: text in place of a number makes the record fail
+    KEPT_ARRAY = 5  # 5.5.1+: up to so many bytes a thread keeps the array that it reads parts into
+
+
+def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Return rules of reading as the kernels take them, by ``Rules``."""
+    rules = np.zeros(len(Rules), np.int64)
+    rules[Rules.CHECKS_ROOM] = records.checks_room
+    rules[Rules.KNOWS_V2] = records.knows_v2
+    rules[Rules.KNOWS_INNER_BATCH] = records.knows_inner_batch
+    rules[Rules.REFUSES_NEGATIVE_SIZE] = records.refuses_negative_size
+    rules[Rules.REQUIRES_NUMBERS] = records.requires_numbers
+    rules[Rules.KEPT_ARRAY] = records.kept_array
+    return rules
+
+
+# Arrays are by host variant: the rest of the head moves with the length of the hosts.
+_AT = message.HEAD_OFFSETS
+_PORT_BYTES = 4
+
+MAGIC_AT, BODY_CRC_AT, QUEUE_ID_AT, FLAG_AT, QUEUE_OFFSET_AT, PHYSICAL_OFFSET_AT, SYS_FLAG_AT = (
+    _AT[0][name]
+    for name in ("magic", "bodyCrc", "queueId", "flag", "queueOffset", "physicalOffset", "sysFlag")
+)
+BORN_TIMESTAMP_AT, BORN_HOST_AT = _AT[0]["bornTimestamp"], _AT[0]["bornHost"]
+STORE_TIMESTAMP_AT = np.array([at["storeTimestamp"] for at in _AT])
+STORE_HOST_AT = np.array([at["storeHost"] for at in _AT])
+RECONSUME_TIMES_AT = np.array([at["reconsumeTimes"] for at in _AT])
+PREPARED_OFFSET_AT = np.array([at["preparedTransactionOffset"] for at in _AT])
+BODY_LENGTH_AT = np.array([at["bodyLength"] for at in _AT])
+# A port ends its host.
+BORN_PORT_AT, STORE_PORT_AT = STORE_TIMESTAMP_AT - _PORT_BYTES, RECONSUME_TIMES_AT - _PORT_BYTES
+HEAD_SIZES = np.array(message.HEAD_SIZES)
+BORN_V6, STORE_V6, VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
+
+"""SYSFLAG says which variant it is: ``(sysFlag >> VARIANT_SHIFT) & 3``."""
+
+
+QUEUE_ROW = np.dtype(
+    [
+        ("hash", np.uint64),
+        ("name_start", np.int64),
+        ("name_length", np.int32),
+        ("queue_id", np.int32),
+        ("topic_seed", np.int64),  # hash of "topic#"
+        ("tag_seed", np.int64),  # hash of "topic#T#"
+        ("traits", np.int32),
+        ("canonical", np.int32),  # the queue of the same name in valid UTF-8: where the units go
+    ],
+    align=True,
+)
+
+UNIT_ROW = np.dtype(
+    [
+        ("queue_offset", np.int64),
+        ("physical_offset", np.int64),
+        ("tags_code", np.int64),
+        ("store_timestamp_ms", np.int64),  # NO_EXT_UNIT: the unit has no ext unit (multi dispatch)
+        ("queue", np.int32),  # number in the queue table
+        ("size", np.int32),
+        ("batch_size", np.int32),
+    ],
+    align=True,
+)
+
+ENTRY_ROW = np.dtype(
+    [
+        ("physical_offset", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("key_hash", np.int32),
+        ("of_tags", np.bool_),  # the entry of TAGS (5.4.0+), the last one of its message
+    ],
+    align=True,
+)
+
+KEYLESS_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int64)])
+
+"""A message that was dispatched but put no entry: with a full last index file it makes the broker create the
+next one. Only the first such message after each entry is kept."""
+
+KEY_ROW = np.dtype(
+    [
+        ("high", np.uint64),  # digest of topic and queue id: the same in every split
+        ("low", np.uint64),
+        ("name_start", np.int64),  # of the topic, among the bytes of all names
+        ("name_length", np.int32),
+        ("queue_id", np.int32),
+    ],
+    align=True,
+)
+
+NO_EXT_UNIT = -(1 << 63)
+UNKNOWN_QUEUE_OFFSET = -(1 << 63)
+
+"""Of a unit that a record names without a number: wherever it stands, if anywhere, it is no damage."""
+
+
+class Count(IntEnum):
+    """Places in the array of running counts."""
+
+    UNITS = 0
+    ENTRIES = 1
+    KEYLESS = 2
+    END_PHYSICAL_OFFSET = 3  # endPhyOffset of the last index file: messages below it are not indexed
+    MESSAGES = 4
+    UNINDEXED = 5  # messages that lie below it
+
+
+class DispatchOutcome(IntEnum):
+    """Reason why a dispatch stopped."""
+
+    DONE = 0
+    NEW_QUEUE = 1  # a queue that is not in the table
+    FULL = 2  # one of the output arrays has too little room
+    STALLED = 3  # an offset of a multi dispatch is not a number: the broker repeats this record for ever
+
+
+class Trait(IntFlag):
+    """Class of a queue's topic in the dispatch."""
+
+    SCHEDULE = 1  # tagsCode is the deliver time
+    BATCH = 2  # queue.type=BatchCQ: units go to batchconsumequeue/
+    NO_MULTI_DISPATCH = 4  # 5.1.1+: retry, system and schedule topics
+    EXCLUDED = 8  # by the user's choice: as if the message were not there
+    UNSAFE = 16  # the topic's name cannot be a directory: no units, index entries only
+    INNER_BATCHES = 32  # set by the dispatch: a record carries an inner batch, as only BatchCQ topics take
+
+
+class Switch(IntEnum):
+    """Places in the array of switches that the dispatch kernel takes."""
+
+    INDEX = 0  # messageIndexEnable
+    MULTI_DISPATCH = 1  # enableMultiDispatch
+    LMQ = 2  # enableLmq: %LMQ% names have queue 0
+    SKIPS_SLASH = 3  # 5.1.2+: multi-dispatch names with a path separator are skipped
+    MAX_DELAY_LEVEL = 4
+    UNTIL_TIMESTAMP = 5
+    PASSES_STALLS = 6  # what is put, not how far a broker gets: see `rmqtool.kernels.dispatch.dispatch`

@@ -1,0 +1,198 @@
+"""Records that take part in transactions: half messages, op messages, and what ends a transaction.
+
+A half message waits in a topic of the broker's own. A commit writes a record for consumers, which names the
+half message by physical offset. A commit or rollback also writes an op message into the queue of the same
+number, which names it by queue offset: one in 4.x, a comma after each of several in 5.x
+(``TransactionalMessageBridge``, ``TransactionalMessageServiceImpl#deletePrepareMessage``,
+``EndTransactionProcessor``; 4.9.8, 5.3.3). Before 4.3, a prepared record in the message's own topic took the
+place of the half message.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.formats import message
+from rmqtool.kernels.integers import (
+    as_int,
+    parse_int,
+    parse_long,
+)
+from rmqtool.kernels.jit import (
+    entry,
+    kernel,
+)
+from rmqtool.kernels.properties import (
+    find_property,
+)
+from rmqtool.kernels.rows import (
+    MESSAGE_ROW,
+    PREPARED_OFFSET_AT,
+    VARIANT_SHIFT,
+    Property,
+)
+from rmqtool.kernels.walk import (
+    read_i64,
+)
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+
+    Ranges = npt.NDArray[np.int64]
+
+
+class Role(IntEnum):
+    """Parts that a record can play in a transaction."""
+
+    HALF = 0
+    PREPARED = 1  # a half message before 4.3, or with transRocksDBEnable (5.4.0+): no op names it
+    OP = 2  # one row for each half message that it names
+    ENDING = 3  # a commit or rollback that names the place of its half message
+    BAD_HALF = 4  # besides HALF: the broker's check fails on it
+    BAD_TAG = 5  # an op message without the tag "d"
+    BAD_BODY = 6  # an op message that is not a list of queue offsets
+
+
+TRANSACTION_ROW = np.dtype(
+    [
+        ("log_offset", np.int64),
+        ("target", np.int64),  # own queue offset (HALF), that named (OP), physical offset named (ENDING)
+        ("unique_key", np.int64),  # hashes, 0 if there is none
+        ("keys", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("queue_id", np.int32),
+        ("role", np.int32),
+    ],
+    align=True,
+)
+
+_HALF_TOPIC = np.frombuffer(HALF_TOPIC.encode(), np.uint8)
+_ROCKSDB_HALF_TOPIC = np.frombuffer(ROCKSDB_HALF_TOPIC.encode(), np.uint8)
+_OP_TOPIC = np.frombuffer(OP_TOPIC.encode(), np.uint8)
+_HALF, _PREPARED, _OP, _ENDING = Role.HALF.value, Role.PREPARED.value, Role.OP.value, Role.ENDING.value
+_BAD_HALF, _BAD_TAG, _BAD_BODY = Role.BAD_HALF.value, Role.BAD_TAG.value, Role.BAD_BODY.value
+_TRANSACTION, _PREPARED_TYPE = message.TRANSACTION_MASK, message.TRANSACTION_PREPARED
+_UNIQ_KEY, _KEYS, _TAGS = Property.UNIQ_KEY.value, Property.KEYS.value, Property.TAGS.value
+_REAL_TOPIC = np.frombuffer(b"REAL_TOPIC", np.uint8)
+_REAL_QUEUE_ID = np.frombuffer(b"REAL_QID", np.uint8)
+_REMOVE_TAG = ord("d")  # TransactionalMessageUtil.REMOVE_TAG
+_COMMA = ord(",")
+_ZERO, _NINE = ord("0"), ord("9")
+_SMALLEST_PIECE = 2  # bytes of an op's body for each offset: a digit and a comma
+
+
+@kernel
+def _is_topic(buffer: Buffer, row: Row, topic: Buffer) -> bool:
+    if row.topic_stop - row.topic_start != len(topic):
+        return False
+    for i in range(len(topic)):
+        if buffer[row.topic_start + i] != topic[i]:
+            return False
+    return True
+
+
+@kernel
+def _hash(buffer: Buffer, start: int, stop: int) -> int:
+    """Hash a value with FNV-1a; 0 if there is none."""
+    if start < 0:
+        return 0
+    value = np.uint64(0xCBF29CE484222325)
+    for i in range(start, stop):
+        value = (value ^ np.uint64(buffer[i])) * np.uint64(0x100000001B3)
+    return as_int(np.int64(value))
+
+
+@kernel
+def _put(row: Row, values: Int64s, buffer: Buffer, role: int, target: int, out: Rows, count: int) -> int:
+    one = out[count]
+    one.log_offset, one.target, one.queue_id, one.role = row.log_offset, target, row.queue_id, role
+    one.store_timestamp_ms = row.store_timestamp_ms
+    one.unique_key = one.keys = 0
+    if role != _OP:
+        one.unique_key = _hash(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1])
+        one.keys = _hash(buffer, values[_KEYS, 0], values[_KEYS, 1])
+    return count + 1
+
+
+@kernel
+def _is_checkable(buffer: Buffer, row: Row) -> bool:
+    """Whether ``AbstractTransactionalMessageCheckListener#sendCheckMessage`` can check a half message."""
+    start = row.topic_stop + 2
+    stop = start + row.properties_length
+    queue, queue_stop = find_property(buffer, start, stop, _REAL_QUEUE_ID)
+    named = queue >= 0 and find_property(buffer, start, stop, _REAL_TOPIC)[0] >= 0
+    return named and row.sys_flag & _TRANSACTION == 0 and parse_int(buffer, queue, queue_stop)[0]
+
+
+@kernel
+def _put_half(row: Row, values: Int64s, buffer: Buffer, out: Rows, count: int) -> int:
+    if not _is_checkable(buffer, row):
+        count = _put(row, values, buffer, _BAD_HALF, row.queue_offset, out, count)
+    return _put(row, values, buffer, _HALF, row.queue_offset, out, count)
+
+
+@kernel
+def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count: int) -> int:
+    """Put a row for each offset that an op message names, or one for the defect that it has."""
+    tag, tag_stop = values[_TAGS, 0], values[_TAGS, 1]
+    if tag < 0 or tag_stop - tag != 1 or buffer[tag] != _REMOVE_TAG:
+        return _put(row, values, buffer, _BAD_TAG, 0, out, count)
+    at, stop, first = row.body_start, row.body_start + row.body_length, count
+    if cut or at == stop:
+        return _put(row, values, buffer, _BAD_BODY, 0, out, count)
+    while at < stop:
+        end = at
+        while end < stop and buffer[end] != _COMMA:
+            end += 1
+        digits = end > at and _ZERO <= buffer[at] <= _NINE  # without a sign
+        ok, offset = parse_long(buffer, at, end)
+        if not (ok and digits):
+            return _put(row, values, buffer, _BAD_BODY, 0, out, first)
+        count = _put(row, values, buffer, _OP, offset, out, count)
+        at = end + 1
+    return count
+
+
+def _example_of_collect_transactions() -> tuple[object, ...]:
+    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
+    return np.empty(1, np.uint8), rows, values, 0, 0, 0, np.empty(0, TRANSACTION_ROW), 0
+
+
+@entry(_example_of_collect_transactions)
+@kernel
+def collect_transactions(
+    buffer: Buffer, rows: Rows, values: Ranges, first: int, base: int, cut: int, out: Rows, count: int
+) -> tuple[int, int]:
+    """Collect the records that take part in transactions, from row ``first`` on.
+
+    ``out``, of ``TRANSACTION_ROW``, is filled after its first ``count`` rows.
+
+    Returns:
+        The row to go on with when ``out`` has more room, or the number of rows; and the rows of ``out`` in
+        use.
+    """
+    for number in range(first, len(rows)):
+        row, ranges = rows[number], values[number]
+        kind = row.sys_flag & _TRANSACTION
+        is_op = _is_topic(buffer, row, _OP_TOPIC)
+        needed = 2 + (row.body_length // _SMALLEST_PIECE if is_op and not cut else 0)
+        if count + needed > len(out):
+            return number, count
+        if is_op:
+            count = _put_op(row, ranges, buffer, cut, out, count)
+        elif _is_topic(buffer, row, _HALF_TOPIC):
+            count = _put_half(row, ranges, buffer, out, count)
+        elif kind == _PREPARED_TYPE or _is_topic(buffer, row, _ROCKSDB_HALF_TOPIC):
+            count = _put(row, ranges, buffer, _PREPARED, row.queue_offset, out, count)
+        elif kind != 0:
+            variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+            target = read_i64(buffer, row.log_offset - base + PREPARED_OFFSET_AT[variant])
+            if 0 < target < row.log_offset:
+                count = _put(row, ranges, buffer, _ENDING, target, out, count)
+    return len(rows), count

@@ -1,0 +1,323 @@
+"""Files beside the new log: checkpoint, config, timer, compacted topics, the plan, lost messages, digests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from types import UnionType
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from rmqtool.doctor import ConfigDiagnosis, diagnose
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
+from rmqtool.formats.consumequeue import BATCH_UNITS
+from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.io import FileKind, Location
+from rmqtool.projection import camel_case, json_object
+from rmqtool.salvage.model import PLAN_SCHEMA, Lost, PartKind, SalvagePlan
+from rmqtool.salvage.writing import FileCopier, WrittenFile
+from rmqtool.store.broker_json import (
+    ConfigFileError,
+    compaction_topics,
+    load_broker_json,
+    parse_broker_json,
+    read_config_text,
+)
+from rmqtool.store.segments import StoreFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.salvage.accounts import QueueAccount
+    from rmqtool.store import Store
+    from rmqtool.store.staging import StagingHandle
+
+
+_RESCUED, _LOST = "+", "-"
+
+
+def plan_text(plan: SalvagePlan) -> str:
+    """Return a plan as JSON."""
+    return json.dumps(json_object(plan), indent=1) + "\n"
+
+
+def read_plan(text: str) -> SalvagePlan:
+    """Return the plan that ``plan_text`` wrote; its account is proven again.
+
+    Raises:
+        UsageError: It is none, or of another version.
+        AccountError: It was changed, and does not add up any more.
+    """
+    try:
+        value = json.loads(text)
+        if value["schema"] != PLAN_SCHEMA:
+            raise UsageError(f"a plan of {value['schema']}, not of {PLAN_SCHEMA}: make a new plan")
+        plan = _built(SalvagePlan, value)
+    except (ValueError, KeyError, TypeError, RecursionError) as failure:
+        raise UsageError(f"no plan of a salvage ({failure}): make one with --plan") from failure
+    if not isinstance(plan, SalvagePlan):
+        raise TypeError("a plan is built of a plan's fields")
+    plan.check()
+    return plan
+
+
+def _built(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any type of the plan's fields
+    """Return a value of a type from its JSON."""
+    if isinstance(kind, UnionType):
+        return (
+            None
+            if value is None
+            else _built(next(one for one in get_args(kind) if one is not type(None)), value)
+        )
+    if is_dataclass(kind) and isinstance(kind, type):
+        hints = get_type_hints(kind)
+        return kind(
+            **{field.name: _built(hints[field.name], value[camel_case(field.name)]) for field in fields(kind)}
+        )
+    if get_origin(kind) is tuple:
+        inner = get_args(kind)
+        if inner[-1] is Ellipsis:
+            return tuple(_built(inner[0], one) for one in value)
+        return tuple(_built(one, part) for one, part in zip(inner, value, strict=True))
+    return _plain(kind, value)
+
+
+def _plain(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any plain type
+    if kind is bytes:
+        return bytes.fromhex(value)
+    if issubclass(kind, Enum):
+        return kind(value)
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def lost_lines(plan: SalvagePlan) -> Iterator[str]:
+    """Yield a line of ndjson for every loss; nothing names the queue of those that the index alone knows."""
+    for one in plan.lost:
+        yield _lost_line(json_object(one))
+    for place in plan.indexed:
+        one = Lost("", 0, 0, 1, place, place + SMALLEST_RECORD, "indexed", place, placed=False)
+        yield _lost_line(json_object(one) | dict.fromkeys(("topic", "queueId", "queueOffset")))
+
+
+def _lost_line(value: dict[str, Any]) -> str:
+    return json.dumps({"type": "lost"} | value, ensure_ascii=False) + "\n"
+
+
+def rescue_map(plan: SalvagePlan) -> Iterator[str]:
+    """Yield the lines of a map of the log as ddrescue writes it; positions count from the log's start."""
+    yield f"# Rescue map of a commit log that begins at physical offset {plan.start}\n"
+    yield "# current_pos  current_status\n"
+    yield f"0x{plan.stop - plan.start:08X}     +\n"
+    yield "#      pos        size  status\n"
+    pending: tuple[int, int, str] | None = None
+    for part in plan.parts:
+        is_lost = part.kind in {PartKind.TOMBSTONES, PartKind.FILLER} or (
+            part.kind is PartKind.BLANK and part.start not in plan.kept_blanks
+        )
+        status, at = _LOST if is_lost else _RESCUED, part.start - plan.start
+        if pending is not None and pending[2] == status:
+            pending = pending[0], pending[1] + part.length, status
+            continue
+        if pending is not None:
+            yield _map_line(pending)
+        pending = at, part.length, status
+    if pending is not None:
+        yield _map_line(pending)
+
+
+def _map_line(entry: tuple[int, int, str]) -> str:
+    return f"0x{entry[0]:08X}  0x{entry[1]:08X}  {entry[2]}\n"
+
+
+_TIMER_PLACES = ("timerwheel", "config/timercheck")
+_TIMER_LOG = "timerlog"
+_MANY = 1000  # config files that are looked at
+_NOTHING_LEFT = "nothing is left of it: restore it from a backup or a replica before the next start"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A file of ``config/``.
+
+    Attributes:
+        label: path in the store.
+        problem: why it is not copied; None if it is.
+        mended: what was written in place of one that is damaged, and what that means; None if it is a copy.
+    """
+
+    label: str
+    problem: str | None = None
+    mended: str | None = None
+
+
+def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[WrittenFile]]:
+    """Copy the broker's settings; of damaged ones what the doctor takes for the best that is left.
+
+    Args:
+        store: the copy that leads.
+        staging: where to write.
+    """
+    told: list[ConfigFile] = []
+    written: list[WrittenFile] = []
+    if store.config is None or store.root is None:
+        return told, written
+    damaged = {one.file: one for one in diagnose(store) if not one.is_sound}
+    there = [
+        f"config/{entry.name}"
+        for entry in store.config.entries()[:_MANY]
+        if entry.status.kind is FileKind.FILE and entry.name.endswith((".json", ".properties"))
+    ]
+    for label in sorted({*there, *damaged}):
+        if label not in damaged:
+            data, problem = _parsed(store.root / label)
+            told.append(ConfigFile(label, problem))
+        else:
+            data, one = _mended(damaged[label], store.root)
+            told.append(one)
+        if data is not None:
+            written.append(_write(label, data, staging))
+    return told, written
+
+
+def _mended(diagnosis: ConfigDiagnosis, root: Location) -> tuple[bytes | None, ConfigFile]:
+    """Return the best choice there is: a broker that starts without the file forgets all of it."""
+    if not diagnosis.choices:
+        return None, ConfigFile(diagnosis.file, _NOTHING_LEFT)
+    best = diagnosis.choices[0]
+    others = ", ".join(one.name for one in diagnosis.choices[1:])
+    said = [f"{best.name}: {best.about}", *best.consequences()]
+    said += [f"other choices: {others}"] if others and not diagnosis.obvious else []
+    return best.data(root), ConfigFile(diagnosis.file, mended="; ".join(said))
+
+
+def _parsed(path: Location) -> tuple[bytes | None, str | None]:
+    """Return a config file that can be used as it is, or why it cannot."""
+    try:
+        text = read_config_text(path)
+        if path.name.endswith(".json"):
+            if not text.strip("\0 \r\n\t"):
+                return None, "is empty"
+            parse_broker_json(text)
+        return path.read_head(len(text.encode()) * 4 + 4), None
+    except (EnvironmentFailureError, ValueError) as failure:
+        return None, str(failure)
+
+
+def copy_timer(store: Store, staging: StagingHandle) -> list[WrittenFile]:
+    """Copy what the timer of 5.x knows: records keep their places, so what it names is still there."""
+    if store.root is None:
+        return []
+    names = [*_TIMER_PLACES]
+    directory = store.root / _TIMER_LOG
+    if directory.is_directory():
+        names += [f"{_TIMER_LOG}/{entry.name}" for entry in directory.entries()]
+    copier, found = FileCopier(staging), []
+    for name in names:
+        status = (store.root / name).status()
+        if status is not None and status.kind is FileKind.FILE:
+            found.append(copier(StoreFile(store.root / name, name, status.size_bytes)))
+    return found
+
+
+def write_checkpoint(
+    staging: StagingHandle, *, last_ms: int, index_ms: int, end: int, last_record: int
+) -> WrittenFile:
+    """Write the checkpoint of a broker that stopped after the log's last record.
+
+    Args:
+        staging: where to write.
+        last_ms: store time of that record.
+        index_ms: endTimestamp of the last index file that is full; 0 without any.
+        end: physical offset after it.
+        last_record: its physical offset.
+    """
+    fields = CheckpointFields(last_ms, last_ms, index_ms, 0, end, last_record)
+    return _write("checkpoint", CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0"), staging)
+
+
+def _write(label: str, data: bytes, staging: StagingHandle) -> WrittenFile:
+    with staging.create_file(label) as file:
+        file.write_at(0, data)
+    return WrittenFile(label, hashlib.sha256(data).hexdigest(), len(data))
+
+
+_PLACE = "compaction"
+_LOGS, _QUEUES = f"{_PLACE}/compactionLog", f"{_PLACE}/compactionCq"
+_POSITIONS = f"{_PLACE}/position-checkpoint"
+_ANEW = "the topic is empty until a broker rebuilds queues and this: rmqtool help salvage"
+
+
+def copy_compaction(
+    store: Store, plan: SalvagePlan, staging: StagingHandle
+) -> tuple[list[ConfigFile], list[WrittenFile]]:
+    """Copy the logs of compacted topics, as they are.
+
+    Args:
+        store: the copy that leads.
+        plan: of the new log.
+        staging: where to write.
+
+    Returns:
+        What is not copied, and why; and the copies.
+    """
+    told: list[ConfigFile] = []
+    written: list[WrittenFile] = []
+    topics = frozenset[str]() if store.root is None else _compacted(store.root)
+    mine = (queue for queue in plan.queues if queue.topic in topics)
+    queues = sorted(mine, key=lambda queue: (queue.topic, queue.queue_id))
+    if store.root is None or not queues:
+        return told, written
+    copier = FileCopier(staging)
+    for queue in queues:
+        name = f"{queue.topic}/{queue.queue_id}"
+        problem = _problem(store.root, name, queue)
+        if problem is None:
+            for directory in (_LOGS, _QUEUES):
+                written += [copier(file) for file in _files(store.root, f"{directory}/{name}")]
+        else:
+            told.append(ConfigFile(f"{_LOGS}/{name}", f"{problem}; {_ANEW}"))
+    written += [copier(file) for file in _files(store.root, _PLACE) if file.label == _POSITIONS]
+    return told, written
+
+
+def _compacted(root: Location) -> frozenset[str]:
+    try:
+        return compaction_topics(load_broker_json(root / "config" / "topics.json"))
+    except ConfigFileError:  # told with the settings
+        return frozenset()
+
+
+def _problem(root: Location, name: str, queue: QueueAccount) -> str | None:
+    """Return why a queue's log is of no use; None if it is."""
+    files = list(_files(root, f"{_QUEUES}/{name}"))
+    if not files or not any(_files(root, f"{_LOGS}/{name}")):
+        return "is not there"
+    end = max(_end(file) for file in files)
+    if end > queue.end_queue_offset:
+        return f"goes on up to queue offset {end}, the new queue ends at {queue.end_queue_offset}"
+    return (
+        "queue offsets are others than before"
+        if queue.unknown or queue.placed < queue.not_given_back
+        else None
+    )
+
+
+def _end(file: StoreFile) -> int:
+    """Return the queue offset after the last that a file of units has; 0 without any."""
+    data = file.read_at(0, file.size_bytes)
+    rows = np.frombuffer(data, BATCH_UNITS.dtype, len(data) // BATCH_UNITS.size)
+    rows = rows[rows["size"] > 0]
+    return int((rows["msgBaseOffset"].astype(np.int64) + rows["batchSize"]).max(initial=0))
+
+
+def _files(root: Location, directory: str) -> Iterator[StoreFile]:
+    for entry in (root / directory).entries():
+        if entry.status.kind is FileKind.FILE:
+            label = f"{directory}/{entry.name}"
+            yield StoreFile(root / label, label, entry.status.size_bytes)
