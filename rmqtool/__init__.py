@@ -1,23 +1,21 @@
 """Offline, read-only forensic inspector for the files of an Apache RocketMQ broker.
 
-Rooms, lowest first; imports go down only (``tests/house`` enforces it):
+Packages, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
-``releases`` what each broker does with files; ``caches`` what is kept between runs; ``jit``
-how kernels are compiled; ``progress`` what is said while work goes on; ``projection``
-results as JSON; ``schemas`` JSON Schemas of them; ``times`` as users give them;
-``formats`` layouts as construct schemas; ``javacompat`` what Java does with strings and checksums;
-``findings`` what can be wrong; ``io`` whence bytes come; ``store`` where files lie;
-``scan`` bytes of log to arrays of messages;
-``derived`` readers of queues, index and checkpoint; ``doctor`` what is left of the broker's settings;
-``dispatch`` messages to what the store must contain;
-``engine`` where functions run; ``reput`` the pipeline; ``recovery`` what a broker's start does;
-``check`` what is wrong; ``salvage`` what can be given back of a damaged log;
-``rows`` typed rows, and rows of records; ``carve`` logs out of raw bytes;
-``columns`` messages as Arrow has them; ``lookup`` messages by way of their queues;
+``releases`` rules of each release; ``caches`` files kept between runs; ``progress`` remarks of a command at
+work; ``projection`` results as JSON; ``schemas`` JSON Schemas of them; ``times`` as users give them;
+``options`` declarations of options;
+``formats`` layouts as construct schemas; ``javacompat`` Java's strings, numbers and checksums;
+``findings`` everything that can be wrong; ``kernels`` machine code, the only package that knows numba;
+``io`` storage; ``store`` files and settings; ``engine`` local threads and Spark;
+``scan`` bytes of log to messages and gaps; ``derived`` readers of queues, index and checkpoint;
+``doctor`` the broker's files in ``config/``; ``dispatch`` messages to units and index entries;
+``reput`` the pipeline of ``rebuild``; ``account`` lost messages; ``recovery`` a broker's start;
+``check`` checks of ``verify``; ``salvage`` a new log from a damaged one; ``rows`` typed rows;
+``carve`` logs out of raw bytes; ``columns`` messages as Arrow; ``lookup`` messages by way of their queues;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
-``report`` how rows look; ``spark`` stores as tables of a Spark session;
-``cli`` the door.
+``report`` output; ``spark`` stores as tables of a Spark session; ``cli`` the command line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""ACCOUNT: what a store has lost, message by message, and what proves it.
+"""ACCOUNT: the messages that a store has lost, and what proves each loss.
 
-``survey`` looks at a log: which queue offsets its records carry, and which bytes hold none. ``absent`` finds
-the messages of a queue that are missing there, ``log_losses`` those of a whole store, and ``lost`` tells lost
-messages one by one and adds them up; ``model`` is what comes of it. Every command that counts lost messages
-counts them by these.
+``survey`` reads a log: the queue offsets that its records carry, and bytes that hold no record. ``lost``
+finds the messages that the records of a queue leave out, reports them and adds them up; ``log_losses`` does
+so for a whole store, with the ``witnesses`` beside units; ``model`` is the result. Every command that
+counts lost messages counts them by these.
 """

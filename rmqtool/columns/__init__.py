@@ -1,8 +1,8 @@
-"""Messages as columns: buffers that kernels fill, Arrow arrays around them, files of them.
+"""Messages as columns: encoders, Arrow arrays around their buffers, files of them.
 
-``names`` lists the columns; ``buffers`` holds them while they grow, ``encoder`` fills them from a log on all
-cores, and from rows where kernels cannot. Only ``arrow``, ``files`` and ``lines`` import pyarrow, an extra of
-the package; nothing else may load it.
+``names`` lists the columns; ``encoder`` fills their buffers from a log on all cores, and from rows where
+kernels cannot; ``pieces`` cuts a log into tasks. Only ``arrow``, ``files`` and ``lines`` import pyarrow, an
+extra of the package; nothing else may load it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """RULES: messages to what the store must contain: consume queue units, index entries.
 
-Pure: numpy arrays in, numpy arrays out; no files. ``policy`` holds the broker's switches, ``queues`` the
-queues met so far, ``kernels`` turns a batch of messages into units and index entries, ``append`` is the
-consume queue's append rule and ``putkey`` the index file's.
+Pure: numpy arrays in, numpy arrays out; no files. ``policy`` holds the broker's switches, ``index_keys`` the
+keys of index entries, ``tag_evidence`` the rule for tags that a store follows; ``queues`` are the queues met
+so far, ``totals`` adds up by queue. The kernels are `rmqtool.kernels.dispatch`, `rmqtool.kernels.queues` and
+`rmqtool.kernels.units`.
 """
 
 from __future__ import annotations

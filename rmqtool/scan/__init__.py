@@ -1,7 +1,7 @@
 """WALK: bytes of log to messages and gaps.
 
-``records`` reads one record at a time in plain Python, for look-ups and dumps; ``kernels`` does the same for
-whole windows at memory speed, and ``walk`` drives them over a segment. Both follow
+``records`` reads one record at a time in plain Python, for look-ups and dumps; `rmqtool.kernels.walk` does
+the same for whole windows at memory speed, and ``walk`` drives it over a segment. Both follow
 ``CommitLog#checkMessageAndReturnSize`` and are tested against each other.
 
 Where a broker's reput gives up, an examiner continues at the next intact record: ``record_walk`` in plain

@@ -23,7 +23,7 @@ def test_keywords_are_the_declared_options(keywords: type[Any]) -> None:
     assert all(f"    {name}: " in str(keywords.__doc__) for name in named)
 
 
-def test_an_unknown_option_and_a_wrong_word_are_usage_errors() -> None:
+def test_an_unknown_option_and_a_wrong_word_are_refused() -> None:
     with pytest.raises(TypeError, match="colour: no such option"):
         request_of(DumpRequest, {"colour": "red"})
     with pytest.raises(UsageError, match="row_types='row': give one of message"):

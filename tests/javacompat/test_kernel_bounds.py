@@ -28,7 +28,7 @@ def test_no_kernel_leaves_its_buffer() -> None:
 @pytest.mark.full
 def test_a_kernel_that_leaves_its_buffer_is_noticed() -> None:
     script = (
-        "import numpy, rmqtool.javacompat.kernels as kernels\n"
+        "import numpy, rmqtool.kernels.checksums as kernels\n"
         "kernels.crc32(numpy.zeros(20, numpy.uint8), 0, 32, 0)\n"
     )
     done = _run(["-c", script])

@@ -1,6 +1,6 @@
 """``export``: the messages of a log as files of columns.
 
-``model`` has request and report; ``plan`` cuts logs into tasks, ``task`` is the work on one; ``run`` combines
+``model`` has request and report; ``task`` cuts logs into tasks and does the work on one; ``run`` combines
 the results. Each task walks its own pieces of the log, and the chain of records decides which of them count:
 see ``rmqtool.scan.log_pass``.
 """

@@ -1,11 +1,10 @@
 """``query``: the messages that answer a question, each read and compared before it is shown.
 
 ``run`` leads from a question to messages through the structure that answers: the log at one place
-(``by_id``), ``index`` (``by_key``: the hits that a client keeps, or those of a broker), the queues
-(`rmqtool.lookup`), ``by_tag`` (tag items of the index, else tags codes in the queues), ``scan`` (the log
-itself, on request; ``log_answers``). ``miss_reasons`` finds reasons why the index has nothing, and
-corrections of the question; ``witnesses`` compares with the rest of the store; ``consumption`` judges whether
-a group has consumed the messages.
+(``by_id``), ``index``, by key or tag (``by_index``), the queues (`rmqtool.lookup`), ``scan`` (the log itself,
+on request). ``miss_reasons`` finds reasons why the index has nothing, and corrections of the question;
+``witnesses`` compares with the rest of the store; ``consumption`` judges whether a group has consumed the
+messages.
 
 Index and queues only name candidates; where they are damaged, the answer says so.
 """
