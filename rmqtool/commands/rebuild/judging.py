@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.check.bounds import check_expiry, of_queues
 from rmqtool.check.log.findings import illegal_queue_findings, is_illegal, record_findings
 from rmqtool.check.log.queue_offsets import (
     add_breaks,
@@ -125,6 +124,8 @@ def _expiry(store: Store, result: ReputResult, edge: FoundEdge) -> Iterator[Find
     """Yield what lay before the log's first byte, and whether it has expired."""
     if store.commitlog.start <= 0:  # nothing was before it
         return
+    from rmqtool.check.bounds import check_expiry, of_queues  # loads the prediction, for logs that need it
+
     last = find_log_end(edge).last
     head = of_queues(store, None if last is None else last.head.store_timestamp_ms, result.plans)
     found = check_expiry(store, head)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals, QueuePlace
-from rmqtool.check.contradictions import CONTRADICTING_ITEM, CONTRADICTING_UNIT, tell_contradicted
 from rmqtool.derived.index_files import index_headers, open_index_file
 from rmqtool.derived.queue_files import LiveUnits, all_live_units, queue_bounds
 from rmqtool.dispatch.index_keys import index_keys, item_keys
@@ -387,10 +386,14 @@ def tell_changed_properties(
     store: Store, log: FileQueue, present: PresentUnits, findings: FindingLog
 ) -> None:
     """Add what verify says of these records; index files that cannot be read show nothing."""
+    odd = {one.physical_offset for one in findings if one.code is CL_PROPERTIES}
+    if not present.other_tags and not odd:
+        return
+    from rmqtool.check.contradictions import CONTRADICTING_ITEM, CONTRADICTING_UNIT, tell_contradicted
+
     witnesses: dict[int, set[str]] = defaultdict(set)
     for place in present.other_tags[:_MOST_PLACES]:
         witnesses[place].add(CONTRADICTING_UNIT)
-    odd = {one.physical_offset for one in findings if one.code is CL_PROPERTIES}
     doubtful = {*witnesses, *(place for place in odd if place is not None)}
     with suppress(EnvironmentFailureError):
         for place in _of_other_keys(store, log, doubtful):
