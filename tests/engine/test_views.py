@@ -126,18 +126,15 @@ def test_a_store_that_no_executor_sees_is_not_damaged(views: Views, command: str
     assert list(views.shared.iterdir()) == []
 
 
-def test_small_stores_are_asked_by_those_who_see_them(views: Views) -> None:
-    """Each where it is whole; of one that nobody sees it is said, and the others are none the worse."""
+def test_small_stores_need_no_executor_that_sees_them(views: Views) -> None:
+    """The machine of the command verifies them, whatever executors see."""
     stores = views.seen, views.hidden, views.other, views.dark
     done = run(views, "verify", *stores, "--format", "json")
-    *there, dark = json.loads(done.stdout)["stores"]
-    assert done.returncode == 3, done.stderr
-    assert (dark["exitStatus"], f"does not see {views.dark}" in dark["failure"]) == (3, True)
-    seen = json.loads(run(views, "verify", *stores[:-1], "--format", "json").stdout)["stores"]
-    words = [sys.executable, "-m", "rmqtool", "verify", *map(str, stores[:-1]), "--format", "json"]
+    assert done.returncode == 0, done.stderr
+    words = [sys.executable, "-m", "rmqtool", "verify", *map(str, stores), "--format", "json"]
     here = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True, check=True)
-    expected = [documents(one) for one in json.loads(here.stdout)["stores"]]
-    assert [documents(one) for one in there] == [documents(one) for one in seen] == expected
+    found, expected = (json.loads(one.stdout)["stores"] for one in (done, here))
+    assert [documents(one) for one in found] == [documents(one) for one in expected]
 
 
 def documents(store: dict[str, Any]) -> dict[str, Any]:

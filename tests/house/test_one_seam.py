@@ -82,7 +82,7 @@ OUR_OWN = frozenset(
         "_Probe.open",
         "self._ext.resolve",
         "place.is_file",
-        "scan.walk",
+        "task.job.walk",
     }
 )
 """What is no path of Python's, for all its name."""
@@ -108,7 +108,6 @@ BELOW = frozenset(
 PATHS: dict[str, str] = {
     "store/root.py": "takes the user's path, and tells where nothing may be written",
     "store/given.py": "takes the path of a broker.conf",
-    "reput/scratch.py": WRITTEN,
     "store/object_staging.py": WRITTEN,
     "store/results.py": WRITTEN,
     "store/scratch.py": WRITTEN,

