@@ -175,11 +175,7 @@ if TYPE_CHECKING:
     from rmqtool.api.results import Answer, Differences, Rows
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyInterruptedError, VerifyReport
-    from rmqtool.commands.carve import (
-        CarvedImage,
-        CarvedLog,
-        CarveReport,
-    )
+    from rmqtool.commands.carve import CarvedImage, CarvedLog, CarveReport
     from rmqtool.commands.diff.model import Difference
     from rmqtool.commands.export.model import ExportReport
     from rmqtool.commands.fleet import FleetReport, FleetSummary, StoreOutcome
@@ -187,9 +183,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.query.consumption import Consumption
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.commands.salvage import (
-        SalvageReport,
-    )
+    from rmqtool.commands.salvage import SalvageReport
     from rmqtool.commands.topics import TopicsReport, TopicTotals
     from rmqtool.engine import EngineError, EngineOptions
     from rmqtool.errors import (

@@ -10,16 +10,9 @@ from pathlib import Path
 import pytest
 
 from rmqtool.caches import is_private, user_cache
-from rmqtool.kernels import (
-    jit,
-)
-from rmqtool.kernels.jit import (
-    cache_folder,
-    kernel,
-)
-from rmqtool.progress import (
-    COMPILATION,
-)
+from rmqtool.kernels import jit
+from rmqtool.kernels.jit import cache_folder, kernel
+from rmqtool.progress import COMPILATION
 
 
 @pytest.fixture(autouse=True)

@@ -8,19 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.positions import (
-    read_checkpoint,
-)
-from rmqtool.derived.queue_files import (
-    messages_from,
-    queue_bounds,
-)
+from rmqtool.derived.positions import read_checkpoint
+from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_LOST
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:

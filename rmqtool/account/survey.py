@@ -9,18 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.totals import (
-    OffsetGaps,
-    OffsetWalk,
-)
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.dispatch.totals import OffsetGaps, OffsetWalk
+from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.gaps import (
-    Gap,
-)
+from rmqtool.scan.gaps import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

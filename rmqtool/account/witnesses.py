@@ -18,13 +18,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.lost import (
-    Absent,
-)
+from rmqtool.account.lost import Absent
 from rmqtool.derived.index_files import IndexFile, open_index_file
-from rmqtool.derived.positions import (
-    consumed_offsets,
-)
+from rmqtool.derived.positions import consumed_offsets
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.topics import LMQ_PREFIX

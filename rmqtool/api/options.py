@@ -14,12 +14,8 @@ from rmqtool.commands.export.model import ExportRequest
 from rmqtool.commands.query import QueryRequest
 from rmqtool.commands.rebuild.request import RebuildRequest
 from rmqtool.commands.repair.model import RepairRequest
-from rmqtool.commands.salvage import (
-    SalvageRequest,
-)
-from rmqtool.commands.topics import (
-    TopicsRequest,
-)
+from rmqtool.commands.salvage import SalvageRequest
+from rmqtool.commands.topics import TopicsRequest
 from rmqtool.options import declared_options
 
 if TYPE_CHECKING:

@@ -9,10 +9,7 @@ from rmqtool.api.results import Rows, rows_of
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.dump.run import dump
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.queue_files import (
-    Bounds,
-    queue_bounds,
-)
+from rmqtool.derived.queue_files import Bounds, queue_bounds
 from rmqtool.options import check_least
 from rmqtool.progress import Progress, RecordingProgress
 from rmqtool.rows import BatchUnit, Chain, IndexHeader, Item, Message, Slot, Unit
@@ -112,9 +109,7 @@ class Queue:
             UsageError: An argument makes no sense.
             EnvironmentFailureError: While rows are drawn: a file cannot be opened or read.
         """
-        from rmqtool.commands.dump.derived import (
-            dump_queue,
-        )
+        from rmqtool.commands.dump.derived import dump_queue
 
         check_least(0, from_queue_offset=from_queue_offset)
         check_least(1, limit=limit)

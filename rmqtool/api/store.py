@@ -41,14 +41,8 @@ if TYPE_CHECKING:
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair.model import RepairReport
-    from rmqtool.commands.salvage import (
-        SalvageReport,
-        SalvageRequest,
-    )
-    from rmqtool.commands.topics import (
-        Lag,
-        TopicsReport,
-    )
+    from rmqtool.commands.salvage import SalvageReport, SalvageRequest
+    from rmqtool.commands.topics import Lag, TopicsReport
     from rmqtool.engine import Engine, EngineOptions
     from rmqtool.recovery import LostMessage
     from rmqtool.rows import Message, Row
@@ -396,9 +390,7 @@ class Store(OpenedStore):
             RefusedError: A broker holds the lock.
             EnvironmentFailureError: The log cannot be read, or nothing of it can be recovered.
         """
-        from rmqtool.commands.salvage import (
-            plan_salvage,
-        )
+        from rmqtool.commands.salvage import plan_salvage
 
         return plan_salvage(self._salvage_request(copies, jobs, options), progress or NullProgress())
 
@@ -429,10 +421,7 @@ class Store(OpenedStore):
                 not what it was when the plan was made.
             EnvironmentFailureError: Reading or writing failed, or nothing of the log can be recovered.
         """
-        from rmqtool.commands.salvage import (
-            apply_plan,
-            salvage,
-        )
+        from rmqtool.commands.salvage import apply_plan, salvage
 
         request = self._salvage_request(copies, jobs, options)
         target, shown = target_of(out), progress or NullProgress()
@@ -441,9 +430,7 @@ class Store(OpenedStore):
     def _salvage_request(
         self, copies: Iterable[Store], jobs: int | None, options: SalvageOptions
     ) -> SalvageRequest:
-        from rmqtool.commands.salvage import (
-            SalvageRequest,
-        )
+        from rmqtool.commands.salvage import SalvageRequest
         from rmqtool.engine import EngineOptions
 
         stores = (self._examined(), *(one._examined() for one in copies))
@@ -464,9 +451,7 @@ def _question(key: str | KeyQuestion, topic: str | None) -> KeyQuestion:
 def _lags(files: StoreFiles, progress: Progress) -> Iterable[Lag]:
     """Return the backlog of all readers: none, and a warning, where offsets or queues cannot be read."""
     from rmqtool.commands.offsets import progress_of
-    from rmqtool.commands.topics import (
-        Lag,
-    )
+    from rmqtool.commands.topics import Lag
 
     if files.kind is not PathKind.STORE:
         return ()

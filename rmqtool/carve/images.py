@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.kernels.loose import (
-    FOUND_ROW,
-)
+from rmqtool.kernels.loose import FOUND_ROW
 from rmqtool.scan.loose import find_loose
 
 if TYPE_CHECKING:

@@ -12,10 +12,7 @@ from rmqtool.carve.images import merged
 from rmqtool.carve.logs import FoundLog, find_logs, find_pieces
 from rmqtool.carve.proving import LooseCause, prove
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
-from rmqtool.kernels.loose import (
-    DLEDGER_BYTES,
-    FOUND_ROW,
-)
+from rmqtool.kernels.loose import DLEDGER_BYTES, FOUND_ROW
 from rmqtool.releases import NEWEST
 from rmqtool.store import Origin
 from rmqtool.store.setting import DEFINITIONS

@@ -18,9 +18,7 @@ from rmqtool.carve.proving import LooseCause
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
 from rmqtool.formats.message import BLANK, BLANK_MAGIC
-from rmqtool.kernels.loose import (
-    first_changed,
-)
+from rmqtool.kernels.loose import first_changed
 from rmqtool.projection import json_object
 from rmqtool.rows.messages import host_text
 

@@ -18,10 +18,7 @@ from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.consumequeue import CQ_SIZE_TAG
 from rmqtool.findings.index import IX_WRONG
 from rmqtool.findings.records import CL_PROPERTIES
-from rmqtool.scan.records import (
-    Record,
-    record_at,
-)
+from rmqtool.scan.records import Record, record_at
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:

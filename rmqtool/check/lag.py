@@ -13,27 +13,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.queue_files import (
-    QueueFile,
-    first_holding,
-)
+from rmqtool.derived.queue_files import QueueFile, first_holding
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, BatchUnitFields, UnitFields
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
-from rmqtool.recovery.model import (
-    RecoverySwitches,
-    Refusal,
-)
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.recovery.model import RecoverySwitches, Refusal
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.records import (
-    find_true,
-)
+from rmqtool.scan.records import find_true
 from rmqtool.scan.window import Window
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 

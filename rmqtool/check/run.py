@@ -17,9 +17,7 @@ from rmqtool.check.model import (
     VerifyRequest,
     VerifyRun,
 )
-from rmqtool.check.side_files import (
-    config_findings,
-)
+from rmqtool.check.side_files import config_findings
 from rmqtool.errors import DeniedError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
 from rmqtool.findings.model import advises_rebuild
@@ -27,11 +25,7 @@ from rmqtool.findings.places import IO_DENIED, ST_LOCKED, ST_ONE_PATH, ST_ROCKSD
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.unread import (
-    is_zero,
-    tails_text,
-    unfetched,
-)
+from rmqtool.store.unread import is_zero, tails_text, unfetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,46 +7,25 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import (
-    StoreAccount,
-)
-from rmqtool.check.bounds import (
-    check_expiry,
-    check_window,
-    of_findings,
-)
+from rmqtool.account.log_losses import StoreAccount
+from rmqtool.check.bounds import check_expiry, check_window, of_findings
 from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
 from rmqtool.check.log.checks import LogCheck, LogResult, check_log
 from rmqtool.check.log.findings import unlisted_batch_topics
-from rmqtool.check.model import (
-    CheckInterruptedError,
-    VerifyRequest,
-    VerifyRun,
-    run_guarded,
-)
-from rmqtool.check.side_files import (
-    check_checkpoint,
-    check_offsets,
-    is_log_cut,
-)
-from rmqtool.derived.positions import (
-    checked_half_offsets,
-)
+from rmqtool.check.model import CheckInterruptedError, VerifyRequest, VerifyRun, run_guarded
+from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
+from rmqtool.derived.positions import checked_half_offsets
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import Engine, opened_engine
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFLUOUS
 from rmqtool.findings.index import IX_DANGLING
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.findings.places import IO_DENIED, ST_UNCONFIRMED
 from rmqtool.findings.records import CL_QOFF_GAP
-from rmqtool.kernels.jit import (
-    compile_kernels,
-)
+from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.page_tail import page_writer
 

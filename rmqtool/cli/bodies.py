@@ -9,9 +9,7 @@ import click
 
 from rmqtool.cli.options import adding, request_options
 from rmqtool.commands.dump.request import DumpRequest
-from rmqtool.report.formats import (
-    BodyMode,
-)
+from rmqtool.report.formats import BodyMode
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:

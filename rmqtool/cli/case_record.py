@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.commands.case.recording import NamedFiles, Recording
-    from rmqtool.commands.case.records import (
-        CaseOption,
-        CaseOutcome,
-    )
+    from rmqtool.commands.case.records import CaseOption, CaseOutcome
     from rmqtool.progress import Progress
 
 READ = frozenset({"broker_conf", "baseline", "applied", "domain_maps"})
@@ -61,9 +58,7 @@ def recording_of(context: click.Context, words: Sequence[str], progress: Progres
 
 
 def _options(context: click.Context) -> Iterator[tuple[str, CaseOption]]:
-    from rmqtool.commands.case.records import (
-        CaseOption,
-    )
+    from rmqtool.commands.case.records import CaseOption
 
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -103,9 +98,7 @@ def _paths(value: Any) -> list[Path]:  # noqa: ANN401 - what click makes of an o
 
 def outcome_of(status: int, said: str | None) -> CaseOutcome:
     """Return how a run ended, by its exit status and the sentence with which it failed."""
-    from rmqtool.commands.case.records import (
-        CaseOutcome,
-    )
+    from rmqtool.commands.case.records import CaseOutcome
 
     if status == ExitStatus.INTERRUPTED:
         return CaseOutcome.INTERRUPTED

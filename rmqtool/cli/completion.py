@@ -67,9 +67,7 @@ def complete_group(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Offer the groups that have offsets in the store on the line."""
-    from rmqtool.derived.positions import (
-        consumed_offsets,
-    )
+    from rmqtool.derived.positions import consumed_offsets
 
     store = _store_of(context)
     readers = {consumed.reader for consumed in consumed_offsets(store)} if store is not None else set()

@@ -13,13 +13,8 @@ from rmqtool.cli.options import shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.decode_id import Reading
 from rmqtool.errors import ExitStatus
-from rmqtool.report.formats import (
-    Format,
-    write_records,
-)
-from rmqtool.report.row_text import (
-    reading_lines,
-)
+from rmqtool.report.formats import Format, write_records
+from rmqtool.report.row_text import reading_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,7 @@ from rmqtool.commands.diff.model import Comparison, Difference
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, write_diff_text
-from rmqtool.report.formats import (
-    Format,
-    write_records,
-)
+from rmqtool.report.formats import Format, write_records
 
 _EXAMPLES = """\
 # a store and a copy of it

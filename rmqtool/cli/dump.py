@@ -20,21 +20,14 @@ from rmqtool.cli.options import (
     type_option,
 )
 from rmqtool.cli.session import Session
-from rmqtool.commands.dump.hex import (
-    layout_rows,
-)
+from rmqtool.commands.dump.hex import layout_rows
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.options import declared_options
-from rmqtool.report.formats import (
-    BodyMode,
-    Format,
-)
-from rmqtool.report.output import (
-    BodyFiles,
-)
+from rmqtool.report.formats import BodyMode, Format
+from rmqtool.report.output import BodyFiles
 from rmqtool.report.sinks import RowSink, open_sink
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind

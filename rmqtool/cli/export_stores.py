@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.api.exporting import export, export_request
 from rmqtool.cli.fleet import Fleet
 from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport
-from rmqtool.commands.fleet.model import (
-    ResumedReport,
-    earlier_report,
-    earlier_status,
-)
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.commands.fleet.model import ResumedReport, earlier_report, earlier_status
+from rmqtool.findings.model import counted
 from rmqtool.projection import json_value
 from rmqtool.report.export_text import write_export_text
 from rmqtool.report.fleet import forms_of_resumed
-from rmqtool.report.formats import (
-    Format,
-    document_of,
-    size_text,
-)
+from rmqtool.report.formats import Format, document_of, size_text
 from rmqtool.scan.log_end import LogExtent
 
 if TYPE_CHECKING:

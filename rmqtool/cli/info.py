@@ -12,11 +12,7 @@ from rmqtool.cli.options import A_STORE, StorePath, shared_options, type_option
 from rmqtool.cli.session import Session, other_command
 from rmqtool.io.local import as_owner
 from rmqtool.report.formats import Format, to_json
-from rmqtool.report.info_text import (
-    info_document,
-    info_objects,
-    write_info_csv,
-)
+from rmqtool.report.info_text import info_document, info_objects, write_info_csv
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:

@@ -20,10 +20,7 @@ from rmqtool.commands.offsets import (
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
-from rmqtool.report.formats import (
-    Format,
-    write_records,
-)
+from rmqtool.report.formats import Format, write_records
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
@@ -88,9 +85,7 @@ def offsets_command(
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
     with session.output(store, whole=True) as stream:
         if session.format is Format.TEXT:
-            from rmqtool.report.topics_text import (
-                write_offsets_text,
-            )
+            from rmqtool.report.topics_text import write_offsets_text
 
             write_offsets_text(shown, stream, session.zone, color=session.color)
         else:

@@ -26,10 +26,7 @@ from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
 from rmqtool.report.formats import to_json
-from rmqtool.report.output import (
-    check_output_files,
-    open_output,
-)
+from rmqtool.report.output import check_output_files, open_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence

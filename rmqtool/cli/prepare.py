@@ -15,9 +15,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH
 from rmqtool.columns import require_library
 from rmqtool.errors import ExitStatus
-from rmqtool.progress import (
-    COMPILATION,
-)
+from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console
 
 _EXAMPLES = """\
@@ -39,10 +37,7 @@ def warmup_command(spark: bool, quiet: bool) -> ExitStatus:
     The kernels go to RMQTOOL_CACHE_DIR, else XDG_CACHE_HOME, else ~/.cache, for this version and this kind of
     processor.
     """
-    from rmqtool.kernels.jit import (
-        cache_folder,
-        compile_kernels,
-    )
+    from rmqtool.kernels.jit import cache_folder, compile_kernels
 
     started = time.perf_counter()
     load_kernels()
@@ -83,9 +78,7 @@ def _keep_start(*, quiet: bool) -> None:
 
 def load_kernels() -> None:
     """Import every module that can hold a kernel: it is registered where it is defined."""
-    from rmqtool.kernels.jit import (
-        KERNEL_PACKAGES,
-    )
+    from rmqtool.kernels.jit import KERNEL_PACKAGES
 
     for room in KERNEL_PACKAGES:
         package = importlib.import_module(f"rmqtool.{room}")
@@ -128,10 +121,7 @@ def spark_command(action: str, output: Path, with_arrow: bool, quiet: bool) -> E
     check_new(output)
     also = ["pyarrow"] if with_arrow else []
     require_library(*also)
-    from rmqtool.kernels.jit import (
-        cache_folder,
-        compile_kernels,
-    )
+    from rmqtool.kernels.jit import cache_folder, compile_kernels
 
     load_kernels()
     console = Console(quiet=quiet)

@@ -17,9 +17,7 @@ from rmqtool.cli.session import Session
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FailOn
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.projection import json_value
 from rmqtool.report.formats import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink

@@ -8,24 +8,16 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.cli.fleet import Fleet, refuse_contents
 from rmqtool.cli.options import StorePath, engine_of, note_engine
-from rmqtool.commands.fleet.model import (
-    ResumedReport,
-    earlier_report,
-    earlier_status,
-)
+from rmqtool.commands.fleet.model import ResumedReport, earlier_report, earlier_status
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.rebuild.request import Asked, RebuildRequest
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.options import request_of
 from rmqtool.projection import json_value
 from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import document_of
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.terminal import escape_text
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.store.results import REBUILD_REPORT
 

@@ -90,9 +90,7 @@ def replay_command(
         if session.format is Format.JSON:
             stream.write(report_json(report, status))
         else:
-            from rmqtool.report.export_text import (
-                write_replay_text,
-            )
+            from rmqtool.report.export_text import write_replay_text
 
             write_replay_text(report, stream)
     return status

@@ -11,17 +11,11 @@ from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, A_STORE, StorePath, given_options, request_options, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
-from rmqtool.commands.salvage import (
-    SalvageReport,
-    SalvageRequest,
-)
+from rmqtool.commands.salvage import SalvageReport, SalvageRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.formats import Format, document_of, report_json
-from rmqtool.report.output import (
-    check_output_files,
-    open_output,
-)
+from rmqtool.report.output import check_output_files, open_output
 from rmqtool.store.results import SALVAGE_REPORT
 from rmqtool.times import parse_time
 
@@ -108,12 +102,8 @@ def salvage_command(
 
 
 def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
-    from rmqtool.commands.salvage import (
-        SalvageReport,
-    )
-    from rmqtool.salvage.sidecars import (
-        plan_text,
-    )
+    from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.salvage.sidecars import plan_text
 
     if options["applied"] is not None:
         raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
@@ -127,9 +117,7 @@ def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> Sal
 
 
 def _salvage(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
-    from rmqtool.salvage.sidecars import (
-        read_plan,
-    )
+    from rmqtool.salvage.sidecars import read_plan
 
     plan = None
     if options["applied"] is not None:

@@ -17,28 +17,16 @@ from rmqtool.cli.options import StorePath, state_of
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError
 from rmqtool.findings import FailOn
 from rmqtool.io import Location, location_of
-from rmqtool.progress import (
-    COMPILATION,
-)
+from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.formats import Format
-from rmqtool.report.output import (
-    open_output,
-    refuse_evidence,
-)
+from rmqtool.report.output import open_output, refuse_evidence
 from rmqtool.store import PathKind
-from rmqtool.store.geometry import (
-    zone_of_name,
-)
+from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import read_result
-from rmqtool.store.root import (
-    links_out,
-)
-from rmqtool.store.unread import (
-    tails_text,
-    unfetched,
-)
+from rmqtool.store.root import links_out
+from rmqtool.store.unread import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:

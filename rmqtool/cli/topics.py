@@ -12,22 +12,13 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_STORE, StorePath, given_options, is_fleet, request_options, shared_options
 from rmqtool.cli.session import Session, command_line
 from rmqtool.commands.offsets import undecodable_files
-from rmqtool.commands.topics import (
-    TopicsReport,
-    TopicsRequest,
-    TopicTotals,
-)
+from rmqtool.commands.topics import TopicsReport, TopicsRequest, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.formats import (
-    Format,
-    write_records,
-)
+from rmqtool.report.formats import Format, write_records
 from rmqtool.report.topics_text import topics_verdict, write_topics_text
 
 if TYPE_CHECKING:

@@ -197,9 +197,7 @@ def _write(session: Session, verdict: Verdict, stream: TextIO) -> None:
 
 
 def _explain(session: Session, text: str) -> ExitStatus:
-    from rmqtool.commands.verify.verdict import (
-        explained,
-    )
+    from rmqtool.commands.verify.verdict import explained
     from rmqtool.report import verify_json
 
     entries = explained(text)

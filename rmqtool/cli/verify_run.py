@@ -12,19 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.cli.options import check_lost, given_options, lost_lines
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.io import local_name
 from rmqtool.releases import RELEASES
-from rmqtool.report.output import (
-    check_output_files,
-    write_whole,
-)
+from rmqtool.report.output import check_output_files, write_whole
 from rmqtool.store import PathKind
-from rmqtool.store.names import (
-    label_of,
-)
+from rmqtool.store.names import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,9 +108,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     from rmqtool.findings.places import IO_DENIED
     from rmqtool.recovery import NotPredictedError
     from rmqtool.recovery.outcome import skipped, start_findings
-    from rmqtool.store.unread import (
-        denied_finding,
-    )
+    from rmqtool.store.unread import denied_finding
 
     releases = RELEASES if wanted == ALL else [None if wanted == INFERRED else wanted]
     with run.stage("prediction"):
@@ -178,9 +169,7 @@ class VerifyFiles:
         reports = [options["output"], *(target.path for target in self._reports)]
         check_output_files(reports, [root for store in stores for root in store.files.evidence_roots], new)
         if options["baseline"] is not None:
-            from rmqtool.commands.verify.baseline import (
-                load_baseline,
-            )
+            from rmqtool.commands.verify.baseline import load_baseline
 
             self._baseline = load_baseline(options["baseline"])
         if self._manifest is not None and self._manifest.purpose == "check":

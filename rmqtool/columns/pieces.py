@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.columns.names import ColumnChoice
     from rmqtool.javacompat import DelayLevels
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.scan.classify import (
-        FoundEdge,
-    )
+    from rmqtool.scan.classify import FoundEdge
     from rmqtool.store import FileQueue
 
 TASK_BYTES = 256 << 20

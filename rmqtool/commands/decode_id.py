@@ -6,13 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.javacompat import (
-    ClientId,
-    decode_client_id,
-    decode_offset_id,
-    decode_unique_id,
-    unique_id_times,
-)
+from rmqtool.javacompat import ClientId, decode_client_id, decode_offset_id, decode_unique_id, unique_id_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,30 +8,19 @@ from typing import TYPE_CHECKING
 
 from rmqtool import rows
 from rmqtool.account.model import LogLosses, indexes_beyond
-from rmqtool.check.side_files import (
-    config_findings,
-)
+from rmqtool.check.side_files import config_findings
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.positions import (
-    read_checkpoint,
-)
-from rmqtool.derived.queue_files import (
-    messages_from,
-    queue_bounds,
-)
+from rmqtool.derived.positions import read_checkpoint
+from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
 from rmqtool.findings.places import IO_CHANGED, IO_DENIED
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.unread import (
-    denied_finding,
-)
+from rmqtool.store.unread import denied_finding
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

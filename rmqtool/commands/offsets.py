@@ -11,23 +11,14 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.derived.positions import (
-    Consumed,
-    consumed_offsets,
-)
-from rmqtool.derived.queue_files import (
-    Bounds,
-    QueueFile,
-    queue_bounds,
-)
+from rmqtool.derived.positions import Consumed, consumed_offsets
+from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
 from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState
 from rmqtool.doctor.copies import read_copy
 from rmqtool.findings import Finding
 from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
-from rmqtool.scan.records import (
-    record_at,
-)
+from rmqtool.scan.records import record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:

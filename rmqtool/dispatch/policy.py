@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
-from rmqtool.kernels.rows import (
-    Switch,
-    Trait,
-)
+from rmqtool.kernels.rows import Switch, Trait
 from rmqtool.releases import DEFAULT, Release
 from rmqtool.topics import SCHEDULE_TOPIC
 

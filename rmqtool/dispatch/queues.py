@@ -14,14 +14,8 @@ import numpy as np
 
 from rmqtool.dispatch.index_keys import index_seeds
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.queues import (
-    find_queue,
-    hash_queue,
-)
-from rmqtool.kernels.rows import (
-    KEY_ROW,
-    QUEUE_ROW,
-)
+from rmqtool.kernels.queues import find_queue, hash_queue
+from rmqtool.kernels.rows import KEY_ROW, QUEUE_ROW
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,10 +15,7 @@ from typing import TYPE_CHECKING, Self
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, item_keys
 from rmqtool.javacompat import index_key_hash
-from rmqtool.scan.records import (
-    Record,
-    record_at,
-)
+from rmqtool.scan.records import Record, record_at
 from rmqtool.store import Origin, Store
 from rmqtool.store.settings import BROKER_VERSION
 

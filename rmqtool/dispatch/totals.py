@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.kernels.continuity import (
-    RUN_ROW,
-    STATE_WIDTH,
-    QueueProgress,
-    RunState,
-    follow_rows,
-    judge_last,
-)
+from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunState, follow_rows, judge_last
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s, Rows
@@ -22,11 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.queues import (
-    TOTAL_ROW,
-    add_up,
-    fill_slots,
-)
+from rmqtool.kernels.queues import TOTAL_ROW, add_up, fill_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

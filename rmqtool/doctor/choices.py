@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.doctor.copies import ConfigCopy, ConfigKind, Document, entries_of
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.store.broker_json import LARGEST_CONFIG
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -27,9 +25,7 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rmqtool.derived.queue_files import (
-        Bounds,
-    )
+    from rmqtool.derived.queue_files import Bounds
     from rmqtool.io import Location
     from rmqtool.store import Store
 

@@ -29,9 +29,7 @@ from rmqtool.doctor.copies import (
     read_copy,
 )
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.checkpoint import (
-    TIMER_CHECKPOINTS,
-)
+from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group
 
 if TYPE_CHECKING:

@@ -22,9 +22,7 @@ from rmqtool.engine.spark_settings import (
     worker_python,
 )
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.store.scratch import (
-    TemporaryFolder,
-)
+from rmqtool.store.scratch import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

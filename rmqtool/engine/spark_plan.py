@@ -20,12 +20,7 @@ from rmqtool.io import LocalFiles, Location, ReadOnlyFile, Source
 from rmqtool.io.object_store import Version
 from rmqtool.io.objects import ObjectFiles
 from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unreached, unseen
-from rmqtool.store.object_staging import (
-    ObjectHandle,
-    Written,
-    add_written,
-    take_written,
-)
+from rmqtool.store.object_staging import ObjectHandle, Written, add_written, take_written
 from rmqtool.store.staging import StagingHandle
 
 if TYPE_CHECKING:

@@ -8,12 +8,7 @@ scripts and baselines of users name them.
 from __future__ import annotations
 
 from rmqtool.findings.catalog import CATALOG, code_of
-from rmqtool.findings.log import (
-    FailOn,
-    FindingLog,
-    Findings,
-    exit_status,
-)
+from rmqtool.findings.log import FailOn, FindingLog, Findings, exit_status
 from rmqtool.findings.model import Finding, FindingCode, Observed, Severity, Structure
 
 __all__ = [

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from rmqtool.errors import UsageError
-from rmqtool.findings import (
-    commitlog,
-    consumequeue,
-    index,
-    places,
-    records,
-    start,
-)
+from rmqtool.findings import commitlog, consumequeue, index, places, records, start
 from rmqtool.findings.model import FindingCode
 
 CATALOG: dict[str, FindingCode] = {

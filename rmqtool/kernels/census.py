@@ -7,25 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.integers import (
-    as_int,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
-from rmqtool.kernels.queues import (
-    find_queue,
-    put_slot,
-)
-from rmqtool.kernels.rows import (
-    BORN_TIMESTAMP_AT,
-    MESSAGE_ROW,
-    QUEUE_ROW,
-)
-from rmqtool.kernels.walk import (
-    read_i64,
-)
+from rmqtool.kernels.integers import as_int
+from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.queues import find_queue, put_slot
+from rmqtool.kernels.rows import BORN_TIMESTAMP_AT, MESSAGE_ROW, QUEUE_ROW
+from rmqtool.kernels.walk import read_i64
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s, Int64s, Rows

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels import (
-    crc32_clmul,
-)
-from rmqtool.kernels.integers import (
-    as_int,
-    load_word,
-)
-from rmqtool.kernels.jit import (
-    kernel,
-)
+from rmqtool.kernels import crc32_clmul
+from rmqtool.kernels.integers import as_int, load_word
+from rmqtool.kernels.jit import kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -11,50 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat import (
-    PROP_CRC_NAME,
-    PROP_CRC_SIZE,
-)
-from rmqtool.kernels.checks import (
-    stored_record_crc,
-)
-from rmqtool.kernels.checksums import (
-    crc32,
-)
-from rmqtool.kernels.column_layout import (
-    ColumnCount,
-    Long,
-    Number,
-    Stopped,
-    Take,
-    Text,
-    Word,
-)
-from rmqtool.kernels.integers import (
-    load_word,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    inlined,
-    kernel,
-)
-from rmqtool.kernels.json import (
-    UPPER,
-    put_hex,
-)
-from rmqtool.kernels.plain import (
-    MAX_PROPERTIES,
-    RowFilter,
-    is_intact,
-    is_wanted,
-    split_properties,
-)
-from rmqtool.kernels.properties import (
-    decode_character,
-    find_property,
-    hash_utf8,
-    next_key,
-)
+from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.kernels.checks import stored_record_crc
+from rmqtool.kernels.checksums import crc32
+from rmqtool.kernels.column_layout import ColumnCount, Long, Number, Stopped, Take, Text, Word
+from rmqtool.kernels.integers import load_word
+from rmqtool.kernels.jit import entry, inlined, kernel
+from rmqtool.kernels.json import UPPER, put_hex
+from rmqtool.kernels.plain import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
+from rmqtool.kernels.properties import decode_character, find_property, hash_utf8, next_key
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_TIMESTAMP_AT,
@@ -71,16 +36,8 @@ from rmqtool.kernels.rows import (
     VARIANT_SHIFT,
     Property,
 )
-from rmqtool.kernels.walk import (
-    is_schedule_topic,
-    read_i32,
-    read_i64,
-)
-from rmqtool.kernels.words import (
-    copy_bytes,
-    is_word,
-    put_word,
-)
+from rmqtool.kernels.walk import is_schedule_topic, read_i32, read_i64
+from rmqtool.kernels.words import copy_bytes, is_word, put_word
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows

@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
+from rmqtool.kernels.jit import entry, kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt

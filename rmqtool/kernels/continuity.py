@@ -12,26 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from rmqtool.kernels.integers import (
-    as_int,
-    parse_short,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
-from rmqtool.kernels.queues import (
-    TOTAL_ROW,
-    find_queue,
-)
-from rmqtool.kernels.rows import (
-    MESSAGE_ROW,
-    UNKNOWN_QUEUE_OFFSET,
-    Property,
-)
-from rmqtool.kernels.units import (
-    MAX_QUEUE_OFFSET,
-)
+from rmqtool.kernels.integers import as_int, parse_short
+from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.queues import TOTAL_ROW, find_queue
+from rmqtool.kernels.rows import MESSAGE_ROW, UNKNOWN_QUEUE_OFFSET, Property
+from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 
 if TYPE_CHECKING:
     import numpy.typing as npt

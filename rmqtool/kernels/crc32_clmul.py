@@ -13,15 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.kernels.jit import (
-    binding,
-    cgutils,
-    intrinsic,
-    ir,
-    kernel,
-    numba,
-    types,
-)
+from rmqtool.kernels.jit import binding, cgutils, intrinsic, ir, kernel, numba, types
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer

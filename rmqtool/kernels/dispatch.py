@@ -19,27 +19,10 @@ from rmqtool.formats.message import (
     TRANSACTION_NONE,
     TRANSACTION_ROLLBACK,
 )
-from rmqtool.kernels.integers import (
-    as_int,
-    parse_int,
-    parse_long,
-    parse_short,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
-from rmqtool.kernels.properties import (
-    abs_int,
-    hash_utf8,
-    next_key,
-)
-from rmqtool.kernels.queues import (
-    find_queue,
-    is_blank,
-    multi_dispatch,
-    put_unit,
-)
+from rmqtool.kernels.integers import as_int, parse_int, parse_long, parse_short
+from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.properties import abs_int, hash_utf8, next_key
+from rmqtool.kernels.queues import find_queue, is_blank, multi_dispatch, put_unit
 from rmqtool.kernels.rows import (
     ENTRY_ROW,
     KEYLESS_ROW,

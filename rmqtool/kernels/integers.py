@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.kernels.jit import (
-    kernel,
-)
+from rmqtool.kernels.jit import kernel
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer

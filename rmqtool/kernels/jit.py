@@ -35,9 +35,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rmqtool.caches import is_private, is_trusted, user_cache
-from rmqtool.progress import (
-    COMPILATION,
-)
+from rmqtool.progress import COMPILATION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

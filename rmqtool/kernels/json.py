@@ -10,18 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.integers import (
-    as_int,
-)
-from rmqtool.kernels.jit import (
-    kernel,
-)
-from rmqtool.kernels.properties import (
-    decode_character,
-)
-from rmqtool.kernels.walk import (
-    read_i32,
-)
+from rmqtool.kernels.integers import as_int
+from rmqtool.kernels.jit import kernel
+from rmqtool.kernels.properties import decode_character
+from rmqtool.kernels.walk import read_i32
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer

@@ -13,27 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.javacompat import (
-    PROP_CRC_SIZE,
-)
-from rmqtool.kernels.checks import (
-    EARLIEST_MS,
-    LATEST_MS,
-    stored_record_crc,
-)
-from rmqtool.kernels.checksums import (
-    crc32,
-)
-from rmqtool.kernels.integers import (
-    as_int,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.javacompat import PROP_CRC_SIZE
+from rmqtool.kernels.checks import EARLIEST_MS, LATEST_MS, stored_record_crc
+from rmqtool.kernels.checksums import crc32
+from rmqtool.kernels.integers import as_int
+from rmqtool.kernels.jit import entry, kernel
 from rmqtool.kernels.rows import (
     BODY_LENGTH_AT,
     BORN_PORT_AT,
@@ -49,11 +34,7 @@ from rmqtool.kernels.rows import (
     Property,
     rules_of,
 )
-from rmqtool.kernels.walk import (
-    check_record,
-    read_i32,
-    read_i64,
-)
+from rmqtool.kernels.walk import check_record, read_i32, read_i64
 from rmqtool.releases import LENIENT
 
 if TYPE_CHECKING:

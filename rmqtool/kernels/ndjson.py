@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.kernels.integers import (
-    as_int,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
+from rmqtool.kernels.integers import as_int
+from rmqtool.kernels.jit import entry, kernel
 from rmqtool.kernels.json import (
     UPPER,
     BodyForm,
@@ -40,10 +35,7 @@ from rmqtool.kernels.plain import (
     is_sound,
     is_wanted,
 )
-from rmqtool.kernels.properties import (
-    hash_utf8,
-    next_key,
-)
+from rmqtool.kernels.properties import hash_utf8, next_key
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_TIMESTAMP_AT,
@@ -60,10 +52,7 @@ from rmqtool.kernels.rows import (
     VARIANT_SHIFT,
     Property,
 )
-from rmqtool.kernels.walk import (
-    read_i32,
-    read_i64,
-)
+from rmqtool.kernels.walk import read_i32, read_i64
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows

@@ -10,32 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.javacompat import (
-    PROP_CRC_NAME,
-    PROP_CRC_SIZE,
-)
-from rmqtool.kernels.checks import (
-    stored_record_crc,
-)
-from rmqtool.kernels.checksums import (
-    crc32,
-)
-from rmqtool.kernels.integers import (
-    parse_long,
-    parse_short,
-)
-from rmqtool.kernels.jit import (
-    inlined,
-    kernel,
-)
-from rmqtool.kernels.json import (
-    chars,
-    is_harmless,
-)
-from rmqtool.kernels.properties import (
-    next_key,
-    next_property,
-)
+from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.kernels.checks import stored_record_crc
+from rmqtool.kernels.checksums import crc32
+from rmqtool.kernels.integers import parse_long, parse_short
+from rmqtool.kernels.jit import inlined, kernel
+from rmqtool.kernels.json import chars, is_harmless
+from rmqtool.kernels.properties import next_key, next_property
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_V6,

@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
-from rmqtool.kernels.properties import (
-    abs_int,
-    hash_utf8,
-    next_key,
-)
-from rmqtool.kernels.rows import (
-    MESSAGE_ROW,
-    Property,
-)
+from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.properties import abs_int, hash_utf8, next_key
+from rmqtool.kernels.rows import MESSAGE_ROW, Property
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows

@@ -16,27 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.kernels.integers import (
-    as_int,
-    parse_int,
-    parse_long,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    kernel,
-)
-from rmqtool.kernels.properties import (
-    find_property,
-)
-from rmqtool.kernels.rows import (
-    MESSAGE_ROW,
-    PREPARED_OFFSET_AT,
-    VARIANT_SHIFT,
-    Property,
-)
-from rmqtool.kernels.walk import (
-    read_i64,
-)
+from rmqtool.kernels.integers import as_int, parse_int, parse_long
+from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.properties import find_property
+from rmqtool.kernels.rows import MESSAGE_ROW, PREPARED_OFFSET_AT, VARIANT_SHIFT, Property
+from rmqtool.kernels.walk import read_i64
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:

@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.integers import (
-    as_int,
-    load_word,
-)
-from rmqtool.kernels.jit import (
-    entry,
-    inlined,
-    kernel,
-)
+from rmqtool.kernels.integers import as_int, load_word
+from rmqtool.kernels.jit import entry, inlined, kernel
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s

@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING, TypeVar
 from rmqtool import options
 from rmqtool.dispatch.index_keys import tag_key
 from rmqtool.errors import UsageError
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.javacompat import index_key_hash, split_keys
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.progress import NullProgress, Progress
-from rmqtool.store.names import (
-    digits_of,
-)
+from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS
 from rmqtool.times import time_text
 

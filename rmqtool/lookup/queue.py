@@ -9,11 +9,7 @@ from __future__ import annotations
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.derived.queue_files import (
-    QueueFile,
-    first_holding,
-    queue_bounds,
-)
+from rmqtool.derived.queue_files import QueueFile, first_holding, queue_bounds
 from rmqtool.formats.consumequeue import (
     BATCH_UNIT_SIZE,
     BATCH_UNITS,
@@ -27,10 +23,7 @@ from rmqtool.lookup.explain import Reason
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.record_walk import walk
-from rmqtool.scan.records import (
-    Record,
-    record_at,
-)
+from rmqtool.scan.records import Record, record_at
 from rmqtool.scan.window import Window
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import KINDS, PathKind

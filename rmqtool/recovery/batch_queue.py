@@ -12,9 +12,7 @@ import numpy as np
 
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import BATCH_UNITS
-from rmqtool.recovery.unit_queue import (
-    Appended,
-)
+from rmqtool.recovery.unit_queue import Appended
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.scan.page_tail import PAGE_BYTES
 from rmqtool.store.setting import Origin
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -14,9 +12,7 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.recovery.model import (
-        PredictionDraft,
-    )
+    from rmqtool.recovery.model import PredictionDraft
     from rmqtool.releases import Release
     from rmqtool.store import Setting, Settings
 

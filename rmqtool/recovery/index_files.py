@@ -14,9 +14,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.index import HEADERS, HeaderFields
 from rmqtool.javacompat import parse_long
 from rmqtool.recovery.model import IndexFileOutcome, Refusal
-from rmqtool.store.names import (
-    label_of,
-)
+from rmqtool.store.names import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,9 +13,7 @@ from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
 from rmqtool.scan.page_tail import PAGE_BYTES
-from rmqtool.store.names import (
-    label_of,
-)
+from rmqtool.store.names import label_of
 from rmqtool.store.segments import Segment
 
 if TYPE_CHECKING:

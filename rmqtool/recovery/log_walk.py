@@ -6,22 +6,11 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.javacompat import (
-    PROP_CRC_SIZE,
-    masked_crc32,
-    parse_prop_crc_digits,
-)
-from rmqtool.kernels.units import (
-    first_bad_crc,
-    first_bad_property,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.javacompat import PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
+from rmqtool.kernels.units import first_bad_crc, first_bad_property
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.gaps import (
-    Gap,
-)
+from rmqtool.scan.gaps import Gap
 from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
 from rmqtool.scan.window import Window
@@ -32,9 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.recovery.model import (
-        RecoverySwitches,
-    )
+    from rmqtool.recovery.model import RecoverySwitches
     from rmqtool.releases import RecordRules
     from rmqtool.store.segments import Segment
 

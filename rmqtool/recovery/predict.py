@@ -17,21 +17,12 @@ from rmqtool.doctor import ONLY_SHOWN, BrokerTakes, diagnose
 from rmqtool.errors import UsageError
 from rmqtool.findings.commitlog import CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats.message import RECORD_STARTS
-from rmqtool.kernels.rows import (
-    rules_of,
-)
-from rmqtool.recovery.derived import (
-    DispatchStallError,
-    catch_up,
-)
+from rmqtool.kernels.rows import rules_of
+from rmqtool.recovery.derived import DispatchStallError, catch_up
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk, holds_property
-from rmqtool.recovery.losses import (
-    count_missing,
-    lost_records,
-    not_served,
-)
+from rmqtool.recovery.losses import count_missing, lost_records, not_served
 from rmqtool.recovery.model import (
     Cut,
     Dispatched,
@@ -54,9 +45,7 @@ from rmqtool.store.kinds import PathKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.dispatch.totals import (
-        OffsetGaps,
-    )
+    from rmqtool.dispatch.totals import OffsetGaps
     from rmqtool.findings import FindingCode
     from rmqtool.releases import Release
     from rmqtool.scan.walk import MessageBatch

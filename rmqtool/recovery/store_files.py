@@ -15,12 +15,7 @@ from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.index_files import IndexState
 from rmqtool.recovery.loading import LoadedQueue, load_files, load_queues
 from rmqtool.recovery.model import PredictionDraft, Refusal
-from rmqtool.recovery.unit_queue import (
-    ExtFailureError,
-    ExtFiles,
-    QueueKey,
-    UnitQueue,
-)
+from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.store.broker_json import (
     ConfigFileError,
     batch_queue_topics,

@@ -18,9 +18,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from rmqtool.progress import (
-    expected_s,
-)
+from rmqtool.progress import expected_s
 
 
 class _Amount(DownloadColumn):

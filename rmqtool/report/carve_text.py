@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.findings.model import (
-    counted,
-)
-from rmqtool.report.formats import (
-    size_text,
-)
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.findings.model import counted
+from rmqtool.report.formats import size_text
+from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

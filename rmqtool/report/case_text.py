@@ -6,12 +6,8 @@ import shlex
 from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.commands.case.check import CaseCheck, CaseResult, FileLine, FileState, RecordLine
-from rmqtool.findings.model import (
-    counted,
-)
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.findings.model import counted
+from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

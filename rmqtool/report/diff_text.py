@@ -6,13 +6,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account.model import lost_words
 from rmqtool.commands.diff.model import Comparison, Difference, is_time
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.projection import json_value
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

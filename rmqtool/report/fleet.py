@@ -13,28 +13,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.projection import json_object
-from rmqtool.report.formats import (
-    Format,
-    csv_cell,
-    size_text,
-    to_json,
-)
+from rmqtool.report.formats import Format, csv_cell, size_text, to_json
 from rmqtool.report.tables import Tables
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rmqtool.commands.fleet import FleetReport, StoreOutcome
-    from rmqtool.commands.fleet.model import (
-        ResumedReport,
-    )
+    from rmqtool.commands.fleet.model import ResumedReport
 
 R = TypeVar("R")
 

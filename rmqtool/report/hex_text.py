@@ -13,15 +13,8 @@ from rmqtool import rows
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.javacompat import masked_crc32
-from rmqtool.report.formats import (
-    BodyMode,
-)
-from rmqtool.report.terminal import (
-    Ink,
-    escape_bytes,
-    escape_text,
-    fold,
-)
+from rmqtool.report.formats import BodyMode
+from rmqtool.report.terminal import Ink, escape_bytes, escape_text, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

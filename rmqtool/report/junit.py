@@ -16,9 +16,7 @@ from rmqtool.findings import Finding, Structure, exit_status
 from rmqtool.findings.places import RM_INTERNAL
 from rmqtool.projection import json_object
 from rmqtool.report.finding_text import finding_line
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.terminal import escape_text
 from rmqtool.report.verify_headline import next_command, verdict_line
 
 if TYPE_CHECKING:

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.report.finding_text import finding_line
-from rmqtool.report.formats import (
-    size_text,
-)
+from rmqtool.report.formats import size_text
 from rmqtool.report.lost_text import log_loss_facts, lost_facts
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

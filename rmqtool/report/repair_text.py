@@ -7,13 +7,9 @@ from typing import TYPE_CHECKING, TextIO
 from rmqtool.account.model import lost_words
 from rmqtool.commands.repair.model import RepairAction, RepairOutcome, RepairReport
 from rmqtool.errors import ExitStatus
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.report.lost_text import log_loss_facts
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

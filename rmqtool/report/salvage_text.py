@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.findings.model import (
-    counted,
-)
-from rmqtool.report.formats import (
-    size_text,
-)
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.findings.model import counted
+from rmqtool.report.formats import size_text
+from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.commands.salvage import (
-        SalvageReport,
-    )
+    from rmqtool.commands.salvage import SalvageReport
 
 _LISTED = 20
 

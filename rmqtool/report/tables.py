@@ -9,13 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.report.terminal import (
-    Ink,
-    columns_of,
-    uses_color,
-    width_of,
-    wrapped,
-)
+from rmqtool.report.terminal import Ink, columns_of, uses_color, width_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log.picture import Content, LogPicture
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.recovery.outcome import lost_messages
 from rmqtool.report.finding_text import finding_sentence
 from rmqtool.report.formats import to_json

@@ -14,23 +14,13 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_STRAY
 from rmqtool.findings.index import IX_GONE
-from rmqtool.findings.log import (
-    NOT_READ,
-)
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.log import NOT_READ
+from rmqtool.findings.model import counted
 from rmqtool.findings.places import IO_DENIED, OF_AHEAD, ST_DOUBT
-from rmqtool.findings.start import (
-    CF_FORGETS,
-    CF_REFUSED,
-    NS_SKIPPED,
-)
+from rmqtool.findings.start import CF_FORGETS, CF_REFUSED, NS_SKIPPED
 from rmqtool.io.local import as_owner
 from rmqtool.io.object_urls import is_object_url
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

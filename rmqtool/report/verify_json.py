@@ -5,10 +5,7 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.commands.verify.verdict import (
-    Verdict,
-    label_of_root,
-)
+from rmqtool.commands.verify.verdict import Verdict, label_of_root
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import csv_cell

@@ -6,28 +6,13 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Finding, FindingCode, Severity
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
-from rmqtool.report.finding_text import (
-    finding_line,
-    grouped,
-    worst_of,
-)
-from rmqtool.report.formats import (
-    size_text,
-)
-from rmqtool.report.lost_text import (
-    prediction_facts,
-    prediction_title,
-)
+from rmqtool.report.finding_text import finding_line, grouped, worst_of
+from rmqtool.report.formats import size_text
+from rmqtool.report.lost_text import prediction_facts, prediction_title
 from rmqtool.report.tables import Tables
-from rmqtool.report.terminal import (
-    SEVERITY_STYLES,
-    escape_text,
-    wrapped,
-)
+from rmqtool.report.terminal import SEVERITY_STYLES, escape_text, wrapped
 from rmqtool.report.verify_headline import headline, is_healthy, names_limits, next_command
 
 if TYPE_CHECKING:

@@ -25,19 +25,9 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 from rmqtool.io.object_urls import is_object_url
-from rmqtool.kernels.rows import (
-    ENTRY_ROW,
-    KEY_ROW,
-    KEYLESS_ROW,
-)
-from rmqtool.kernels.transactions import (
-    TRANSACTION_ROW,
-)
-from rmqtool.kernels.units import (
-    RUN_ROW,
-    measure_runs,
-    order_by_queue,
-)
+from rmqtool.kernels.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
+from rmqtool.kernels.transactions import TRANSACTION_ROW
+from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.store.scratch import AnyArea, scratch_area
 
 if TYPE_CHECKING:
@@ -92,9 +82,7 @@ class BlockColumn:
         """Read the rows, ``(count,)`` and contiguous."""
         missing = rows.view(np.uint8).data
         if is_object_url(self.path):
-            from rmqtool.store.object_staging import (
-                staged_object,
-            )
+            from rmqtool.store.object_staging import staged_object
 
             if staged_object(self.path).reader().read_into(self.position, missing) != len(missing):
                 raise _lost(self, "it has become shorter")

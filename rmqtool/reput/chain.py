@@ -23,9 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.formats.message import Outcome
 from rmqtool.scan.log_pass import LogPass, stitch
 
 if TYPE_CHECKING:

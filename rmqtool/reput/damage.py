@@ -7,19 +7,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
 from rmqtool.findings.commitlog import CL_GAP, CL_HALF_RECORD
-from rmqtool.findings.model import (
-    counted,
-)
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.findings.model import counted
+from rmqtool.formats.message import Outcome
 from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-    classified,
-    missing_blank,
-)
+from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank
 from rmqtool.scan.log_pass import Split
 
 if TYPE_CHECKING:
@@ -29,9 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.reput.chain import ReputChain, Skip
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.scan import SplitReport
-    from rmqtool.scan.gaps import (
-        Gap,
-    )
+    from rmqtool.scan.gaps import Gap
     from rmqtool.store.segments import FileQueue, Segment
 
 _MOST_ITEMS = 64

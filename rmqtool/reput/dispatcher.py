@@ -10,18 +10,8 @@ import numpy as np
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.dispatch import (
-    dispatch,
-)
-from rmqtool.kernels.rows import (
-    ENTRY_ROW,
-    KEYLESS_ROW,
-    UNIT_ROW,
-    Count,
-    DispatchOutcome,
-    Switch,
-    Trait,
-)
+from rmqtool.kernels.dispatch import dispatch
+from rmqtool.kernels.rows import ENTRY_ROW, KEYLESS_ROW, UNIT_ROW, Count, DispatchOutcome, Switch, Trait
 from rmqtool.reput.blocks import Block, write_block
 from rmqtool.scan.log_pass import ReadJob, SplitRead
 from rmqtool.store.names import safe_component

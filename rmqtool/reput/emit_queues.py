@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.formats import consumequeue as formats
-from rmqtool.kernels.rows import (
-    NO_EXT_UNIT,
-)
-from rmqtool.kernels.units import (
-    QueueState,
-    append_units,
-    appended_batches,
-    new_state,
-)
+from rmqtool.kernels.rows import NO_EXT_UNIT
+from rmqtool.kernels.units import QueueState, append_units, appended_batches, new_state
 from rmqtool.reput.blocks import UNIT_DTYPE
 from rmqtool.reput.queues import BundleTotals, QueueBundle, QueuePlan
 from rmqtool.reput.units import QueueUnits, by_queue

@@ -13,14 +13,8 @@ from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.javacompat import index_file_name
-from rmqtool.kernels.rows import (
-    KEYLESS_ROW,
-)
-from rmqtool.kernels.units import (
-    HeaderState,
-    new_header,
-    put_keys,
-)
+from rmqtool.kernels.rows import KEYLESS_ROW
+from rmqtool.kernels.units import HeaderState, new_header, put_keys
 from rmqtool.reput.blocks import ENTRY_COLUMNS, Block
 
 if TYPE_CHECKING:

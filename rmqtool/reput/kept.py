@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.kernels.units import (
-    QueueState,
-    append_units,
-    appended_batches,
-    new_state,
-)
+from rmqtool.kernels.units import QueueState, append_units, appended_batches, new_state
 from rmqtool.reput.units import QueueUnits, by_queue, units_of
 
 if TYPE_CHECKING:

@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.rows import (
-    KEY_ROW,
-)
-from rmqtool.kernels.units import (
-    shapes_of,
-)
+from rmqtool.kernels.rows import KEY_ROW
+from rmqtool.kernels.units import shapes_of
 from rmqtool.reput.blocks import Block, BlockColumn
 from rmqtool.reput.queues import PLACED_RUN, QueuePlan
 

@@ -12,11 +12,7 @@ import numpy as np
 from rmqtool.engine.local import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
-from rmqtool.kernels.units import (
-    RUN_ROW,
-    QueueShape,
-    shapes_of,
-)
+from rmqtool.kernels.units import RUN_ROW, QueueShape, shapes_of
 from rmqtool.reput.blocks import UNIT_COLUMNS, Block, BlockColumn
 
 if TYPE_CHECKING:

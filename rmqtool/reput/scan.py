@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.kernels.rows import (
-    MISMATCH_ROW,
-    rules_of,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.kernels.rows import MISMATCH_ROW, rules_of
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
 
@@ -23,9 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.findings import FindingLog
-    from rmqtool.scan.gaps import (
-        Gap,
-    )
+    from rmqtool.scan.gaps import Gap
     from rmqtool.scan.log_pass import Split, SplitRead
     from rmqtool.store.segments import Segment
 

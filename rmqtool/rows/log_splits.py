@@ -21,23 +21,12 @@ import numpy as np
 
 from rmqtool.engine.local import usable_cpus
 from rmqtool.findings.places import IO_UNREADABLE
-from rmqtool.formats.message import (
-    BLANK_MAGIC,
-    Outcome,
-)
+from rmqtool.formats.message import BLANK_MAGIC, Outcome
 from rmqtool.io.reading import RETRY_BYTES
-from rmqtool.kernels.plain import (
-    GLOBS_APART,
-    RowFilter,
-)
+from rmqtool.kernels.plain import GLOBS_APART, RowFilter
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageFilter, MessageRows
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-    classified,
-    missing_blank,
-)
+from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.log_pass import ReadJob, Split, SplitRead, SplitTask, read_ahead, read_split, stitch
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
@@ -51,9 +40,7 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.javacompat import DelayLevels
-    from rmqtool.scan.gaps import (
-        Gap,
-    )
+    from rmqtool.scan.gaps import Gap
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
 

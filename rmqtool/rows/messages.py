@@ -14,14 +14,7 @@ from rmqtool.findings import Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG
-from rmqtool.javacompat import (
-    DelayLevels,
-    encode_offset_id,
-    parse_int,
-    split_keys,
-    tags_hash,
-    wrap_long,
-)
+from rmqtool.javacompat import DelayLevels, encode_offset_id, parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.rows.system_messages import explanation_of
 from rmqtool.scan.record_walk import Blank, LogEvent
 from rmqtool.scan.records import Record

@@ -14,9 +14,7 @@ from rmqtool.formats.index import HEADERS
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.salvage.model import PartKind, SalvagePlan
-from rmqtool.salvage.rows import (
-    Holes,
-)
+from rmqtool.salvage.rows import Holes
 from rmqtool.salvage.writing import WrittenFile
 
 if TYPE_CHECKING:

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.log_losses import (
-    StoreAccount,
-)
+from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.model import indexes_beyond
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
@@ -28,9 +26,7 @@ from rmqtool.store.setting import Origin
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.account.lost import (
-        Absent,
-    )
+    from rmqtool.account.lost import Absent
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import FileQueue, Store

@@ -26,12 +26,7 @@ from rmqtool.salvage.making import (
     tombstone_content,
 )
 from rmqtool.salvage.model import Lost, Part, PartKind, RecordForm
-from rmqtool.salvage.placement import (
-    FreeRange,
-    Ground,
-    Waiting,
-    Wanted,
-)
+from rmqtool.salvage.placement import FreeRange, Ground, Waiting, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

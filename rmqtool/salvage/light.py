@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 
     from rmqtool.salvage.evidence import QueueEvidence
     from rmqtool.salvage.model import Lost, Part, RecordForm
-    from rmqtool.salvage.placement import (
-        Ground,
-    )
+    from rmqtool.salvage.placement import Ground
     from rmqtool.salvage.survey import Survey
 
     Key = tuple[str, int]

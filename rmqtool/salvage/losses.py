@@ -9,23 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.account.lost import (
-    NOTHING_KEPT,
-    Absent,
-    AbsentFinder,
-    Kept,
-    Pin,
-)
+from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.claims import OffsetGap, QueueChain, one_letter_apart
 from rmqtool.salvage.model import Lost
-from rmqtool.salvage.rows import (
-    DAMAGED_CAUSES,
-    Cause,
-)
-from rmqtool.scan.records import (
-    record_at,
-)
+from rmqtool.salvage.rows import DAMAGED_CAUSES, Cause
+from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

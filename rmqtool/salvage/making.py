@@ -21,11 +21,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from rmqtool.formats import message
-from rmqtool.javacompat import (
-    PROP_CRC_NAME,
-    PROP_CRC_SIZE,
-    masked_crc32,
-)
+from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:

@@ -11,9 +11,7 @@ from typing import ClassVar
 
 from rmqtool.account.model import AccountError
 from rmqtool.salvage.accounts import QueueAccount  # noqa: TC001 - a plan is built of its annotations
-from rmqtool.salvage.rows import (
-    Holes,
-)
+from rmqtool.salvage.rows import Holes
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
 

@@ -11,9 +11,7 @@ import numpy as np
 
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.salvage.accounts import accounts
 from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.layout import LogLayout, in_batches
@@ -21,22 +19,15 @@ from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.model import Found, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
-from rmqtool.salvage.placement import (
-    Ground,
-)
-from rmqtool.salvage.rows import (
-    Cause,
-    Holes,
-)
+from rmqtool.salvage.placement import Ground
+from rmqtool.salvage.rows import Cause, Holes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
 
-    from rmqtool.account.lost import (
-        Absent,
-    )
+    from rmqtool.account.lost import Absent
     from rmqtool.salvage.copies import Merged
     from rmqtool.salvage.evidence import QueueEvidence
 

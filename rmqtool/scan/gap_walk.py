@@ -11,15 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.formats import message
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.kernels.rows import (
-    rules_of,
-)
-from rmqtool.scan.gaps import (
-    Gap,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.kernels.rows import rules_of
+from rmqtool.scan.gaps import Gap
 from rmqtool.scan.hidden import HiddenRecords
 from rmqtool.scan.walk import MessageBatch, SegmentWalk, first_nonzero
 

@@ -12,12 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.kernels.rows import (
-    rules_of,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import LENIENT
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
 

@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_GHOST, CL_TAIL_ZERO
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-)
+from rmqtool.scan.classify import Defect, FoundEdge
 from rmqtool.scan.page_tail import last_used_byte, start_before
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record, check_record

@@ -15,12 +15,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from rmqtool.engine.interface import MapInterruptedError
 from rmqtool.engine.local import together
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.scan.gaps import (
-    Gap,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.scan.gaps import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

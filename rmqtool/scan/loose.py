@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.javacompat import (
-    PROP_CRC_NAME,
-    PROP_CRC_SIZE,
-    masked_crc32,
-)
-from rmqtool.kernels.checks import (
-    EARLIEST_MS,
-    LATEST_MS,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
+from rmqtool.kernels.checks import EARLIEST_MS, LATEST_MS
 from rmqtool.kernels.loose import (
     DLEDGER_BYTES,
     FOUND_ROW,
@@ -32,15 +23,9 @@ from rmqtool.kernels.loose import (
     FoundMark,
     find_loose_records,
 )
-from rmqtool.kernels.rows import (
-    MESSAGE_ROW,
-    Property,
-    rules_of,
-)
+from rmqtool.kernels.rows import MESSAGE_ROW, Property, rules_of
 from rmqtool.releases import LENIENT
-from rmqtool.scan.records import (
-    occurrences,
-)
+from rmqtool.scan.records import occurrences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

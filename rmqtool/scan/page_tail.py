@@ -12,11 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.releases import LENIENT
-from rmqtool.scan.records import (
-    Record,
-    check_record,
-    find_true,
-)
+from rmqtool.scan.records import Record, check_record, find_true
 from rmqtool.scan.window import WINDOW_BYTES, Window
 from rmqtool.store.setting import Origin
 

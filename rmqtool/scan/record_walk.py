@@ -13,35 +13,12 @@ from typing import TYPE_CHECKING
 from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.findings.records import CL_NUMBER
 from rmqtool.formats import message
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.javacompat import (
-    PROP_CRC_NAME,
-    PROP_CRC_SIZE,
-    masked_crc32,
-    parse_prop_crc_digits,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-    classified,
-    ghosts,
-    missing_blank,
-    unreadable_part,
-)
-from rmqtool.scan.gaps import (
-    Gap,
-)
-from rmqtool.scan.records import (
-    Checked,
-    Record,
-    check_record,
-    find_true,
-    is_true,
-    number_problem,
-)
+from rmqtool.scan.classify import Defect, FoundEdge, classified, ghosts, missing_blank, unreadable_part
+from rmqtool.scan.gaps import Gap
+from rmqtool.scan.records import Checked, Record, check_record, find_true, is_true, number_problem
 from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:
@@ -174,9 +151,7 @@ class ChainWalk:
     @cached_property
     def _hidden(self) -> HiddenRecords:
         """Load kernels only at a frame of another place: look-ups in sound logs need none."""
-        from rmqtool.kernels.rows import (
-            rules_of,
-        )
+        from rmqtool.kernels.rows import rules_of
         from rmqtool.scan.hidden import HiddenRecords
 
         return HiddenRecords(self._segment, rules_of(LENIENT))

@@ -21,17 +21,8 @@ from rmqtool.formats.message import (
     host_variant,
 )
 from rmqtool.io.reading import UnreadableRange
-from rmqtool.kernels.rows import (
-    GAP_ROW,
-    MESSAGE_ROW,
-    MISMATCH_ROW,
-    Property,
-)
-from rmqtool.kernels.walk import (
-    find_record,
-    walk_over_damage,
-    walk_records,
-)
+from rmqtool.kernels.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property
+from rmqtool.kernels.walk import find_record, walk_over_damage, walk_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
 
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record
 from rmqtool.spark.stream import Offsets, StoreStreamReader, end_of

@@ -17,9 +17,7 @@ from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
 from rmqtool.options import check_least, request_of, word_of
 from rmqtool.rows.messages import MessageFilter
-from rmqtool.store.geometry import (
-    zone_of_name,
-)
+from rmqtool.store.geometry import zone_of_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -16,9 +16,7 @@ from rmqtool.io.planned import FIRST_PAGE
 from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.spark.options import ReadOptions, Table
 from rmqtool.spark.tasks import FoundTask, IndexTask, LogTask, QueueTask, SegmentTask, Task
 from rmqtool.store import PathKind, Store, open_store

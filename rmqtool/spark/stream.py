@@ -15,9 +15,7 @@ from pyspark.sql import types
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.record_walk import record_defects
 from rmqtool.spark.options import ReadOptions, Table

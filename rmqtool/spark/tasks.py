@@ -11,11 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.columns.pieces import LogPiece, LogPlan, PieceEnd, piece_rows
-from rmqtool.commands.dump.derived import (
-    admits_unit,
-    dump_index_file,
-    dump_queue,
-)
+from rmqtool.commands.dump.derived import admits_unit, dump_index_file, dump_queue
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import LENIENT
 from rmqtool.rows import Damage, Item

@@ -12,9 +12,7 @@ from rmqtool.findings.places import IO_DENIED
 from rmqtool.formats.index import HEADERS
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.setting import Origin
-from rmqtool.store.unread import (
-    denied_finding,
-)
+from rmqtool.store.unread import denied_finding
 
 _WINDOW = 1 << 20
 

@@ -10,13 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.formats import (
-    Decoder,
-    checkpoint,
-    consumequeue,
-    index,
-    message,
-)
+from rmqtool.formats import Decoder, checkpoint, consumequeue, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import (
     BATCH_COMPACTED_OFFSET,

@@ -29,14 +29,10 @@ from rmqtool.store.features import Feature, is_rocksdb
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.index_layout import index_findings
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
-from rmqtool.store.names import (
-    label_of,
-)
+from rmqtool.store.names import label_of
 from rmqtool.store.setting import Origin, Setting
 from rmqtool.store.side_layout import side_findings
-from rmqtool.store.unread import (
-    denied_finding,
-)
+from rmqtool.store.unread import denied_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

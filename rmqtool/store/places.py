@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import FileKind, Location
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, kind_of_bytes
-from rmqtool.store.names import (
-    INDEX_NAME_DIGITS,
-    digits_of,
-)
+from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 CONFIG_DIRECTORY, BACKUP = "config", ".bak"

@@ -54,11 +54,7 @@ def read_result(out: Target, name: str) -> bytes | None:
 
 
 def _read_object(out: Location, name: str) -> bytes | None:
-    from rmqtool.store.object_staging import (
-        MANIFEST_NAME,
-        MANIFEST_SCHEMA,
-        writer_of,
-    )
+    from rmqtool.store.object_staging import MANIFEST_NAME, MANIFEST_SCHEMA, writer_of
 
     writer = writer_of(out.text)
     files = _files_of(writer.text(f"{out}/{MANIFEST_NAME}"), MANIFEST_SCHEMA)

@@ -10,11 +10,7 @@ from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import DelayLevels, read_delay_levels
 from rmqtool.releases import DEFAULT, RELEASES, Release, release_named
 from rmqtool.store.broker_version import Signs, infer_version
-from rmqtool.store.geometry import (
-    Geometry,
-    local_zone,
-    zone_of_name,
-)
+from rmqtool.store.geometry import Geometry, local_zone, zone_of_name
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting, SettingValue
 

@@ -23,20 +23,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import RefusedError
 from rmqtool.io import Location, location_of
-from rmqtool.store.lock import (
-    area_prefix,
-    remove_dead_areas,
-    write_marker,
-)
+from rmqtool.store.lock import area_prefix, remove_dead_areas, write_marker
 from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.segments import StoreFile
-from rmqtool.store.staged_file import (
-    StagedFile,
-    failure_of,
-    remove_tree,
-    sync_directory,
-    sync_tree,
-)
+from rmqtool.store.staged_file import StagedFile, failure_of, remove_tree, sync_directory, sync_tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -15,10 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rmqtool
-from rmqtool.account.log_losses import (
-    StoreAccount,
-    log_losses,
-)
+from rmqtool.account.log_losses import StoreAccount, log_losses
 from rmqtool.account.lost import LostReason
 from rmqtool.account.model import NO_LOSSES, AccountError, LogLosses, MessageStates, QueueLosses
 from rmqtool.account.witnesses import Hole, unaccounted
@@ -29,9 +26,7 @@ from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
 from rmqtool.findings.commitlog import CL_HALF_RECORD, CL_LOST
 from rmqtool.findings.places import ST_UNCONFIRMED
-from rmqtool.salvage.sidecars import (
-    lost_lines,
-)
+from rmqtool.salvage.sidecars import lost_lines
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import Case, load_cases
 from tests.damage.edits import edited

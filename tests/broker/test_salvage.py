@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.commands.salvage import (
-    SalvageRequest,
-    salvage,
-)
+from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress

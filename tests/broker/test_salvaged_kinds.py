@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.commands.salvage import (
-    SalvageRequest,
-    salvage,
-)
+from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
-from rmqtool.salvage.rows import (
-    Holes,
-)
+from rmqtool.salvage.rows import Holes
 from rmqtool.store import open_store
 from tests.broker import jvm
 from tests.broker.ahead import begun

@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.commands.salvage import (
-    SalvageRequest,
-    salvage,
-)
+from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.io import location_of
 from rmqtool.progress import NullProgress

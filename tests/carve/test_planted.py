@@ -7,11 +7,7 @@ import random
 import pytest
 
 from rmqtool.carve.proving import LooseCause
-from rmqtool.javacompat import (
-    PROP_CRC_NAME,
-    PROP_CRC_SIZE,
-    masked_crc32,
-)
+from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
 from rmqtool.scan.loose import find_loose, find_plainly
 from rmqtool.store import Origin
 from tests.carve.planting import (

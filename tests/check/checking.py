@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.check.expected import (
-    IndexCheckTask,
-    QueueCheck,
-    QueueCheckTask,
-)
+from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.reput.indexes import index_stream
 from rmqtool.reput.placing import plan_queues

@@ -6,14 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check import (
-    expected,
-)
+from rmqtool.check import expected
 from rmqtool.check.queues import missing
-from rmqtool.derived import (
-    index_files,
-    queue_files,
-)
+from rmqtool.derived import index_files, queue_files
 from tests.check.store_edits import DemandCache, EditedStore
 
 if TYPE_CHECKING:

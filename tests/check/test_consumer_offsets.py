@@ -6,12 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.side_files import (
-    check_offsets,
-)
-from rmqtool.derived.positions import (
-    consumed_offsets,
-)
+from rmqtool.check.side_files import check_offsets
+from rmqtool.derived.positions import consumed_offsets
 from rmqtool.store import open_store
 from tests.check.store_edits import EditedStore
 from tests.store.fixture_stores import STORE_ROOTS

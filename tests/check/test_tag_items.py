@@ -10,12 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rmqtool.check import (
-    expected,
-)
-from rmqtool.check.expected import (
-    IndexCheckTask,
-)
+from rmqtool.check import expected
+from rmqtool.check.expected import IndexCheckTask
 from rmqtool.check.index.checks import check_index
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
 from rmqtool.dispatch.policy import DispatchPolicy

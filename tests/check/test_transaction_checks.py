@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.derived.positions import (
-    checked_half_offsets,
-)
+from rmqtool.derived.positions import checked_half_offsets
 from rmqtool.dispatch.policy import DispatchPolicy
 from tests.builders import properties
 from tests.check.checking import open_fixture

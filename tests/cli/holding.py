@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.api.store import Store
-    from rmqtool.commands.fleet.model import (
-        ResumedReport,
-    )
+    from rmqtool.commands.fleet.model import ResumedReport
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
     from rmqtool.errors import ExitStatus

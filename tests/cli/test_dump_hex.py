@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.formats import (
-    checkpoint,
-    consumequeue,
-    index,
-    layout,
-    message,
-)
+from rmqtool.formats import checkpoint, consumequeue, index, layout, message
 from rmqtool.report.row_text import RowText
 from tests.cli.conftest import STORES
 from tests.cli.test_dump import of_type, patch

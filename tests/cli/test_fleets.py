@@ -23,9 +23,7 @@ from rmqtool.cli.verify_run import VerifyQuestion
 from rmqtool.commands.fleet.run import _Asking
 from rmqtool.errors import RefusedError
 from rmqtool.formats.message import HEAD_OFFSETS
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.store import open_store
 from tests.cli.conftest import STORES

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.kernels.jit import (
-    KERNEL_PACKAGES,
-)
+from rmqtool.kernels.jit import KERNEL_PACKAGES
 from tests.cli.conftest import STORES
 from tests.test_kernels import PACKAGE, kernel_modules
 

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.columns import (
-    encoder,
-    pieces,
-)
+from rmqtool.columns import encoder, pieces
 from rmqtool.commands.dump import log as dump_log
-from rmqtool.commands.export import (
-    task as export_plan,
-)
+from rmqtool.commands.export import task as export_plan
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.rows import Damage, Message
 from tests.extra import library

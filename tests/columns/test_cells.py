@@ -12,9 +12,7 @@ import pytest
 from rmqtool.columns.lines import LineWriter, csv_form
 from rmqtool.columns.names import TextBodies
 from rmqtool.report.formats import csv_cell
-from rmqtool.report.terminal import (
-    is_cell_text,
-)
+from rmqtool.report.terminal import is_cell_text
 
 if TYPE_CHECKING:
     from rmqtool.columns.files import Output

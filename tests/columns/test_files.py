@@ -17,17 +17,13 @@ import rmqtool
 from rmqtool.columns import files, pieces
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
-from rmqtool.commands.export import (
-    task,
-)
+from rmqtool.commands.export import task
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.progress import RecordingProgress
 from rmqtool.projection import json_object
 from rmqtool.report.export_text import write_export_text
 from rmqtool.report.schemas import schema
-from rmqtool.report.terminal import (
-    escape_controls,
-)
+from rmqtool.report.terminal import escape_controls
 from tests.extra import library
 from tests.house.readme import DOCS
 from tests.scan.log_builder import open_file, record

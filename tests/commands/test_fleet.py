@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from rmqtool.commands.fleet import (
-    FleetMember,
-    FleetReport,
-    StoreOutcome,
-    ask_members,
-    gathered,
-    model,
-    run,
-)
+from rmqtool.commands.fleet import FleetMember, FleetReport, StoreOutcome, ask_members, gathered, model, run
 from rmqtool.engine import Engine, EngineOptions, LocalEngine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.progress import LimitedProgress, NullProgress

@@ -6,12 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.formats import (
-    checkpoint,
-    consumequeue,
-    index,
-    message,
-)
+from rmqtool.formats import checkpoint, consumequeue, index, message
 from rmqtool.formats.fields import layout
 from rmqtool.scan.record_walk import Blank, walk
 from rmqtool.scan.records import Record

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.formats import (
-    checkpoint,
-    consumequeue,
-    index,
-    message,
-    struct_of,
-)
+from rmqtool.formats import checkpoint, consumequeue, index, message, struct_of
 from rmqtool.store import open_store
 from tests.damage.places import Places, record_fields, table
 

@@ -13,10 +13,7 @@ from rmqtool.commands.query.scan import LogScan
 from rmqtool.commands.topics import TopicsRequest, topics_of
 from rmqtool.findings import Severity
 from rmqtool.rows import Damage
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-)
+from rmqtool.scan.classify import Defect, FoundEdge
 from rmqtool.scan.prefilter import Prefilter
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store

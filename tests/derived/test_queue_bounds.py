@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.derived.queue_files import (
-    Bounds,
-    QueueFile,
-    queue_bounds,
-)
+from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, BatchUnitFields
 from rmqtool.io import location_of
 from rmqtool.store import PathKind, QueueFiles

@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 
 from rmqtool.derived.ext_files import ExtFile, ExtReader
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.positions import (
-    loaded_checkpoint,
-    read_checkpoint,
-)
+from rmqtool.derived.positions import loaded_checkpoint, read_checkpoint
 from rmqtool.derived.queue_files import CutUnit, PlacedUnit, QueueFile, QueueReader, ZeroUnits
 from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 from rmqtool.formats.consumequeue import (

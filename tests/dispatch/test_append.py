@@ -6,13 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.kernels.units import (
-    RUN_ROW,
-    QueueState,
-    append_units,
-    new_state,
-    shapes_of,
-)
+from rmqtool.kernels.units import RUN_ROW, QueueState, append_units, new_state, shapes_of
 from tests.broker_model.queues import ConsumeQueue, java_long
 from tests.strategies import examples
 

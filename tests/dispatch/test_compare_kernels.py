@@ -8,13 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.kernels.compare import (
-    NOWHERE,
-    ItemMatch,
-    follow_chains,
-    match_items,
-    match_units,
-)
+from rmqtool.kernels.compare import NOWHERE, ItemMatch, follow_chains, match_items, match_units
 
 offsets = st.lists(st.integers(0, 12), max_size=25)
 entries = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), max_size=25)

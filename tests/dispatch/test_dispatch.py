@@ -14,18 +14,9 @@ from hypothesis import strategies as st
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.formats import message
 from rmqtool.javacompat import index_key_hash, string_hash
-from rmqtool.kernels.queues import (
-    find_queue,
-)
-from rmqtool.kernels.rows import (
-    UNIT_ROW,
-    Trait,
-)
-from rmqtool.kernels.units import (
-    RUN_ROW,
-    measure_runs,
-    order_by_queue,
-)
+from rmqtool.kernels.queues import find_queue
+from rmqtool.kernels.rows import UNIT_ROW, Trait
+from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.reput import dispatcher
 from rmqtool.reput.scan import ScanJob, SplitReport
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
@@ -40,9 +31,7 @@ from tests.strategies import BATCH_TOPIC, examples, logs
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
-    from rmqtool.dispatch.policy import (
-        DispatchPolicy,
-    )
+    from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.blocks import Block
 
 SIZE = 1 << 20

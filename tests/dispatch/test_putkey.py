@@ -6,14 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.kernels.rows import (
-    ENTRY_ROW,
-)
-from rmqtool.kernels.units import (
-    HeaderState,
-    new_header,
-    put_keys,
-)
+from rmqtool.kernels.rows import ENTRY_ROW
+from rmqtool.kernels.units import HeaderState, new_header, put_keys
 from tests.broker_model.index import IndexFile
 from tests.strategies import examples
 

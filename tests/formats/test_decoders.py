@@ -11,10 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import Decoder, layout
-from rmqtool.formats.checkpoint import (
-    CHECKPOINTS,
-    TIMER_CHECKPOINTS,
-)
+from rmqtool.formats.checkpoint import CHECKPOINTS, TIMER_CHECKPOINTS
 from rmqtool.formats.consumequeue import BATCH_UNITS, EXT_HEADS, UNITS
 from rmqtool.formats.index import HEADERS, ITEMS, SLOTS
 from rmqtool.formats.message import RECORD_STARTS

@@ -9,14 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.formats import (
-    checkpoint,
-    consumequeue,
-    index,
-    layout,
-    record_dtype,
-    struct_of,
-)
+from rmqtool.formats import checkpoint, consumequeue, index, layout, record_dtype, struct_of
 
 FIXED = {
     "unit": (consumequeue.UNIT, 20),

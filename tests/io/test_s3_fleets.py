@@ -10,9 +10,7 @@ import pytest
 
 from rmqtool.cli.rebuild_stores import RebuildQuestion
 from rmqtool.io.object_store import ObjectWriter
-from rmqtool.store.lock import (
-    owner_of,
-)
+from rmqtool.store.lock import owner_of
 from rmqtool.store.object_staging import MANIFEST_NAME
 from tests.extra import library
 from tests.io.s3_results import files_below, objects_below, results_behind_proxy, whole_result

@@ -13,14 +13,8 @@ import pytest
 
 from rmqtool.errors import SourceFailureError
 from rmqtool.io.object_store import ObjectWriter, WrittenObject
-from rmqtool.store.lock import (
-    owner_of,
-)
-from rmqtool.store.object_staging import (
-    MANIFEST_NAME,
-    add_written,
-    take_written,
-)
+from rmqtool.store.lock import owner_of
+from rmqtool.store.object_staging import MANIFEST_NAME, add_written, take_written
 from tests.extra import library
 from tests.io.s3_results import files_below, objects_below, results_behind_proxy, whole_result
 from tests.io.s3_server import Proxy, Reply, put

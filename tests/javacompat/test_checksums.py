@@ -8,10 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits, prop_crc_digits
-from rmqtool.kernels.checksums import (
-    crc32,
-    crc32_by_tables,
-)
+from rmqtool.kernels.checksums import crc32, crc32_by_tables
 from tests.javacompat.vectors import CRC32
 
 

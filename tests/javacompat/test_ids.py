@@ -6,12 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.javacompat import (
-    OffsetId,
-    decode_offset_id,
-    decode_unique_id,
-    encode_offset_id,
-)
+from rmqtool.javacompat import OffsetId, decode_offset_id, decode_unique_id, encode_offset_id
 
 SHANGHAI = timezone(timedelta(hours=8))
 UNIQUE_ID = "C0A80114E24018B4AAC24AF57400002A"

@@ -22,9 +22,7 @@ from rmqtool.javacompat import (
     string_hash,
 )
 from rmqtool.kernels import checksums, integers, properties
-from rmqtool.kernels.jit import (
-    kernel,
-)
+from rmqtool.kernels.jit import kernel
 from tests.javacompat.byte_strategies import NAMES, key_bytes, mixed_bytes, placed, property_bytes
 from tests.javacompat.vectors import CRC32, HASHES, MALFORMED, NUMBERS, jdk17_utf8
 

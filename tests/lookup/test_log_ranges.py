@@ -10,16 +10,12 @@ import pytest
 import rmqtool
 from rmqtool.columns import pieces
 from rmqtool.commands.dump import log as dump_log
-from rmqtool.commands.export import (
-    task as export_plan,
-)
+from rmqtool.commands.export import task as export_plan
 from rmqtool.lookup import log_ranges
 from rmqtool.lookup.log_ranges import CLOCK_SLACK_MS, ReadLimits, ranges_of
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 from rmqtool.scan.records import Record
 from rmqtool.store import open_store

@@ -6,16 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.bounds import (
-    check_window,
-)
+from rmqtool.check.bounds import check_window
 from rmqtool.findings.consumequeue import CQ_LAG
 from rmqtool.findings.places import ST_WINDOW
 from rmqtool.recovery import Prediction, predict_recovery
-from rmqtool.recovery.first_file import (
-    NO_UNITS,
-    window_of,
-)
+from rmqtool.recovery.first_file import NO_UNITS, window_of
 from rmqtool.releases import RELEASES
 from rmqtool.store import open_store
 from tests.recovery.logs import FILE_BYTES, MESSAGES_A_FILE, RECORD_BYTES, TinyLog

@@ -9,11 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.report.formats import to_json
-from rmqtool.report.terminal import (
-    escape_bytes,
-    escape_json,
-    escape_text,
-)
+from rmqtool.report.terminal import escape_bytes, escape_json, escape_text
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.report.row_text import preview
-from rmqtool.report.terminal import (
-    columns_of,
-    escape_bytes,
-)
+from rmqtool.report.terminal import columns_of, escape_bytes
 
 TEXT = "消息正文是中文写的每个字三个字节第四十八个字节在字的中间那么它不被切断"
 

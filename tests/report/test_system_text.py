@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.javacompat import read_delay_levels
-from rmqtool.report.row_text import (
-    system_text,
-)
+from rmqtool.report.row_text import system_text
 from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record

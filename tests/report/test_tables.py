@@ -8,10 +8,7 @@ import re
 import pytest
 
 from rmqtool.report.tables import Tables
-from rmqtool.report.terminal import (
-    columns_of,
-    fold,
-)
+from rmqtool.report.terminal import columns_of, fold
 
 COLUMNS = ("topic", "queue", "offset", "what")
 LINES = [

@@ -8,11 +8,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.report.output import (
-    check_output_files,
-    open_output,
-    write_whole,
-)
+from rmqtool.report.output import check_output_files, open_output, write_whole
 
 
 def names(directory: Path) -> list[str]:

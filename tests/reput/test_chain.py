@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.formats.message import Outcome
 from rmqtool.progress import NullProgress
 from rmqtool.reput.blocks import UNIT_DTYPE
 from rmqtool.reput.chain import Skip

@@ -14,10 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import UsageError
-from rmqtool.kernels.rows import (
-    ENTRY_ROW,
-    KEYLESS_ROW,
-)
+from rmqtool.kernels.rows import ENTRY_ROW, KEYLESS_ROW
 from rmqtool.reput.indexes import IndexNames, without_backward_messages
 from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_4_9, POLICY_5, LogBuilder, build, memory_log, properties

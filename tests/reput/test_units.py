@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from rmqtool.kernels.rows import (
-    KEY_ROW,
-)
+from rmqtool.kernels.rows import KEY_ROW
 from rmqtool.reput import placing, units
 from rmqtool.reput.dispatcher import KnownQueues
 from rmqtool.reput.placing import plan_queues

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.salvage import (
-    SalvageRequest,
-    salvage,
-)
+from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
@@ -28,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from rmqtool.commands.salvage import (
-        SalvageReport,
-    )
+    from rmqtool.commands.salvage import SalvageReport
     from rmqtool.salvage.accounts import QueueAccount
     from tests.salvage.damages import Kind, Scene
 

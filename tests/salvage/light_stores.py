@@ -8,10 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import rmqtool
-from rmqtool.commands.salvage import (
-    SalvageRequest,
-    salvage,
-)
+from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.progress import NullProgress
 from rmqtool.store import open_store

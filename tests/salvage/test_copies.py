@@ -15,9 +15,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.commands.salvage import (
-        SalvageReport,
-    )
+    from rmqtool.commands.salvage import SalvageReport
 
 NAME = "plain-5.3.3"
 

@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.salvage.sidecars import (
-    plan_text,
-    read_plan,
-)
+from rmqtool.salvage.sidecars import plan_text, read_plan
 from tests.broker.log_damage import LogCopy
 from tests.salvage.incidents import drop_queues
 from tests.salvage.test_heads import NAME, copy_of, lost_of, opened

@@ -17,9 +17,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.commands.salvage import (
-        SalvageReport,
-    )
+    from rmqtool.commands.salvage import SalvageReport
 
 OFFSETS = "consumerOffset.json"
 NOW = '{"offsetTable":{"Orders@billing":{0:9},"TopicTest@readers":{0:21,1:3,2:0}}}'

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.gap_walk import GapWalk, gap_of
-from rmqtool.scan.gaps import (
-    Gap,
-)
+from rmqtool.scan.gaps import Gap
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from tests.broker.log_damage import LogCopy

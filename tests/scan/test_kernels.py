@@ -9,12 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.kernels.rows import (
-    rules_of,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import DEFAULT, RELEASES
 from rmqtool.scan.records import check_record
 from rmqtool.scan.walk import SegmentWalk

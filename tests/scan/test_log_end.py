@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from rmqtool.io.reading import ReadOnlyFile
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import LogEnd, find_log_end, first_record
 from rmqtool.scan.page_tail import last_used_byte
 from rmqtool.scan.record_walk import walk

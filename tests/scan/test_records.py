@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 
 from rmqtool.formats import message
 from rmqtool.releases import LENIENT, RELEASES, RecordRules
-from rmqtool.scan.records import (
-    Checked,
-    check_record,
-    number_problem,
-)
+from rmqtool.scan.records import Checked, check_record, number_problem
 from tests.scan.log_builder import blank, record
 
 

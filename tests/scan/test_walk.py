@@ -11,16 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.formats.message import Outcome
 from rmqtool.io.reading import UnreadableRange
-from rmqtool.kernels.rows import (
-    rules_of,
-)
-from rmqtool.kernels.walk import (
-    walk_records,
-)
+from rmqtool.kernels.rows import rules_of
+from rmqtool.kernels.walk import walk_records
 from rmqtool.releases import DEFAULT
 from rmqtool.scan import walk as walk_module
 from rmqtool.scan.walk import SegmentWalk

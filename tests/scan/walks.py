@@ -7,14 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.rows import (
-    Property,
-    rules_of,
-)
+from rmqtool.kernels.rows import Property, rules_of
 from rmqtool.scan import walk as walk_module
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
 from tests.broker_model.messages import ByteBuffer, CheckMessageBuffer, check_message

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.io import location_of
-from rmqtool.store.broker_json import (
-    ListedTopics,
-)
+from rmqtool.store.broker_json import ListedTopics
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.store.results import (
-    folder_names,
-)
+from rmqtool.store.results import folder_names
 from tests.strategies import examples
 
 

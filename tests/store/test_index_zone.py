@@ -14,11 +14,7 @@ from hypothesis import strategies as st
 from rmqtool.errors import UsageError
 from rmqtool.io import location_of
 from rmqtool.javacompat import index_file_name
-from rmqtool.store.geometry import (
-    infer_index_zone,
-    local_zone,
-    zone_of_name,
-)
+from rmqtool.store.geometry import infer_index_zone, local_zone, zone_of_name
 from rmqtool.store.segments import StoreFile
 from tests.store.index_builder import build_index
 

@@ -10,9 +10,7 @@ import pytest
 
 from rmqtool.cli import main
 from rmqtool.store import open_store
-from rmqtool.store.root import (
-    links_out,
-)
+from rmqtool.store.root import links_out
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:

@@ -12,14 +12,8 @@ from hypothesis import strategies as st
 
 from rmqtool.io import location_of
 from rmqtool.store.files import queue_id_of
-from rmqtool.store.inference import (
-    infer_file_size,
-)
-from rmqtool.store.names import (
-    digits_of,
-    list_file_queue,
-    list_index_files,
-)
+from rmqtool.store.inference import infer_file_size
+from rmqtool.store.names import digits_of, list_file_queue, list_index_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,11 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from rmqtool.store import (
-    component_problem,
-    names,
-    safe_component,
-)
+from rmqtool.store import component_problem, names, safe_component
 from rmqtool.store.names import directory_around
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ from rmqtool.check.model import Examined
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.findings import FindingLog, Severity, Structure
 from rmqtool.findings.index import IX_NAME_ORDER
-from rmqtool.store.unread import (
-    unreadable_findings,
-)
+from rmqtool.store.unread import unreadable_findings
 
 if TYPE_CHECKING:
     from rmqtool.formats.index import HeaderFields

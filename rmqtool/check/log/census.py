@@ -14,20 +14,10 @@ import numpy as np
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.census import (
-    CELL_ROW,
-    ONE_QUEUE,
-    TOPIC_ROW,
-    CensusTally,
-    count_messages,
-    place_cells,
-)
+from rmqtool.kernels.census import CELL_ROW, ONE_QUEUE, TOPIC_ROW, CensusTally, count_messages, place_cells
 from rmqtool.releases import LENIENT
 from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.records import (
-    check_record,
-    find_true,
-)
+from rmqtool.scan.records import check_record, find_true
 from rmqtool.scan.window import Window
 from rmqtool.store.names import safe_component
 
@@ -38,9 +28,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.scan.classify import (
-        FoundEdge,
-    )
+    from rmqtool.scan.classify import FoundEdge
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 

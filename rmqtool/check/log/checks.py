@@ -37,9 +37,7 @@ from rmqtool.findings.commitlog import CL_BAD_MAGIC
 from rmqtool.findings.records import CL_TS_BACK
 from rmqtool.reput.placing import plan_queues
 from rmqtool.scan.log_pass import SPLIT_BYTES
-from rmqtool.store.unread import (
-    unreadable_findings,
-)
+from rmqtool.store.unread import unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

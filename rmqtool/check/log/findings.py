@@ -10,14 +10,10 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.commitlog import CL_PROP_CRC, CL_TAIL_DIRTY
 from rmqtool.findings.consumequeue import CQ_TYPE
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.findings.places import IO_CHANGED
 from rmqtool.findings.records import CL_QUEUE_ID, CL_TIME, CL_TOPIC_NAME, CL_TS_BACK
-from rmqtool.formats.message import (
-    Outcome,
-)
+from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank
 from rmqtool.store.names import component_problem

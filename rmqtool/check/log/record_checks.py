@@ -19,18 +19,8 @@ from rmqtool.findings.records import (
     CL_SYSFLAG,
     CL_TIME,
 )
-from rmqtool.javacompat import (
-    PROP_CRC_SIZE,
-    decode_utf8,
-)
-from rmqtool.kernels.checks import (
-    HIT_ROW,
-    MAX_HITS,
-    Check,
-    Sum,
-    check_records,
-    stored_record_crc,
-)
+from rmqtool.javacompat import PROP_CRC_SIZE, decode_utf8
+from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, stored_record_crc
 from rmqtool.releases import NEWEST
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap

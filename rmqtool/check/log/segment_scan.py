@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.commitlog import CL_CRC
-from rmqtool.formats.message import (
-    Outcome,
-)
-from rmqtool.kernels.checks import (
-    measure_times,
-)
+from rmqtool.formats.message import Outcome
+from rmqtool.kernels.checks import measure_times
 from rmqtool.scan.classify import TORN, TORN_REMEDY
 from rmqtool.scan.gap_walk import gap_of, joined_gap
-from rmqtool.scan.gaps import (
-    Gap,
-)
+from rmqtool.scan.gaps import Gap
 from rmqtool.scan.log_pass import Split, stitch
 
 if TYPE_CHECKING:

@@ -9,10 +9,7 @@ import numpy as np
 from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask
 from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
-from rmqtool.check.queues.fields import (
-    NO_EXT_TIME,
-    ExtQueue,
-)
+from rmqtool.check.queues.fields import NO_EXT_TIME, ExtQueue
 from rmqtool.check.queues.match import UnitMatch
 from rmqtool.check.queues.missing import UnmatchedUnits, missing_ranges, report_missing
 from rmqtool.check.queues.order import UnitOrder
@@ -21,9 +18,7 @@ from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.findings import FindingLog, Structure
 from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_PHY_ORDER
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
-from rmqtool.store.unread import (
-    unreadable_findings,
-)
+from rmqtool.store.unread import unreadable_findings
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s

@@ -16,31 +16,16 @@ import numpy as np
 from rmqtool.check.queues.fields import FieldCheck
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.findings import Severity
-from rmqtool.findings.consumequeue import (
-    CQ_DANGLING,
-    CQ_EXPIRED,
-    CQ_MIN_WRONG,
-    CQ_MISPLACED,
-    CQ_STALE_TAIL,
-)
-from rmqtool.findings.model import (
-    counted,
-)
-from rmqtool.kernels.compare import (
-    match_units,
-)
-from rmqtool.kernels.rows import (
-    UNKNOWN_QUEUE_OFFSET,
-)
+from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_EXPIRED, CQ_MIN_WRONG, CQ_MISPLACED, CQ_STALE_TAIL
+from rmqtool.findings.model import counted
+from rmqtool.kernels.compare import match_units
+from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.expected import (
-        ExpectedUnits,
-        QueueCheckTask,
-    )
+    from rmqtool.check.expected import ExpectedUnits, QueueCheckTask
     from rmqtool.check.queues.missing import UnmatchedUnits
     from rmqtool.derived.queue_files import Units
 

@@ -9,22 +9,15 @@ import numpy as np
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.findings import Severity
 from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_MISSING_MSG, CQ_SUPERFLUOUS, CQ_TOPIC_GONE
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.kernels.units import (
-    MAX_QUEUE_OFFSET,
-)
+from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s, Row
-    from rmqtool.check.expected import (
-        ExpectedUnits,
-        QueueCheckTask,
-    )
+    from rmqtool.check.expected import ExpectedUnits, QueueCheckTask
     from rmqtool.check.lag import Lag
     from rmqtool.store.segments import Segment
 

@@ -23,16 +23,12 @@ from rmqtool.findings.consumequeue import (
     CQ_STALE_TAIL,
     CQ_ZERO_INSIDE,
 )
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, UNIT_SIZE
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.expected import (
-        QueueCheckTask,
-    )
+    from rmqtool.check.expected import QueueCheckTask
     from rmqtool.derived.queue_files import Units
     from rmqtool.findings import FindingCode
     from rmqtool.store.segments import Segment

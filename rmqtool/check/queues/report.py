@@ -12,9 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rmqtool.arrays import Int64s
-    from rmqtool.check.expected import (
-        QueueCheck,
-    )
+    from rmqtool.check.expected import QueueCheck
     from rmqtool.derived.queue_files import Units
     from rmqtool.store.segments import Segment
 

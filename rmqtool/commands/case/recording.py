@@ -13,13 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.check.digests import (
-    Hashed,
-    ListedFile,
-    files_below,
-    hash_all,
-    store_files,
-)
+from rmqtool.check.digests import Hashed, ListedFile, files_below, hash_all, store_files
 from rmqtool.commands.case.records import (
     Afterwards,
     CaseDirectory,

@@ -6,13 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.align import (
-    NUMBER,
-    ORDER,
-    TIME,
-    AlignRules,
-    Entries,
-)
+from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, AlignRules, Entries
 from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.formats import layout

@@ -14,10 +14,7 @@ from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-)
+from rmqtool.scan.classify import Defect, FoundEdge
 from rmqtool.scan.log_end import LogEnd, find_log_end
 from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.window import Window

@@ -9,20 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.kernels.ndjson import (
-    Ended,
-    encode_ndjson,
-)
-from rmqtool.kernels.plain import (
-    MAX_PROPERTIES,
-    RowFilter,
-)
+from rmqtool.kernels.ndjson import Ended, encode_ndjson
+from rmqtool.kernels.plain import MAX_PROPERTIES, RowFilter
 from rmqtool.rows.log_splits import KernelFilter, LogJob
 
 if TYPE_CHECKING:
-    from rmqtool.kernels.json import (
-        BodyForm,
-    )
+    from rmqtool.kernels.json import BodyForm
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Segment
 

@@ -10,15 +10,11 @@ from rmqtool.lookup.queue import QueueConsumer, find_queue
 from rmqtool.lookup.times import records_by_time
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows.messages import MessageFilter, MessageRows
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import record_defects, walk_log
 from rmqtool.scan.records import Record, check_record
 from rmqtool.store import FileQueue, PathKind, QueueFiles, Store
-from rmqtool.store.names import (
-    digits_of,
-)
+from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
@@ -155,9 +151,7 @@ def _job(log: FileQueue, levels: DelayLevels, request: DumpRequest) -> LogJob:
 
         return ColumnJob(log, levels, request.messages, request.columns, split_bytes=COLUMN_SPLIT_BYTES)
     from rmqtool.commands.dump.lines import LineJob
-    from rmqtool.kernels.json import (
-        BodyForm,
-    )
+    from rmqtool.kernels.json import BodyForm
 
     body = BodyForm[(request.lines or "none").upper()]
     return LineJob(log, levels, request.messages, body, request.odd_flags)

@@ -11,21 +11,11 @@ from typing import TYPE_CHECKING
 from rmqtool.columns import require_library
 from rmqtool.columns.pieces import PieceEnd, trimmed
 from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, ExportRequest, LeftOut
-from rmqtool.commands.export.task import (
-    ExportTask,
-    StorePlan,
-    TaskDone,
-    again,
-    plan_of,
-    run_task,
-    tasks_of,
-)
+from rmqtool.commands.export.task import ExportTask, StorePlan, TaskDone, again, plan_of, run_task, tasks_of
 from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.projection import json_object
@@ -33,9 +23,7 @@ from rmqtool.rows import Damage
 from rmqtool.rows.log_splits import Ranges, after_segment
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.log_pass import stitch
-from rmqtool.store.results import (
-    folder_names,
-)
+from rmqtool.store.results import folder_names
 from rmqtool.store.scratch import output_area
 
 if TYPE_CHECKING:

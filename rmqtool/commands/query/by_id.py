@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from rmqtool.javacompat import (
-    decode_client_id,
-    decode_offset_id,
-)
+from rmqtool.javacompat import decode_client_id, decode_offset_id
 from rmqtool.lookup.context import KeyQuestion, QueryContext
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import host_text, offset_id_of
 from rmqtool.scan.log_end import first_record
-from rmqtool.scan.records import (
-    Record,
-    record_at,
-)
+from rmqtool.scan.records import Record, record_at
 
 
 def by_offset(context: QueryContext, offset: int) -> Record | None:

@@ -7,18 +7,13 @@ from typing import TYPE_CHECKING
 
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
 from rmqtool.dispatch.index_keys import item_keys
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import index_key_hash
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import peek_after, units_at
 from rmqtool.rows.messages import keys_of
-from rmqtool.scan.records import (
-    Record,
-    record_at,
-)
+from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import PathKind
 from rmqtool.times import time_text
 

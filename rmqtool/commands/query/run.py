@@ -6,34 +6,19 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_index import (
-    Match,
-    indexed,
-    with_collisions,
-)
-from rmqtool.commands.query.miss_reasons import (
-    INDEX,
-    QUEUES,
-    explain_unindexed,
-    index_problem,
-    part_problem,
-)
+from rmqtool.commands.query.by_index import Match, indexed, with_collisions
+from rmqtool.commands.query.miss_reasons import INDEX, QUEUES, explain_unindexed, index_problem, part_problem
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.commitlog import CL_GAP, CL_LOST
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.findings.records import CL_PROPERTIES
 from rmqtool.lookup.context import KeyQuestion, Limit, QueryContext, QueryRequest
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import (
-    Defect,
-    FoundEdge,
-)
+from rmqtool.scan.classify import Defect, FoundEdge
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.record_walk import record_defects, walk_log
 
@@ -41,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.commands.query.consumption.judge import ConsumptionJudge
-    from rmqtool.commands.query.scan import (
-        LogAnswers,
-    )
+    from rmqtool.commands.query.scan import LogAnswers
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -281,9 +264,7 @@ class Query:
             self._give_up(*problem)
             return ()
         if question is not None:
-            from rmqtool.commands.query.by_index import (
-                by_tags_code,
-            )
+            from rmqtool.commands.query.by_index import by_tags_code
 
             return by_tags_code(self._context, question)
         if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
@@ -313,9 +294,7 @@ class Query:
         return (record for _, record in self._from_index(found))
 
     def _has_tag_items(self) -> bool:
-        from rmqtool.commands.query.by_index import (
-            has_all_tag_items,
-        )
+        from rmqtool.commands.query.by_index import has_all_tag_items
 
         return index_problem(self._context.store) is None and has_all_tag_items(self._context)
 
@@ -333,9 +312,7 @@ class Query:
         return explain_unindexed(self._context, question, records)
 
     def _log_answers(self) -> LogAnswers:
-        from rmqtool.commands.query.scan import (
-            LogAnswers,
-        )
+        from rmqtool.commands.query.scan import LogAnswers
 
         self._answered_by("the commit log itself")
         return LogAnswers(self._context, self._defects.note)

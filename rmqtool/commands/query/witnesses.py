@@ -28,9 +28,7 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from rmqtool.account.lost import (
-        Absent,
-    )
+    from rmqtool.account.lost import Absent
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 

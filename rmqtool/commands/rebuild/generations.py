@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.generations import Older, last_restarts, restarts, with_queues_gone
 from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 
 if TYPE_CHECKING:

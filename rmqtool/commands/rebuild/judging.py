@@ -188,10 +188,7 @@ def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterat
     if not delayed:
         return
     # The checks of queues are not what every rebuild needs.
-    from rmqtool.check.expected import (
-        QueueCheck,
-        QueueCheckTask,
-    )
+    from rmqtool.check.expected import QueueCheck, QueueCheckTask
     from rmqtool.check.queues.checks import check_queues
     from rmqtool.check.queues.report import tell_delay_table_once
 

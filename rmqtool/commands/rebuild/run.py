@@ -8,9 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import (
-    StoreAccount,
-)
+from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.model import indexes_beyond
 from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.check.log.record_checks import RecordChecker
@@ -24,28 +22,20 @@ from rmqtool.commands.rebuild.present import (
     compare_with_present,
     tell_changed_properties,
 )
-from rmqtool.commands.rebuild.report import (
-    RebuildReport,
-    RebuildRun,
-    report_of,
-)
+from rmqtool.commands.rebuild.report import RebuildReport, RebuildRun, report_of
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.findings.records import CL_QOFF_GAP
-from rmqtool.kernels.jit import (
-    compile_kernels,
-)
+from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.reput.damage import inspect_skips
 from rmqtool.reput.gap_contents import inspect_unreachable
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.scan.classify import (
-    FoundEdge,
-)
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import REBUILD_REPORT

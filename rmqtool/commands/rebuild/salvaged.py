@@ -13,18 +13,14 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, Salvaged
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.findings.model import (
-    counted,
-)
+from rmqtool.findings.model import counted
 from rmqtool.recovery import NotPredictedError, predict_recovery
 from rmqtool.salvage.derived import DerivedFiles, DerivedMaker
 from rmqtool.salvage.gathering import LogCopies
 from rmqtool.salvage.model import PartKind, SalvagePlan
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
-from rmqtool.salvage.rows import (
-    Holes,
-)
+from rmqtool.salvage.rows import Holes
 
 if TYPE_CHECKING:
     from rmqtool.engine import Engine

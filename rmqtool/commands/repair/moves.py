@@ -11,10 +11,7 @@ from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, swap_refusal
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.store.journal import ASIDE, KEPT, REBUILT, STAGED, Draft, Journal
-from rmqtool.store.names import (
-    digits_of,
-    label_of,
-)
+from rmqtool.store.names import digits_of, label_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:

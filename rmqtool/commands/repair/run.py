@@ -15,16 +15,7 @@ from rmqtool.errors import RefusedError, UsageError
 from rmqtool.recovery import predict_recovery
 from rmqtool.store import PathKind, Store
 from rmqtool.store.disk import LocalDisk
-from rmqtool.store.journal import (
-    Journal,
-    done_moves,
-    finish,
-    is_done,
-    journals,
-    read_journal,
-    sweep,
-    undo,
-)
+from rmqtool.store.journal import Journal, done_moves, finish, is_done, journals, read_journal, sweep, undo
 from rmqtool.store.lock import held_lock
 
 if TYPE_CHECKING:

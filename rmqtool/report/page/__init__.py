@@ -7,8 +7,6 @@ with the store (topics, files, findings) have a bound, and the rest is counted.
 
 from __future__ import annotations
 
-from rmqtool.report.page.view import (
-    render_page,
-)
+from rmqtool.report.page.view import render_page
 
 __all__ = ["render_page"]

@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.log.picture import Content, LogFile, LogPicture, Stretch
 from rmqtool.commands.report.model import Coverage, LogRange
-from rmqtool.report.formats import (
-    size_text,
-)
-from rmqtool.report.page.charts import (
-    Clock,
-    shown,
-)
+from rmqtool.report.formats import size_text
+from rmqtool.report.page.charts import Clock, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

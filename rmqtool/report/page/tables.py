@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.report.formats import (
-    size_text,
-)
-from rmqtool.report.page.charts import (
-    Clock,
-    share,
-    shortened,
-    shown,
-    span,
-)
-from rmqtool.report.terminal import (
-    escape_text,
-)
+from rmqtool.report.formats import size_text
+from rmqtool.report.page.charts import Clock, share, shortened, shown, span
+from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,14 +13,8 @@ from rmqtool import rows
 from rmqtool.commands.dump import lines
 from rmqtool.commands.dump.lines import LineJob
 from rmqtool.javacompat import read_delay_levels
-from rmqtool.kernels.json import (
-    BodyForm,
-)
-from rmqtool.report.formats import (
-    BodyMode,
-    row_object,
-    to_json,
-)
+from rmqtool.kernels.json import BodyForm
+from rmqtool.report.formats import BodyMode, row_object, to_json
 from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.record_walk import walk

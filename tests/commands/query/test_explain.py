@@ -14,9 +14,7 @@ from rmqtool.commands.query import Explanation, Query, QueryRequest, Reason
 from rmqtool.formats import consumequeue, index, struct_of
 from rmqtool.javacompat import index_key_hash
 from rmqtool.report.console import Console
-from rmqtool.scan.records import (
-    record_at,
-)
+from rmqtool.scan.records import record_at
 from rmqtool.store import open_store
 from rmqtool.times import time_text
 from tests.scan.log_builder import STORE_TIMESTAMP_MS, record

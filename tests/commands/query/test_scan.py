@@ -9,10 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.commands.query import KeyQuestion, QueryRequest
-from rmqtool.commands.query.scan import (
-    LogAnswers,
-    LogScan,
-)
+from rmqtool.commands.query.scan import LogAnswers, LogScan
 from rmqtool.lookup.context import QueryContext
 from rmqtool.report.console import Console
 from rmqtool.rows.messages import keys_of

@@ -13,17 +13,9 @@ from hypothesis import strategies as st
 from rmqtool import rows
 from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.request import DumpRequest
-from rmqtool.commands.topics import (
-    Lag,
-    TopicOrder,
-    TopicsReport,
-    TopicsRequest,
-    topics_of,
-)
+from rmqtool.commands.topics import Lag, TopicOrder, TopicsReport, TopicsRequest, topics_of
 from rmqtool.dispatch.totals import QueueTotals
-from rmqtool.kernels.rows import (
-    rules_of,
-)
+from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import LENIENT
 from rmqtool.scan import file_pass
 from rmqtool.scan.walk import SegmentWalk

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.digests import (
-    ManifestLine,
-    parse_line,
-)
+from rmqtool.check.digests import ManifestLine, parse_line
 from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingLog

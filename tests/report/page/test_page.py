@@ -14,11 +14,7 @@ import pytest
 from rmqtool.check.log.picture import Content, LogFile, LogPicture, Stretch
 from rmqtool.findings import FailOn
 from rmqtool.report.page import render_page
-from rmqtool.report.page.charts import (
-    Clock,
-    shown,
-    span,
-)
+from rmqtool.report.page.charts import Clock, shown, span
 from rmqtool.report.page.strip import CUT, MISSING, strip_of
 from tests.report.page import reports
 

@@ -8,10 +8,6 @@ may go on.
 
 from __future__ import annotations
 
-from rmqtool.commands.query.consumption.judge import (
-    Consumption,
-    ConsumptionState,
-    Evidence,
-)
+from rmqtool.commands.query.consumption.judge import Consumption, ConsumptionState, Evidence
 
 __all__ = ["Consumption", "ConsumptionState", "Evidence"]

@@ -10,9 +10,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.positions import (
-    offsets_in,
-)
+from rmqtool.derived.positions import offsets_in
 from rmqtool.store.broker_json import ConfigFileError, load_config
 from rmqtool.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 

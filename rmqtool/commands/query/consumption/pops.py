@@ -15,10 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.commands.query.consumption.copies import (
-    TopicRecords,
-    meant_for,
-)
+from rmqtool.commands.query.consumption.copies import TopicRecords, meant_for
 from rmqtool.topics import REVIVE_PREFIX, TIMER_TOPIC
 
 if TYPE_CHECKING:
