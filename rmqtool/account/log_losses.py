@@ -224,7 +224,7 @@ def _of_queue(key: QueueKey, absent: list[Absent], runs: Rows) -> QueueLosses:
 
 
 class LossListener(Protocol):
-    """Is told of lost messages."""
+    """Receives lost messages."""
 
     def absent(self, queue: QueueKey, absent: Iterable[Absent]) -> object:
         """Take those of a queue."""
@@ -241,7 +241,7 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     Args:
         account: of the queues beside it.
         looked: what is in it.
-        lost: is told each of the messages; None if nobody asks.
+        lost: receives each message; None: nobody does.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
@@ -345,7 +345,7 @@ class StoreAccount:
 
         Args:
             asked: whether something speaks for it, beside what asked this before.
-            lost: is told each of the messages; None if nobody asks.
+            lost: receives each message; None: nobody does.
 
         Raises:
             EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.

@@ -105,11 +105,11 @@ class LostTotals:
     """Lost messages, added up.
 
     Attributes:
-        messages: those that were told.
+        messages: those that were reported.
         bytes: their size.
         reasons: messages by reason.
         topics: messages by topic, as far as that is known.
-        unnamed: units that are lost, too, and lead to nothing that could be told.
+        unnamed: units that are lost, too, and lead to nothing that could be reported.
         missing_queue_offsets: between those of the records in the log: messages whose record is nowhere.
         queues_with_missing: queues that these are of.
     """
@@ -129,7 +129,7 @@ class LossReporter:
 
     Attributes:
         log: where records are read from.
-        tell: is told each message.
+        tell: receives each message.
     """
 
     log: FileQueue
@@ -139,7 +139,7 @@ class LossReporter:
 
     @property
     def reasons(self) -> Mapping[LostReason, int]:
-        """Return how many were told, by reason."""
+        """Return how many were reported, by reason."""
         return self._reasons
 
     def records(self, log_offsets: Iterable[int], reason: LostReason) -> None:
@@ -165,7 +165,7 @@ class LossReporter:
         Args:
             queue: topic and queue id.
             units: those that are to be looked at.
-            else_: is told place and physical offset of those whose record can be read; None: nobody is.
+            else_: receives place and physical offset of those whose record can be read; None: nobody does.
         """
         columns = (units.keys, units.physical_offsets, units.sizes, units.tags_codes)
         for number, offset, size, tags_code in zip(*(one.tolist() for one in columns), strict=True):
@@ -193,7 +193,7 @@ class LossReporter:
             self._tell(_unreadable(None, place, None, None, LostReason.INDEXED))
 
     def totals(self, gaps: OffsetGaps, unnamed: int = 0) -> LostTotals:
-        """Return what was told, and what is missing in the whole log."""
+        """Return what was reported, and what is missing in the whole log."""
         topics = tuple(
             LostTopic(topic, kind_of(topic), *both) for topic, both in sorted(self._topics.items())
         )

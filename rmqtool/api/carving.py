@@ -51,7 +51,7 @@ def carve_images(
         broker_conf: The broker's own properties file.
         properties: Settings of the broker by their own names.
         jobs: Tasks at a time; None is all cores.
-        progress: Is told of stages.
+        progress: Receives the stages.
 
     Raises:
         UsageError: Something that was given makes no sense.

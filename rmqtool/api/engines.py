@@ -1,4 +1,4 @@
-"""Which engine a caller asks for."""
+"""Choice of the engine that a caller names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an opened store is: its place, its settings, and what a look at it tells."""
+"""An opened store: its place, its settings, and summaries of it."""
 
 from __future__ import annotations
 

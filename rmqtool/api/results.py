@@ -1,4 +1,4 @@
-"""What comes row by row: an iterator that also keeps what was wrong and what was remarked on the way."""
+"""Iterators of rows, which also keep the damage and the remarks met on the way."""
 
 from __future__ import annotations
 

@@ -74,13 +74,13 @@ class LogBytes:
 
 @dataclass(frozen=True, slots=True)
 class LostMessages:
-    """How many messages are lost, and how many are there and not given back.
+    """How many messages are lost, and how many are there and not recovered.
 
     Attributes:
         proven: all that are known to be lost, by gaps in queue offsets, by queues, index items or consumer
             offsets; a message that stood in light queues, too, counts once.
         indexed: of them, those to which index items alone lead: nothing names their queues.
-        damaged: those whose records are there, damaged or contradicted, and not given back.
+        damaged: those whose records are there, damaged or contradicted, and not recovered.
         placed: of both, those with a tombstone or a repeated unit in their place.
         by_cause: how many of both by cause, see ``Lost``.
         open: damaged records of which nothing tells whose messages they were: they may be among the proven.
@@ -103,19 +103,19 @@ class SalvageReport:
         out: path of the result; None where only a plan was made.
         holes: what takes the place of lost messages.
         partial: whether the user left something out.
-        records: true records given back.
+        records: true records recovered.
         healed: of them, those that the first copy does not have.
         bytes: of the new log.
         lost: messages.
         misnamed: files of the log that were read as others, which their records name.
-        left_out: true records that are not given back, by cause: ``body`` their checksum fails,
+        left_out: true records that are not recovered, by cause: ``body`` their checksum fails,
             ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
             ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
         conflicts: of records put aside for those of another copy, how many by what decided: ``units`` more
             copies' queues list the other, ``text`` its properties are no text, or have names that no record
             has, ``neighbours`` the other continues the queue offsets and store times, ``nothing`` the
             other is of an earlier copy.
-        odd_times: records given back whose store time is out of order.
+        odd_times: records recovered whose store time is out of order.
         queues: the account of each queue.
         units: units written.
         index_entries: index entries written.

@@ -31,12 +31,12 @@ class QueueAccount:
         queue_id: of the queue.
         first_queue_offset: of the first message that is there or proven.
         end_queue_offset: after the last one.
-        found: messages given back.
+        found: messages recovered.
         lost: messages proven to be lost: the log has no record of them.
-        damaged: messages whose records the log has, damaged or contradicted: they are not given back.
+        damaged: messages whose records the log has, damaged or contradicted: they are not recovered.
         placed: of both, those with something in their place.
         orderly: whether its queue offsets go up all along the log; else they were given more than once.
-        first_stored_ms: store time of the first message given back; None without any.
+        first_stored_ms: store time of the first message recovered; None without any.
         last_stored_ms: of the last.
     """
 

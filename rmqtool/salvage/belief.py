@@ -1,4 +1,4 @@
-"""Which true records are believed: fields that no checksum protects are held against their neighbours.
+"""Choice of the intact records to recover, by fields that no checksum protects, heads, stale bytes.
 
 A record can be whole and yet tell a lie. So the queue offsets of every queue must go up by one along the log,
 but for what holes have room for (``chains``); store times must not go back (``stale``); what another queue

@@ -1,4 +1,4 @@
-"""Fields that no checksum protects, held against the neighbours of a record.
+"""Fields that no checksum protects, compared with the neighbours of a record in queue and log.
 
 One flipped bit of QUEUEID makes a queue that never was, one of QUEUEOFFSET a jump: such a record stands alone
 or in another's way, while a queue misses just this one, right here.

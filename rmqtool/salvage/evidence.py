@@ -1,4 +1,4 @@
-"""What the queues that are still there say of a log: each unit names place and size of a message.
+"""Evidence of the present queues about a log: each unit names place and size of a message.
 
 A queue is believed about what it lists, if that fits into the log; one that lies only costs a look.
 """

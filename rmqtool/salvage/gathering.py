@@ -120,7 +120,7 @@ class LogCopies:
         Args:
             choices: what the user wants.
             engine: runs the tasks.
-            progress: is told of the stages.
+            progress: receives the stages.
             seconds: receives their times.
 
         Raises:

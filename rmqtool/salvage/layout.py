@@ -1,4 +1,4 @@
-"""What takes the place of what is lost: every byte of the new log between the records that stay.
+"""Every byte of the new log between the records that stay, in the place of lost ones.
 
 Lost messages get their tombstones in the holes between the neighbours of all their queues, those first whose
 last hole comes first; within a hole they lie in the order of their places, as far as anything names those.

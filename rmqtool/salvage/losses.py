@@ -1,4 +1,4 @@
-"""Which messages are lost, and between which places of the log they were."""
+"""Lost messages, and the places of the log between which they were."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LossFinder:
     """Finds the lost messages of every queue.
 
     Attributes:
-        belief: the records that are given back.
+        belief: the records that are recovered.
         evidence: what queues list.
         takes: whether the user wants a topic.
         horizon: physical offset up to which the log is wanted.
@@ -131,7 +131,7 @@ class LossFinder:
         return self.belief.survey.log.start
 
     def _listed(self, key: tuple[str, int]) -> list[Pin]:
-        """Return the units of a queue that point to where no record is given back, by queue offset."""
+        """Return the units of a queue that point to where no record is recovered, by queue offset."""
         rows = self.evidence.of(key)
         stops = rows["log_offset"] + rows["size"]
         within = (rows["log_offset"] >= self._log_start) & (stops <= self.horizon)
@@ -161,7 +161,7 @@ class LossFinder:
             )  # fmt: skip
 
     def _is_there(self, one: Absent) -> bool:
-        """Tell whether a record that is not given back, and no hole, is where messages were."""
+        """Tell whether a record that is not recovered, and no hole, is where messages were."""
         places = self.belief.places
         if one.log_offset is None or one.size is None:
             first, last = np.searchsorted(places, [one.start, one.stop])
@@ -175,7 +175,7 @@ class LossFinder:
         return record is not None and record.head.physical_offset == one.log_offset
 
     def _room(self, start: int, stop: int) -> int:
-        """Return the bytes between two places that neither a record that is given back nor a BLANK takes."""
+        """Return the bytes between two places that neither a record that is recovered nor a BLANK takes."""
         one, two = np.searchsorted(self._starts, [start, stop])
         taken = int(self._taken[two] - self._taken[one]) + self.belief.blank_bytes(start, stop)
         return stop - start - taken

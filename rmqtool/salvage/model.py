@@ -75,7 +75,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Messages of one queue that are not given back: proven to be lost, or there and not to be believed.
+    """Messages of one queue that are not recovered: proven to be lost, or there and not to be believed.
 
     Attributes:
         topic: of the queue.
@@ -95,7 +95,7 @@ class Lost:
         light: names of light queues that the message stood in, too, with its queue offset in each.
         from_start: whether they are the queue's first, and only the log's beginning at 0 tells of them.
         is_there: whether the log has their records, damaged or contradicted in what they say of their queue:
-            they are not given back, and are in ``lost+found/``.
+            they are not recovered, and are in ``lost+found/``.
         in_light: whether this is such a queue, and the tombstone is that of another queue, which names it.
         after_ms: store time of the record before.
         before_ms: store time of the record after; None at the log's end.
@@ -212,7 +212,7 @@ class SalvagePlan:
         partial: the user left messages out.
         healed: records taken from other copies than the first.
         conflicts: physical offsets of records put aside for those of another copy that differ.
-        odd_times: records given back whose store time is out of order between two that are in order.
+        odd_times: records recovered whose store time is out of order between two that are in order.
         notes: sentences.
     """
 

@@ -89,7 +89,7 @@ class Holes(StrEnum):
 
 
 class Cause(IntEnum):
-    """Why a true record is not given back."""
+    """Why a true record is not recovered."""
 
     NONE = 0
     BODY = 1  # its body is not what its checksum says

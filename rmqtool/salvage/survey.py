@@ -1,4 +1,4 @@
-"""What one copy of a log holds: every true record with its sums checked, where each stands in a queue.
+"""Survey of one copy of a log: every intact record with its checksums, and checks of all together.
 
 *True* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is the place it lies
 at. Whether its body is what its checksum says is a mark of its row, and whether its unprotected fields can be

@@ -36,7 +36,7 @@ BETTER = {
 }
 """Expressions for words of our own, by what to say instead; each stands for a whole word."""
 
-QUESTIONS_AS_FIRST_WORD = 22
+QUESTIONS_AS_FIRST_WORD = 0
 """Module docstrings that begin with What, Which, How, Where or Who; lower it, never raise it."""
 
 PACKAGE = ROOT / "rmqtool"

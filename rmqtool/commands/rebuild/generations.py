@@ -1,4 +1,4 @@
-"""Which messages of a topic that was deleted and created again get units."""
+"""Choice of the messages that get units, of a topic that was deleted and created again."""
 
 from __future__ import annotations
 

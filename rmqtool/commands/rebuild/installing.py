@@ -1,4 +1,4 @@
-"""What to do with a result: how it gets into its place, or why it does not belong there."""
+"""Next steps after a rebuild: how the result gets into its place, or why it does not belong there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What verify would say of the log that a rebuild has read, by the same judges."""
+"""Judgement of the log that a rebuild has read, by verify's checks, and of old records after its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What consumers would see of a result, held against the queues and the index that are there.
+"""Comparison of a result with the present queues and index: units, properties, missing messages.
 
 A queue all of whose units made are there at their places, and that has no others before and after them, holds
 the same. Only the others are looked at unit by unit.
@@ -280,7 +280,7 @@ class RebuildLosses:
         plan: what was to be made.
         result: how that went.
         edge: what is known of the log as a whole.
-        tell: is told each message.
+        tell: receives each message.
     """
 
     def __init__(
@@ -317,7 +317,7 @@ class RebuildLosses:
         self.lost.units(queue, there, self._tell_left_out)
 
     def totals(self, account: StoreAccount) -> LostTotals:
-        """Return what was told, and what is missing in the whole log."""
+        """Return what was reported, and what is missing in the whole log."""
         return self.lost.totals(account.looked.gaps)
 
     def _tell_left_out(self, place: QueuePlace, log_offset: int) -> None:

@@ -1,4 +1,4 @@
-"""What a rebuild did: the report, the verdict, the exit status, and what to do next."""
+"""Report of a rebuild: the options that it depends on, the verdict, the exit status, the next step."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Salvaged:
 
     Attributes:
         next_start: what a broker's next start makes of the log, one sentence.
-        left_out: records that are not given back: damaged, old, or contradicted.
+        left_out: records that are not recovered: damaged, old, or contradicted.
         lost: messages that are proven to be lost.
         repeated: of them and of those left out, messages in whose place a unit repeats the one before it.
     """

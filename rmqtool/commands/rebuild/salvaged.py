@@ -37,7 +37,7 @@ class SalvagedMaker:
         store: whose log.
         staging: where to write.
         engine: runs the tasks.
-        progress: is told of the stages.
+        progress: receives the stages.
     """
 
     store: Store
@@ -83,7 +83,7 @@ class SalvagedMaker:
 
 
 def _left_out(plan: SalvagePlan) -> int:
-    """Return how many records are not given back."""
+    """Return how many records are not recovered."""
     return sum(one.cause != "torn" for one in plan.found)
 
 

@@ -1,3 +1,3 @@
-"""What `verify` adds to the checks: the verdict with predictions and a baseline, manifests, explanations."""
+"""Additions of `verify` to the checks: the verdict with predictions and a baseline, manifests."""
 
 from __future__ import annotations
