@@ -12,7 +12,7 @@ from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity
-from rmqtool.findings.commitlog import CL_LOST
+from rmqtool.findings.codes import CL_LOST
 from rmqtool.findings.model import counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 

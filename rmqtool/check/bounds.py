@@ -9,10 +9,8 @@ from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_files import QueueFile, first_holding, queue_bounds
 from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.commitlog import CL_EXPIRED
-from rmqtool.findings.consumequeue import CQ_EXPIRED, CQ_LAG, CQ_MIN_WRONG
+from rmqtool.findings.codes import CL_EXPIRED, CQ_EXPIRED, CQ_LAG, CQ_MIN_WRONG, ST_WINDOW
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import ST_WINDOW
 from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.recovery.first_file import NO_UNITS, StartWindow, read_checkpoint, window_of
 from rmqtool.recovery.model import Refusal

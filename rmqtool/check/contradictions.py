@@ -15,9 +15,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.index.match import OTHER_KEY
 from rmqtool.check.queues.fields import OTHER_TAGS
 from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.consumequeue import CQ_SIZE_TAG
-from rmqtool.findings.index import IX_WRONG
-from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.codes import CL_PROPERTIES, CQ_SIZE_TAG, IX_WRONG
 from rmqtool.scan.records import Record, record_at
 from rmqtool.topics import SCHEDULE_TOPIC
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.places import IO_CHANGED, IO_DENIED, IO_UNREADABLE
+from rmqtool.findings.codes import IO_CHANGED, IO_DENIED, IO_UNREADABLE
 from rmqtool.io import FileKind, Location, UnreadableRange, sha256_of
 from rmqtool.store import PathKind, Store
 

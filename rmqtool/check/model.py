@@ -12,8 +12,15 @@ from rmqtool import options
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, RmqtoolError
 from rmqtool.findings import FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure
-from rmqtool.findings.places import IO_CHANGED, IO_DENIED, RM_INTERNAL
-from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
+from rmqtool.findings.codes import (
+    IO_CHANGED,
+    IO_DENIED,
+    NS_FORGETS,
+    NS_LOSES,
+    NS_REBUILDS,
+    NS_REFUSED,
+    RM_INTERNAL,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -20,8 +20,8 @@ from rmqtool.check.model import (
 from rmqtool.check.side_files import config_findings
 from rmqtool.errors import DeniedError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
+from rmqtool.findings.codes import IO_DENIED, ST_LOCKED, ST_ONE_PATH, ST_ROCKSDB
 from rmqtool.findings.model import advises_rebuild
-from rmqtool.findings.places import IO_DENIED, ST_LOCKED, ST_ONE_PATH, ST_ROCKSDB
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder

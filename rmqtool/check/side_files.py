@@ -17,9 +17,17 @@ from rmqtool.doctor import (
 )
 from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings.codes import (
+    CF_BACKUP,
+    CF_FORGETS,
+    CF_REFUSED,
+    CF_TIMER,
+    CP_AHEAD,
+    IO_DENIED,
+    OF_AHEAD,
+    OF_BEHIND,
+)
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import CP_AHEAD, IO_DENIED, OF_AHEAD, OF_BEHIND
-from rmqtool.findings.start import CF_BACKUP, CF_FORGETS, CF_REFUSED, CF_TIMER
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
 from rmqtool.store import PathKind, QueueFiles, Store

@@ -20,11 +20,16 @@ from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import Engine, opened_engine
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity, Structure
-from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFLUOUS
-from rmqtool.findings.index import IX_DANGLING
+from rmqtool.findings.codes import (
+    CL_QOFF_GAP,
+    CQ_DANGLING,
+    CQ_STALE_TAIL,
+    CQ_SUPERFLUOUS,
+    IO_DENIED,
+    IX_DANGLING,
+    ST_UNCONFIRMED,
+)
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import IO_DENIED, ST_UNCONFIRMED
-from rmqtool.findings.records import CL_QOFF_GAP
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.page_tail import page_writer

@@ -105,7 +105,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     wanted = options["predict"]
     if wanted is None:
         return ()
-    from rmqtool.findings.places import IO_DENIED
+    from rmqtool.findings.codes import IO_DENIED
     from rmqtool.recovery import NotPredictedError
     from rmqtool.recovery.outcome import skipped, start_findings
     from rmqtool.store.unread import denied_finding

@@ -14,7 +14,7 @@ from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
-from rmqtool.findings.places import IO_CHANGED, IO_DENIED
+from rmqtool.findings.codes import IO_CHANGED, IO_DENIED
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS

@@ -16,7 +16,7 @@ from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
 from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState
 from rmqtool.doctor.copies import read_copy
 from rmqtool.findings import Finding
-from rmqtool.findings.places import OF_AHEAD, OF_BEHIND
+from rmqtool.findings.codes import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.scan.records import record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS

@@ -13,7 +13,7 @@ from rmqtool.account.model import LogLosses, indexes_beyond, lists_beyond
 from rmqtool.dispatch.totals import QueueTotals, Total
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity
-from rmqtool.findings.commitlog import CL_HALF_RECORD
+from rmqtool.findings.codes import CL_HALF_RECORD
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.classify import FoundEdge, classify
 from rmqtool.scan.file_pass import FilePass, GapJob, GapSink

@@ -1,4 +1,4 @@
-"""The shape of a finding, of the catalogue entry that explains it, and of numbers in sentences."""
+"""A finding, and the catalogue of codes that explain it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
+from rmqtool.caches import packaged_text
+from rmqtool.errors import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 Observed = int | str | bool | None
@@ -85,9 +88,28 @@ class FindingCode:
 
     def __reduce__(self) -> tuple[Callable[[str], FindingCode], tuple[str]]:
         """Unpickle as the catalogue's own entry: codes are compared by ``is``."""
-        from rmqtool.findings.catalog import code_of
-
         return code_of, (self.code,)
+
+
+def _read_catalog() -> Iterator[FindingCode]:
+    for block in packaged_text("findings/catalog.txt").split("\n\n"):
+        if block.startswith("#"):
+            continue
+        head, *lines = block.replace("\n  ", " ").splitlines()
+        code, severity, structure = head.split()
+        texts = dict(line.split(": ", 1) for line in lines)
+        yield FindingCode(code, Severity(severity), Structure(structure), **texts)
+
+
+CATALOG: dict[str, FindingCode] = {entry.code: entry for entry in _read_catalog()}
+
+
+def code_of(text: str) -> FindingCode:
+    """Return the catalogue entry of an id, in any case; `UsageError` if there is none."""
+    entry = CATALOG.get(text.upper())
+    if entry is None:
+        raise UsageError(f"no finding code is called {text!r}; `verify --explain all` lists them")
+    return entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding
+from rmqtool.findings.codes import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED, NS_SKIPPED
 from rmqtool.findings.model import counted
-from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED, NS_SKIPPED
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 
 if TYPE_CHECKING:

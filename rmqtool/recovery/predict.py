@@ -15,7 +15,7 @@ from rmqtool.account.survey import LogSurvey
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor import ONLY_SHOWN, BrokerTakes, diagnose
 from rmqtool.errors import UsageError
-from rmqtool.findings.commitlog import CL_PHY_MISMATCH, CL_PROP_CRC
+from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.kernels.rows import rules_of
 from rmqtool.recovery.derived import DispatchStallError, catch_up

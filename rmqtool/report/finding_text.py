@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity
-from rmqtool.findings.places import CP_AHEAD
-from rmqtool.findings.records import CL_TIME, CL_TS_BACK
+from rmqtool.findings.codes import CL_TIME, CL_TS_BACK, CP_AHEAD
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import utc_text
 

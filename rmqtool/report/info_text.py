@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rmqtool.account.model import lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import Finding, Severity
+from rmqtool.findings.codes import IO_DENIED
 from rmqtool.findings.log import NOT_READ
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import IO_DENIED
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.formats import csv_cell, size_text
 from rmqtool.report.lost_text import log_loss_facts

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from rmqtool.findings import Finding, Structure, exit_status
-from rmqtool.findings.places import RM_INTERNAL
+from rmqtool.findings.codes import RM_INTERNAL
 from rmqtool.projection import json_object
 from rmqtool.report.finding_text import finding_line
 from rmqtool.report.terminal import escape_text

@@ -12,12 +12,18 @@ from rmqtool.check.model import PREDICTED, VerifyReport
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity, Structure
-from rmqtool.findings.commitlog import CL_STRAY
-from rmqtool.findings.index import IX_GONE
+from rmqtool.findings.codes import (
+    CF_FORGETS,
+    CF_REFUSED,
+    CL_STRAY,
+    IO_DENIED,
+    IX_GONE,
+    NS_SKIPPED,
+    OF_AHEAD,
+    ST_DOUBT,
+)
 from rmqtool.findings.log import NOT_READ
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import IO_DENIED, OF_AHEAD, ST_DOUBT
-from rmqtool.findings.start import CF_FORGETS, CF_REFUSED, NS_SKIPPED
 from rmqtool.io.local import as_owner
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.report.terminal import escape_text

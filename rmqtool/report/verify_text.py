@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Finding, FindingCode, Severity
+from rmqtool.findings.codes import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
 from rmqtool.findings.model import counted
-from rmqtool.findings.start import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
 from rmqtool.report.finding_text import finding_line, grouped, worst_of
 from rmqtool.report.formats import size_text
 from rmqtool.report.lost_text import prediction_facts, prediction_title

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
-from rmqtool.findings.commitlog import CL_GAP, CL_HALF_RECORD
+from rmqtool.findings.codes import CL_GAP, CL_HALF_RECORD
 from rmqtool.findings.model import counted
 from rmqtool.formats.message import Outcome
 from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps

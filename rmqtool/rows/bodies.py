@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool import rows
 from rmqtool.findings import Structure
-from rmqtool.findings.records import CL_INNER_BATCH
+from rmqtool.findings.codes import CL_INNER_BATCH
 from rmqtool.formats.message import (
     INNER_BATCH_FLAG,
     INNER_HEAD_SIZE,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from rmqtool.engine.local import usable_cpus
-from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.findings.codes import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC, Outcome
 from rmqtool.io.reading import RETRY_BYTES
 from rmqtool.kernels.plain import GLOBS_APART, RowFilter

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rmqtool import options, rows
 from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.findings import Severity, Structure
-from rmqtool.findings.commitlog import CL_PROP_CRC
+from rmqtool.findings.codes import CL_PROP_CRC
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import DelayLevels, encode_offset_id, parse_int, split_keys, tags_hash, wrap_long

@@ -17,7 +17,7 @@ import numpy as np
 
 from rmqtool.check.log.record_checks import RecordChecker, most_have_none
 from rmqtool.findings import FindingLog
-from rmqtool.findings.commitlog import CL_CRC, CL_PROP_CRC
+from rmqtool.findings.codes import CL_CRC, CL_PROP_CRC
 from rmqtool.formats.message import (
     TOPIC_LENGTHS,
     TRANSACTION_MASK,

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.findings import Finding, FindingCode, Severity, Structure
-from rmqtool.findings.commitlog import (
+from rmqtool.findings.codes import (
     CL_BAD_MAGIC,
     CL_BLANK_LEN,
     CL_CRC,
@@ -22,16 +22,17 @@ from rmqtool.findings.commitlog import (
     CL_HOLE,
     CL_HUGE_SIZE,
     CL_NO_BLANK,
+    CL_NUMBER,
     CL_PHY_MISMATCH,
     CL_PREALLOC,
     CL_PROP_CRC,
+    CL_PROPERTIES,
     CL_TAIL_DIRTY,
     CL_TAIL_ZERO,
     CL_TRANSIENT,
+    IO_UNREADABLE,
 )
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import IO_UNREADABLE
-from rmqtool.findings.records import CL_NUMBER, CL_PROPERTIES
 from rmqtool.formats.message import (
     BLANK_MAGIC,
     END_FILE_MIN_BLANK_LENGTH,

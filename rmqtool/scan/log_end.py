@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.findings import Severity
-from rmqtool.findings.commitlog import CL_GHOST, CL_TAIL_ZERO
+from rmqtool.findings.codes import CL_GHOST, CL_TAIL_ZERO
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect, FoundEdge
 from rmqtool.scan.page_tail import last_used_byte, start_before

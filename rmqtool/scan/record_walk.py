@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
-from rmqtool.findings.records import CL_NUMBER
+from rmqtool.findings.codes import CL_CRC, CL_NUMBER, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits

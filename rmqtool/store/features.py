@@ -13,8 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.model import Structure
-from rmqtool.findings.places import (
+from rmqtool.findings.codes import (
     ST_COMPACTION,
     ST_DLEDGER,
     ST_ONE_PATH,
@@ -24,6 +23,7 @@ from rmqtool.findings.places import (
     ST_TIERED,
     ST_TIMER,
 )
+from rmqtool.findings.model import Structure
 from rmqtool.store.setting import DEFINITIONS, Origin
 from rmqtool.topics import LMQ_PREFIX
 

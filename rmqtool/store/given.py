@@ -6,11 +6,12 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rmqtool.caches import packaged_text
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int
 from rmqtool.releases import NEWEST
-from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting, packaged_text
+from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -167,7 +168,7 @@ def known_broker_properties() -> frozenset[str]:
     NettyServerConfig, NettyClientConfig and AuthConfig, by which ``MixAll#properties2Object`` goes, and the
     two names that ``BrokerStartup#properties2SystemEnv`` reads. ``fixtures/make/settings.py`` makes the list.
     """
-    return frozenset(packaged_text("broker_properties.txt").split())
+    return frozenset(packaged_text("store/broker_properties.txt").split())
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity
-from rmqtool.findings.index import IX_COUNT, IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
-from rmqtool.findings.places import IO_DENIED
+from rmqtool.findings.codes import IO_DENIED, IX_COUNT, IX_GEOMETRY, IX_SIZE, IX_STRAY, IX_UNUSED
 from rmqtool.formats.index import HEADERS
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.setting import Origin

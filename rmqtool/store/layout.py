@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingCode, Severity, Structure
-from rmqtool.findings.commitlog import CL_GAP, CL_STRAY
-from rmqtool.findings.consumequeue import CQ_FILE_NAME, CQ_GAP_FILE, CQ_STRAY, CQ_STRAY_DIR, CQ_TYPE
-from rmqtool.findings.places import (
+from rmqtool.findings.codes import (
+    CL_GAP,
+    CL_STRAY,
     CP_MISSING,
     CP_SIZE,
     CP_STRAY,
     CP_ZERO,
+    CQ_FILE_NAME,
+    CQ_GAP_FILE,
+    CQ_STRAY,
+    CQ_STRAY_DIR,
+    CQ_TYPE,
     ST_ABORT,
     ST_DLEDGER,
     ST_DOUBT,

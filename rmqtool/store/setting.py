@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from rmqtool.caches import packaged_text
 from rmqtool.errors import UsageError
 from rmqtool.javacompat import parse_int, parse_long, read_delay_levels
 from rmqtool.releases import RELEASES, Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from importlib.abc import ResourceLoader
 
 
 SettingValue = int | float | str | bool | None
@@ -187,15 +187,9 @@ CONCERNING = (
 """Settings that decide what the files hold, or what the next start does with them."""
 
 
-def packaged_text(name: str) -> str:
-    """Return a text file beside this module, which may lie in a directory or an archive."""
-    loader: ResourceLoader = __loader__  # type: ignore[name-defined] # every imported module has it
-    return loader.get_data(f"{__file__.rpartition('/')[0]}/{name}").decode("ascii")
-
-
 def _read_definitions() -> Iterator[Definition]:
     """Read the list that ``fixtures/make/settings.py`` makes: name, type, RELEASE=DEFAULT …, tab between."""
-    for line in packaged_text("store_settings.txt").splitlines():
+    for line in packaged_text("store/store_settings.txt").splitlines():
         name, kind, *steps = line.split("\t")
         read = _READERS[kind]
         held = [(since, text) for since, _, text in (step.partition("=") for step in steps)]

@@ -24,8 +24,7 @@ from rmqtool.commands.report.gather import gather
 from rmqtool.commands.report.model import ReportRequest
 from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
-from rmqtool.findings.commitlog import CL_HALF_RECORD, CL_LOST
-from rmqtool.findings.places import ST_UNCONFIRMED
+from rmqtool.findings.codes import CL_HALF_RECORD, CL_LOST, ST_UNCONFIRMED
 from rmqtool.salvage.sidecars import lost_lines
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import Case, load_cases

@@ -10,36 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from rmqtool.caches import packaged_text
 from rmqtool.errors import UsageError
-from rmqtool.findings import (
-    CATALOG,
-    FindingCode,
-    Severity,
-    Structure,
-    code_of,
-    commitlog,
-    consumequeue,
-    index,
-    places,
-    records,
-    start,
-)
+from rmqtool.findings import CATALOG, FindingCode, Severity, Structure, code_of, codes
 
 RECORDED = Path(__file__).with_name("codes.txt").read_text("ascii").split()
-MODULES = (commitlog, records, start, consumequeue, index, places)
 
 
-def test_every_entry_is_found_under_its_own_id() -> None:
-    entries = [
-        (name, entry)
-        for module in MODULES
-        for name, entry in vars(module).items()
-        if isinstance(entry, FindingCode)
-    ]
-    assert len(entries) == len(CATALOG)  # no id twice
-    for name, entry in entries:
-        assert CATALOG[entry.code] is entry
-        assert name == entry.code.replace("-", "_")
+def test_every_entry_has_a_name_and_an_id_of_its_own() -> None:
+    names = {name: entry for name, entry in vars(codes).items() if isinstance(entry, FindingCode)}
+    assert names == {code.replace("-", "_"): entry for code, entry in CATALOG.items()}
+    ids = re.findall(r"^([A-Z]+-\S+) \w+ \S+$", packaged_text("findings/catalog.txt"), re.MULTILINE)
+    assert ids == list(CATALOG)  # no id twice
 
 
 def test_ids_are_append_only() -> None:
@@ -79,7 +61,7 @@ def test_an_entry_stays_itself_on_the_way_from_another_process() -> None:
 
 
 def test_look_up_takes_any_case() -> None:
-    assert code_of("cl-crc") is commitlog.CL_CRC
+    assert code_of("cl-crc") is codes.CL_CRC
 
 
 def test_look_up_of_nothing_is_a_usage_error() -> None:

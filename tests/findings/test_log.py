@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, FailOn, Finding, FindingLog, Severity, Structure, exit_status
-from rmqtool.findings.commitlog import CL_CRC, CL_TAIL_DIRTY, CL_TAIL_ZERO
-from rmqtool.findings.consumequeue import CQ_MISPLACED
-from rmqtool.findings.places import IO_UNREADABLE
+from rmqtool.findings.codes import CL_CRC, CL_TAIL_DIRTY, CL_TAIL_ZERO, CQ_MISPLACED, IO_UNREADABLE
 from rmqtool.projection import json_object
 
 FINDINGS = st.builds(

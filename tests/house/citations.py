@@ -15,7 +15,7 @@ CITED = re.compile(r"(?:\b([A-Z]\w+)|(?<=``))#(\w+|<init>)")
 def cited() -> dict[tuple[str, str], list[str]]:
     """Return class and member of each citation, and the modules where it stands."""
     found = defaultdict(list)
-    for path in sorted(SOURCES.rglob("*.py")):
+    for path in [*sorted(SOURCES.rglob("*.py")), SOURCES / "findings/catalog.txt"]:
         for source in dict.fromkeys(citations(path.read_text("utf-8"))):
             found[source].append(path.relative_to(SOURCES).as_posix())
     return dict(found)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.caches import packaged_text
 from tests.house.readme import DOCS, README, ROOT
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def test_messages_use_plain_words() -> None:
         for line, text in sentences(tree)
         for word in own_words(text)
     ]
-    assert found == []
+    catalog = packaged_text("findings/catalog.txt")
+    assert found + own_words(re.sub(r"^origin: .*", "", catalog, flags=re.MULTILINE)) == []
 
 
 def test_help_of_commands_uses_plain_words() -> None:

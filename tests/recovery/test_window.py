@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.check.bounds import check_window
-from rmqtool.findings.consumequeue import CQ_LAG
-from rmqtool.findings.places import ST_WINDOW
+from rmqtool.findings.codes import CQ_LAG, ST_WINDOW
 from rmqtool.recovery import Prediction, predict_recovery
 from rmqtool.recovery.first_file import NO_UNITS, window_of
 from rmqtool.releases import RELEASES

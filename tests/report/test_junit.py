@@ -10,8 +10,8 @@ from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.verify.baseline import Baseline, identity
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.findings import FailOn, Finding, FindingLog
+from rmqtool.findings.codes import IO_UNREADABLE, RM_INTERNAL
 from rmqtool.findings.model import Severity, Structure
-from rmqtool.findings.places import IO_UNREADABLE, RM_INTERNAL
 from rmqtool.projection import json_object
 from rmqtool.report.junit import junit
 from tests.report.verdicts import ABORT, CRC, MISSING, TAIL, verdict

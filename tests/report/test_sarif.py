@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from rmqtool.commands.verify.baseline import Baseline, identity
 from rmqtool.findings import CATALOG, Finding
-from rmqtool.findings.commitlog import CL_CRC
+from rmqtool.findings.codes import CL_CRC
 from rmqtool.findings.model import Severity
 from rmqtool.projection import json_object
 from rmqtool.report.sarif import sarif

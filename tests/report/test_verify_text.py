@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify.baseline import Baseline, identity
 from rmqtool.findings import CATALOG, Finding
-from rmqtool.findings.commitlog import CL_GAP
-from rmqtool.findings.consumequeue import CQ_DANGLING
-from rmqtool.findings.index import IX_GONE
-from rmqtool.findings.records import CL_QOFF_GAP
+from rmqtool.findings.codes import CL_GAP, CL_QOFF_GAP, CQ_DANGLING, IX_GONE
 from rmqtool.projection import json_object
 from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES

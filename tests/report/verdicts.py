@@ -5,9 +5,7 @@ from __future__ import annotations
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.findings import FailOn, Finding, FindingLog
-from rmqtool.findings.commitlog import CL_CRC, CL_TAIL_ZERO
-from rmqtool.findings.consumequeue import CQ_MISSING_MSG
-from rmqtool.findings.places import ST_ABORT
+from rmqtool.findings.codes import CL_CRC, CL_TAIL_ZERO, CQ_MISSING_MSG, ST_ABORT
 
 LOG_FILE = "commitlog/00000000000000000000"
 HOSTILE = "[red]x\x1b[2J\u202e<&\ufffe\udc80|"

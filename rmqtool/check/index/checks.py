@@ -11,7 +11,7 @@ from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.findings import FindingLog, Severity, Structure
-from rmqtool.findings.index import IX_NAME_ORDER
+from rmqtool.findings.codes import IX_NAME_ORDER
 from rmqtool.store.unread import unreadable_findings
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqtool.check.index.shape import FileReport, time_diff
 from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.index import (
+from rmqtool.findings.codes import (
     IX_DANGLING,
     IX_DUP,
     IX_EXPIRED,

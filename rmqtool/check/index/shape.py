@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity
-from rmqtool.findings.index import IX_CHAIN, IX_COUNT, IX_HDR_TIME, IX_HEADER, IX_ORDER, IX_SLOT, IX_WRONG
+from rmqtool.findings.codes import IX_CHAIN, IX_COUNT, IX_HDR_TIME, IX_HEADER, IX_ORDER, IX_SLOT, IX_WRONG
 from rmqtool.findings.model import counted
 from rmqtool.formats.fields import offsets as field_offsets
 from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, HeaderFields, slot_position

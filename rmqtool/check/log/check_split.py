@@ -16,7 +16,7 @@ from rmqtool.check.log.record_checks import Ahead, RecordChecker
 from rmqtool.check.log.segment_scan import RecordRun, RunBuilder
 from rmqtool.check.log.transaction_checks import TransactionRows
 from rmqtool.findings import Finding
-from rmqtool.findings.consumequeue import LMQ_STALL
+from rmqtool.findings.codes import LMQ_STALL
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk
 

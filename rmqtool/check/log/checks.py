@@ -33,8 +33,7 @@ from rmqtool.check.log.segment_scan import SegmentScan, StaleTail, as_torn, stal
 from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
 from rmqtool.check.model import Examined
 from rmqtool.findings import Finding, FindingLog, Structure
-from rmqtool.findings.commitlog import CL_BAD_MAGIC
-from rmqtool.findings.records import CL_TS_BACK
+from rmqtool.findings.codes import CL_BAD_MAGIC, CL_TS_BACK
 from rmqtool.reput.placing import plan_queues
 from rmqtool.scan.log_pass import SPLIT_BYTES
 from rmqtool.store.unread import unreadable_findings

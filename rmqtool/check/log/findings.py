@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING
 from rmqtool.check.log.record_checks import Ahead, most_have_none
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
-from rmqtool.findings.commitlog import CL_PROP_CRC, CL_TAIL_DIRTY
-from rmqtool.findings.consumequeue import CQ_TYPE
+from rmqtool.findings.codes import (
+    CL_PROP_CRC,
+    CL_QUEUE_ID,
+    CL_TAIL_DIRTY,
+    CL_TIME,
+    CL_TOPIC_NAME,
+    CL_TS_BACK,
+    CQ_TYPE,
+    IO_CHANGED,
+)
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import IO_CHANGED
-from rmqtool.findings.records import CL_QUEUE_ID, CL_TIME, CL_TOPIC_NAME, CL_TS_BACK
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank

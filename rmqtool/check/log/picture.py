@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.log.census import Census, Period, census_of
 from rmqtool.check.log.segment_scan import RecordRun, SegmentScan
-from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP
+from rmqtool.findings.codes import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.formats.message import Outcome
 
 if TYPE_CHECKING:

@@ -12,9 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.consumequeue import LMQ_COUNTER_RESET, LMQ_TWICE
+from rmqtool.findings.codes import (
+    CL_QOFF_DUP,
+    CL_QOFF_GAP,
+    CL_QOFF_RANGE,
+    CL_QOFF_RESET,
+    LMQ_COUNTER_RESET,
+    LMQ_TWICE,
+)
 from rmqtool.findings.model import counted
-from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_GAP, CL_QOFF_RANGE, CL_QOFF_RESET
 from rmqtool.kernels.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
 from rmqtool.reput.blocks import UNIT_COLUMNS, Block
 from rmqtool.reput.queues import PLACE, QueuePlan

@@ -23,7 +23,7 @@ from rmqtool.check.log.segment_scan import (
 from rmqtool.check.model import CheckInterruptedError, Examined, run_guarded
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
-from rmqtool.findings.places import IO_CHANGED
+from rmqtool.findings.codes import IO_CHANGED
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_split

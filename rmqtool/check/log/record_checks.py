@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_PROP_CRC
-from rmqtool.findings.records import (
+from rmqtool.findings.codes import (
+    CL_CRC,
     CL_EMPTY_BODY,
+    CL_PHY_MISMATCH,
     CL_PORT,
     CL_PREPARED,
+    CL_PROP_CRC,
     CL_PROPERTIES,
     CL_QOFF_RANGE,
     CL_SYSFLAG,

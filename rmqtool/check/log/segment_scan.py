@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity
-from rmqtool.findings.commitlog import CL_CRC
+from rmqtool.findings.codes import CL_CRC
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
 from rmqtool.scan.classify import TORN, TORN_REMEDY

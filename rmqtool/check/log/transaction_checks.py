@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog
+from rmqtool.findings.codes import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.findings.model import counted
-from rmqtool.findings.records import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.kernels.transactions import TRANSACTION_ROW, Role, collect_transactions
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC

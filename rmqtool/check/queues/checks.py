@@ -16,7 +16,7 @@ from rmqtool.check.queues.order import UnitOrder
 from rmqtool.check.queues.report import Problem, QueueReport
 from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.findings import FindingLog, Structure
-from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_PHY_ORDER
+from rmqtool.findings.codes import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_PHY_ORDER
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.store.unread import unreadable_findings
 

@@ -10,15 +10,15 @@ import numpy as np
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.derived.ext_files import ExtColumns, ExtFile
 from rmqtool.findings import FindingCode, Severity, Structure
-from rmqtool.findings.consumequeue import (
+from rmqtool.findings.codes import (
     BQ_BAD_UNIT,
     CQ_EXT_DANGLING,
     CQ_EXT_ORPHAN,
     CQ_EXT_UNIT,
     CQ_SIZE_TAG,
+    ST_SETTINGS,
 )
 from rmqtool.findings.model import counted
-from rmqtool.findings.places import ST_SETTINGS
 from rmqtool.formats import consumequeue as formats
 from rmqtool.store.unread import unreadable_findings
 from rmqtool.topics import SCHEDULE_TOPIC

@@ -16,7 +16,7 @@ import numpy as np
 from rmqtool.check.queues.fields import FieldCheck
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.findings import Severity
-from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_EXPIRED, CQ_MIN_WRONG, CQ_MISPLACED, CQ_STALE_TAIL
+from rmqtool.findings.codes import CQ_DANGLING, CQ_EXPIRED, CQ_MIN_WRONG, CQ_MISPLACED, CQ_STALE_TAIL
 from rmqtool.findings.model import counted
 from rmqtool.kernels.compare import match_units
 from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET

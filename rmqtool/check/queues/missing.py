@@ -8,7 +8,7 @@ import numpy as np
 
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.findings import Severity
-from rmqtool.findings.consumequeue import CQ_DANGLING, CQ_MISSING_MSG, CQ_SUPERFLUOUS, CQ_TOPIC_GONE
+from rmqtool.findings.codes import CQ_DANGLING, CQ_MISSING_MSG, CQ_SUPERFLUOUS, CQ_TOPIC_GONE
 from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET

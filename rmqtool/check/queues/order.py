@@ -13,7 +13,7 @@ import numpy as np
 
 from rmqtool.check.queues.report import Detail, Problem, QueueReport
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.findings.consumequeue import (
+from rmqtool.findings.codes import (
     BQ_BAD_UNIT,
     BQ_BASE_GAP,
     CQ_BAD_UNIT,

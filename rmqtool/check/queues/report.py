@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity
-from rmqtool.findings.places import ST_SETTINGS
+from rmqtool.findings.codes import ST_SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

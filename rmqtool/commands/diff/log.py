@@ -10,7 +10,7 @@ import numpy as np
 from rmqtool.commands.diff.align import LogBounds
 from rmqtool.commands.diff.chain import RecordChain, Starts
 from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value
-from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
+from rmqtool.findings.codes import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
 from rmqtool.releases import LENIENT

@@ -11,9 +11,17 @@ from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_files import CutUnit, QueueFile, ZeroUnits
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingCode, Severity, Structure
-from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT, CQ_GAP_FILE, CQ_ZERO_INSIDE
-from rmqtool.findings.index import IX_COUNT, IX_SIZE
-from rmqtool.findings.places import IO_UNREADABLE, ST_CONFIG
+from rmqtool.findings.codes import (
+    BQ_BAD_UNIT,
+    CQ_BAD_UNIT,
+    CQ_EXT_UNIT,
+    CQ_GAP_FILE,
+    CQ_ZERO_INSIDE,
+    IO_UNREADABLE,
+    IX_COUNT,
+    IX_SIZE,
+    ST_CONFIG,
+)
 from rmqtool.formats.consumequeue import (
     BATCH_UNIT_SIZE,
     BATCH_UNITS,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool import rows
 from rmqtool.errors import UsageError
 from rmqtool.findings import Structure
-from rmqtool.findings.consumequeue import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT
-from rmqtool.findings.index import IX_COUNT
+from rmqtool.findings.codes import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT, IX_COUNT
 from rmqtool.formats import FieldLayout, checkpoint, consumequeue, index, layout, message
 from rmqtool.rows import LayoutField
 from rmqtool.rows.messages import host_text

@@ -14,7 +14,7 @@ from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
-from rmqtool.findings.places import CP_SIZE
+from rmqtool.findings.codes import CP_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
 from rmqtool.rows.bodies import decompressed, with_inner_messages
 from rmqtool.store.kinds import KINDS, QUEUE_KINDS, PathKind

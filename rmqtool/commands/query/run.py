@@ -10,9 +10,8 @@ from rmqtool.commands.query.by_index import Match, indexed, with_collisions
 from rmqtool.commands.query.miss_reasons import INDEX, QUEUES, explain_unindexed, index_problem, part_problem
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.commitlog import CL_GAP, CL_LOST
+from rmqtool.findings.codes import CL_GAP, CL_LOST, CL_PROPERTIES
 from rmqtool.findings.model import counted
-from rmqtool.findings.records import CL_PROPERTIES
 from rmqtool.lookup.context import KeyQuestion, Limit, QueryContext, QueryRequest
 from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.progress import LimitedProgress, Progress

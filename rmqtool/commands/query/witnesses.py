@@ -15,8 +15,7 @@ from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.findings import Finding, Severity
-from rmqtool.findings.commitlog import CL_LOST
-from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.codes import CL_LOST, CL_PROPERTIES
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest

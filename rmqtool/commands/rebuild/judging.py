@@ -18,9 +18,15 @@ from rmqtool.check.log.queue_offsets import (
 from rmqtool.check.log.segment_scan import as_torn, stop_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.commitlog import CL_CRC, CL_PHY_MISMATCH, CL_TAIL_DIRTY
-from rmqtool.findings.places import ST_SETTINGS
-from rmqtool.findings.records import CL_QOFF_DUP, CL_QOFF_RANGE, CL_QOFF_RESET
+from rmqtool.findings.codes import (
+    CL_CRC,
+    CL_PHY_MISMATCH,
+    CL_QOFF_DUP,
+    CL_QOFF_RANGE,
+    CL_QOFF_RESET,
+    CL_TAIL_DIRTY,
+    ST_SETTINGS,
+)
 from rmqtool.progress import NullProgress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
 from rmqtool.scan.log_end import find_log_end

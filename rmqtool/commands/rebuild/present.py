@@ -19,7 +19,7 @@ from rmqtool.derived.index_files import index_headers, open_index_file
 from rmqtool.derived.queue_files import LiveUnits, all_live_units, queue_bounds
 from rmqtool.dispatch.index_keys import index_keys, item_keys
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.codes import CL_PROPERTIES
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
 from rmqtool.javacompat import index_key_hash
 from rmqtool.reput.damage import skip_tasks

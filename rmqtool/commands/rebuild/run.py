@@ -27,7 +27,7 @@ from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.findings.records import CL_QOFF_GAP
+from rmqtool.findings.codes import CL_QOFF_GAP
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch

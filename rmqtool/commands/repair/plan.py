@@ -17,8 +17,8 @@ from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.doctor import CONFIG_KINDS, ConfigChoice, ConfigDiagnosis, diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Severity, Structure
+from rmqtool.findings.codes import CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY
 from rmqtool.findings.log import status_of
-from rmqtool.findings.places import CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY
 from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CheckpointFields
 from rmqtool.io import FileKind, Location
 from rmqtool.releases import UncleanStart

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.digests import ListedFile, ManifestLine, hash_all, label_in, parse_line, store_files
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.places import MF_EXTRA, MF_MISMATCH, MF_MISSING
+from rmqtool.findings.codes import MF_EXTRA, MF_MISMATCH, MF_MISSING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import CATALOG, FailOn, Finding, FindingCode, Findings, Severity, Structure
-from rmqtool.findings.consumequeue import (
+from rmqtool.findings.codes import (
+    CL_QOFF_GAP,
     CQ_DANGLING,
     CQ_FILE_NAME,
     CQ_GAP_FILE,
@@ -20,10 +21,9 @@ from rmqtool.findings.consumequeue import (
     CQ_MISSING_MSG,
     CQ_STALE_TAIL,
     CQ_STRAY,
+    IX_DANGLING,
+    NS_LOSES,
 )
-from rmqtool.findings.index import IX_DANGLING
-from rmqtool.findings.records import CL_QOFF_GAP
-from rmqtool.findings.start import NS_LOSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import rmqtool
 from rmqtool.account.lost import LostReason
-from rmqtool.findings.commitlog import CL_LOST
-from rmqtool.findings.records import CL_PROPERTIES
+from rmqtool.findings.codes import CL_LOST, CL_PROPERTIES
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy

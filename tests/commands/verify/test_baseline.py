@@ -10,10 +10,8 @@ import pytest
 from rmqtool.commands.verify.baseline import Baseline, identity, load_baseline
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.commitlog import CL_CRC
-from rmqtool.findings.consumequeue import CQ_MISSING_MSG
+from rmqtool.findings.codes import CL_CRC, CQ_MISSING_MSG, ST_ABORT
 from rmqtool.findings.model import Severity
-from rmqtool.findings.places import ST_ABORT
 from rmqtool.projection import json_object
 
 if TYPE_CHECKING:

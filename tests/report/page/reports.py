@@ -19,7 +19,7 @@ from rmqtool.commands.report.model import (
     TopicLoss,
 )
 from rmqtool.findings import CATALOG, Finding, FindingLog
-from rmqtool.findings.places import IO_DENIED
+from rmqtool.findings.codes import IO_DENIED
 from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery
 from rmqtool.releases import NEWEST
 from rmqtool.rows import Checkpoint
