@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import jsonschema
 import pytest
 
-from rmqtool.report.schemas import schema
 from tests.cli.conftest import STORES
+from tests.house.schemas import schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,10 +22,10 @@ from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.progress import RecordingProgress
 from rmqtool.projection import json_object
 from rmqtool.report.export_text import write_export_text
-from rmqtool.report.schemas import schema
 from rmqtool.report.terminal import escape_controls
 from tests.extra import library
 from tests.house.readme import DOCS
+from tests.house.schemas import schema
 from tests.scan.log_builder import open_file, record
 from tests.store.fixture_stores import STORES
 

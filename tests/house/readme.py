@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.options import shared_help
-from rmqtool.report.manual_tables import catalogue_table, row_table
 from tests.house.man import man_pages
+from tests.house.manual_tables import catalogue_table, row_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from rmqtool.findings import CATALOG
-from rmqtool.report.manual_tables import catalogue_table
+from tests.house.manual_tables import catalogue_table
 
 
 def test_table_has_a_row_of_four_cells_for_every_code_in_order() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.cli import main
-from rmqtool.report.manual_tables import row_table
+from tests.house.manual_tables import row_table
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft4Validator, Draft202012Validator
 
-from rmqtool.report.schemas import NAMES
 from tests.damage.cases import Case, load_cases, one_of_each_code
 from tests.damage.running import damaged_copy
-from tests.house.schemas import SCHEMAS, schema_files
+from tests.house.schemas import NAMES, SCHEMAS, schema_files
 from tests.salvage.incidents import bit_rot
 from tests.schemas.validating import COMMANDS, defects, published, wrong_outputs
 from tests.store.fixture_stores import NEWEST_ROOTS, fixture
