@@ -24,6 +24,7 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _PRIVATE = 0o700
 _NOBODY_ELSE_WRITES = 0o755
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_REACH = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Node(NamedTuple):
@@ -140,11 +141,18 @@ class LocalDisk:
         return data
 
     def make_private(self, path: str) -> Identity:
-        """Make a directory that only the caller can read or write until it is handed over."""
+        """Make a directory that only the caller can read or write until it is handed over.
+
+        Raises `OSError` if another directory has its name by then (``ESTALE``).
+        """
         with self._around(path) as (parent, name):
             os.mkdir(name, _PRIVATE, dir_fd=parent)
         with self._opened(path) as directory:
-            return _identity_of(os.fstat(directory))
+            made = os.fstat(directory)
+            is_own = made.st_uid == os.geteuid() and not made.st_mode & _OTHERS_REACH
+            if self._others_can_rename and (not is_own or _names(directory)):
+                raise _exchanged(self.root / path)
+            return _identity_of(made)
 
     def make_directory(self, path: str) -> None:
         """Make a directory in an existing one."""
@@ -170,10 +178,9 @@ class LocalDisk:
         directory (``/proc/PID/fd``). Raises `OSError` if another directory has its name (``ESTALE``), or this
         system has no such paths (``EPERM``).
         """
-        is_mine = self._status.st_uid == os.geteuid() and not self._status.st_mode & _OTHERS_WRITE
         with self._opened(path) as directory:
             _check_identity(directory, made, self.root / path)
-            if is_mine:
+            if not self._others_can_rename:
                 yield self.root / path
                 return
             place = Path(f"/proc/{os.getpid()}/fd/{directory}")
@@ -232,6 +239,10 @@ class LocalDisk:
             else:
                 os.unlink(name, dir_fd=parent)
 
+    @property
+    def _others_can_rename(self) -> bool:
+        return self._status.st_uid != os.geteuid() or bool(self._status.st_mode & _OTHERS_WRITE)
+
     @contextmanager
     def _around(self, path: str) -> Iterator[tuple[int, str]]:
         """Open the directory that holds a name; for the root itself, the root and ``.``."""
@@ -285,7 +296,11 @@ def _identity_of(status: os.stat_result) -> Identity:
 
 def _check_identity(descriptor: int, expected: Identity, place: Path) -> None:
     if _identity_of(os.fstat(descriptor)) != expected:
-        raise OSError(errno.ESTALE, "Is another directory than before: somebody has exchanged it", str(place))
+        raise _exchanged(place)
+
+
+def _exchanged(place: Path) -> OSError:
+    return OSError(errno.ESTALE, "Is another directory than before: somebody has exchanged it", str(place))
 
 
 def _give(parent: int, name: str, owner: os.stat_result) -> None:

@@ -208,7 +208,9 @@ def read_journal(disk: Disk, name: str) -> Journal:
     """Read a journal; `RefusedError` if it is not one, or neither the root's owner's nor the caller's."""
     for path in (name, *(f"{name}/{one}" for one in (_FILE, STAGED, ASIDE, KEPT))):
         node = _node(disk, name, path)
-        if node is None or node.is_directory != (path != f"{name}/{_FILE}"):
+        if node is None:
+            raise _refusal(name, f"is not of a repair, which always makes {path}")
+        if node.is_directory != (path != f"{name}/{_FILE}"):
             raise _refusal(name, f"is not of a repair: a repair never makes {path}")
         if not node.is_ours:
             raise _refusal(name, f"is not taken: {path} belongs neither to the store's owner nor to you")

@@ -246,6 +246,42 @@ def test_root_writes_nowhere_else_when_a_draft_is_exchanged(
 
 
 @as_root
+def test_root_takes_no_directory_that_the_owner_puts_in_the_place_of_its_draft(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the making of the draft and its first use."""
+    _lose_queues(root)
+    os.chown(root, 4711, 4712)
+    real = os.mkdir
+
+    def exchanging(path: str | Path, *given: Any, **options: Any) -> None:  # noqa: ANN401 - as `os.mkdir`
+        real(path, *given, **options)
+        if str(path).startswith(f".{JOURNAL}new-"):
+            (root / path).rename(root / "moved")
+            real(root / path, 0o700)
+            os.chown(root / path, 4711, 4712)
+
+    monkeypatch.setattr(os, "mkdir", exchanging)
+    with pytest.raises(EnvironmentFailureError, match="somebody has exchanged it"):
+        rmqtool.open(root).repair()
+    assert not list((root / "moved").iterdir())
+    assert not [path for path in root.rglob("*") if path.name in {"staged", "rebuilt"}]
+
+
+@pytest.mark.parametrize("choices", [{}, {"topics.json": "bak"}])
+def test_settings_behind_a_link_are_not_copied_into_the_store(choices: dict[str, str], root: Path) -> None:
+    """Its owner could read there what only the one who repairs may."""
+    secret = root.parent / "outside" / "x"
+    secret.write_text('{"topicConfigTable": {"Secret": {"topicName": "Secret", "perm": 6}}}')
+    (root / "config" / "topics.json").write_text("{")
+    (root / "config" / "topics.json.bak").symlink_to(secret)
+    report = rmqtool.open(root).repair(config=choices)
+    assert [one.path for one in report.left] == ["config/topics.json"]
+    assert "topics.json.bak is a link" in report.left[0].why
+    assert (root / "config" / "topics.json").read_text() == "{"
+
+
+@as_root
 def test_root_gives_nothing_away_but_its_own_draft(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a directory of root's own lies in the store, and gets the draft's name."""
     _lose_queues(root)

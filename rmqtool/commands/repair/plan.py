@@ -138,6 +138,11 @@ class _Planner:
             raise UsageError(f"--config {min(unused)}: config/{min(unused)} is sound or missing")
 
     def _choice(self, one: ConfigDiagnosis, wanted: str | None) -> ConfigChoice | None:
+        links = [copy.file for copy in one.copies if self._is_reached_by_link(copy.file)]
+        if links:  # its new owner could read what only the caller may
+            why = f"{links[0]} is a link, or is reached by one: put the file itself in its place"
+            self._leave(RepairPart.SETTINGS, one.file, why)
+            return None
         if wanted is None and one.obvious:
             return one.choices[0]
         found = None if wanted is None else one.choice(wanted)
@@ -151,6 +156,9 @@ class _Planner:
             nothing = "nothing is left of it: restore it from a backup or a replica before the next start"
             self._leave(RepairPart.SETTINGS, one.file, what if names else nothing)
         return found
+
+    def _is_reached_by_link(self, path: str) -> bool:
+        return (self._root / path).real() != self._root.real() / path
 
     def _put_settings(self, one: ConfigDiagnosis, choice: ConfigChoice) -> None:
         self.plan.texts[one.file] = choice.data(self._root)
@@ -216,8 +224,7 @@ class _Planner:
         for feature in (*self._store.unread, *self._store.queue_databases):
             return f"{feature.sentence}, which is not rebuilt"
         for name in (name for part in parts for name in DERIVED[part]):
-            place = self._root / name
-            if place.kind() not in {None, FileKind.DIRECTORY} or place.real() != self._root.real() / name:
+            if (self._root / name).kind() not in {None, FileKind.DIRECTORY} or self._is_reached_by_link(name):
                 return (
                     f"{name} is not a directory of the store root itself: rebuild with --out, and install it"
                 )
