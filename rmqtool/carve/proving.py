@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.check.log.record_checks import most_have_none
 from rmqtool.kernels.loose import DLEDGER_BYTES, SECTOR_BYTES, FoundMark
+from rmqtool.scan.record_checks import most_have_none
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

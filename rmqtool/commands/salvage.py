@@ -17,10 +17,9 @@ from rmqtool.findings.model import counted
 from rmqtool.projection import json_object
 from rmqtool.salvage.derived import DerivedMaker
 from rmqtool.salvage.gathering import LogCopies, timed
-from rmqtool.salvage.model import PartKind, SalvagePlan, SourceFile
+from rmqtool.salvage.model import Holes, PartKind, SalvagePlan, SourceFile
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
-from rmqtool.salvage.rows import Holes
 from rmqtool.salvage.sidecars import (
     ConfigFile,
     copy_compaction,

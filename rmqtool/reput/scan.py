@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class RecordCheck(Protocol):
-    """What holds records against their own bytes: `rmqtool.check.log.record_checks.RecordChecker`."""
+    """What holds records against their own bytes: `rmqtool.scan.record_checks.RecordChecker`."""
 
     @property
     def sound_crcs(self) -> int:

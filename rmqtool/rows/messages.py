@@ -191,7 +191,7 @@ class MessageRows:
         segment = self._log.segment_at(defect.physical_offset) if defect.code is CL_PROP_CRC else None
         if segment is None:
             return False
-        from rmqtool.check.log.record_checks import file_has_none
+        from rmqtool.scan.record_checks import file_has_none
 
         return file_has_none(segment)
 

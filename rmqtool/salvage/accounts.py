@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.salvage.rows import by_queue
+from rmqtool.account.records import by_queue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

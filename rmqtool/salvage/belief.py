@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.account.evidence import QueueEvidence, confirmed_units
+from rmqtool.account.records import Mark, by_queue, in_queue_order
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.claims import FieldJudge, Linker, OffsetGap, QueueChain, runs_of
-from rmqtool.salvage.evidence import QueueEvidence, confirmed_units
-from rmqtool.salvage.rows import DAMAGED_CAUSES, Cause, Mark, by_queue, in_queue_order
+from rmqtool.salvage.model import DAMAGED_CAUSES, Cause
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.account.records import Survey
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.salvage.survey import Survey
 
 
 _STEP_MS = 1000  # a broker that was started again is later by more than that

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.account.disputes import uncover
+from rmqtool.account.evidence import QueueEvidence, read_evidence
 from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.model import indexes_beyond
+from rmqtool.account.names import misnamed, under_own_names
+from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.salvage.copies import merge, uncover
-from rmqtool.salvage.evidence import QueueEvidence, read_evidence
+from rmqtool.salvage.copies import merge
 from rmqtool.salvage.model import RecordForm, SalvagePlan, SourceFile
-from rmqtool.salvage.names import misnamed, under_own_names
 from rmqtool.salvage.planning import Choices, Planner
-from rmqtool.salvage.survey import Survey, survey_log
 from rmqtool.scan.records import check_record
 from rmqtool.store.setting import Origin
 

@@ -33,10 +33,10 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence, Set
 
-    from rmqtool.salvage.evidence import QueueEvidence
+    from rmqtool.account.evidence import QueueEvidence
+    from rmqtool.account.records import Survey
     from rmqtool.salvage.model import Lost, Part, RecordForm
     from rmqtool.salvage.placement import Ground
-    from rmqtool.salvage.survey import Survey
 
     Key = tuple[str, int]
     Place = tuple[str, int, int]  # topic, queue id, queue offset

@@ -12,8 +12,7 @@ import numpy as np
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage.claims import OffsetGap, QueueChain, one_letter_apart
-from rmqtool.salvage.model import Lost
-from rmqtool.salvage.rows import DAMAGED_CAUSES, Cause
+from rmqtool.salvage.model import DAMAGED_CAUSES, Cause, Lost
 from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.account.evidence import QueueEvidence
     from rmqtool.salvage.belief import Belief
-    from rmqtool.salvage.evidence import QueueEvidence
 
     Rows = npt.NDArray[Any]
 

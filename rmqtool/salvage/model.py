@@ -6,23 +6,38 @@ A plan is plain data: it is written as JSON, read again, and executed to the let
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 from typing import ClassVar
 
+from rmqtool.account.disputes import Grounds  # noqa: TC001 - a plan is built of its annotations
 from rmqtool.account.model import AccountError
 from rmqtool.salvage.accounts import QueueAccount  # noqa: TC001 - a plan is built of its annotations
-from rmqtool.salvage.rows import Holes
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
 
 
-class Grounds(StrEnum):
-    """What decides between the records of two copies."""
+class Holes(StrEnum):
+    """Values of ``--holes``: what takes the place of lost messages."""
 
-    UNITS = "units"  # more of the copies' queues list the one
-    TEXT = "text"  # the other's properties are no text, or have names that no record has
-    NEIGHBOURS = "neighbours"  # queue offsets and store times around it go on with the one
-    NOTHING = "nothing"  # the earlier copy's stays
+    TOMBSTONE = "tombstone"  # a message that says so, at the lost one's queue offset
+    REPEAT = "repeat"  # nothing in the log; the queue's unit repeats the one before it
+    FILLER = "filler"  # nothing: queue offsets after them shift
+    CUT = "cut"  # the log ends at the first of them
+
+
+class Cause(IntEnum):
+    """Why a true record is not recovered."""
+
+    NONE = 0
+    BODY = 1  # its body is not what its checksum says
+    STALE = 2  # older bytes behind a rewritten tail, or of another life of the file
+    FIELDS = 3  # what it says of its queue is contradicted
+    CHOICE = 4  # the user's choice: topic, time or offset
+    ROOM = 5  # it leaves no room for what must stand beside it
+    PROPERTIES = 6  # its properties are torn, or its own __CRC32# fails though the body holds
+
+
+DAMAGED_CAUSES = (Cause.BODY, Cause.PROPERTIES)
 
 
 class PartKind(StrEnum):

@@ -18,18 +18,27 @@ from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
-from rmqtool.salvage.model import Found, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
+from rmqtool.salvage.model import (
+    Cause,
+    Found,
+    Holes,
+    Lost,
+    Part,
+    PartKind,
+    RecordForm,
+    SalvagePlan,
+    SourceFile,
+)
 from rmqtool.salvage.placement import Ground
-from rmqtool.salvage.rows import Cause, Holes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
 
+    from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.lost import Absent
     from rmqtool.salvage.copies import Merged
-    from rmqtool.salvage.evidence import QueueEvidence
 
     Rows = npt.NDArray[Any]
 

@@ -14,7 +14,7 @@ from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.engine import EngineOptions
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
-from rmqtool.salvage.rows import Holes
+from rmqtool.salvage.model import Holes
 from rmqtool.store import open_store
 from tests.broker import jvm
 from tests.broker.ahead import begun

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log.census import CensusTaker, Period, SplitCensus
 from rmqtool.check.log.findings import is_illegal
-from rmqtool.check.log.record_checks import Ahead, RecordChecker
 from rmqtool.check.log.segment_scan import RecordRun, RunBuilder
 from rmqtool.check.log.transaction_checks import TransactionRows
 from rmqtool.findings import Finding
 from rmqtool.findings.codes import LMQ_STALL
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.record_checks import Ahead, RecordChecker
 
 if TYPE_CHECKING:
     from rmqtool.scan.gaps import Gap

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.record_checks import Ahead, most_have_none
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.codes import (
@@ -22,6 +21,7 @@ from rmqtool.findings.model import counted
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank
+from rmqtool.scan.record_checks import Ahead, most_have_none
 from rmqtool.store.names import component_problem
 from rmqtool.times import utc_text
 from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.findings import FindingLog, Severity
 from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import Defect, FoundEdge, classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap
+from rmqtool.scan.record_checks import RecordChecker
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s

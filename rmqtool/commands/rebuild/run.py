@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.model import indexes_beyond
 from rmqtool.check.log.findings import unlisted_batch_topics
-from rmqtool.check.log.record_checks import RecordChecker
 from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
@@ -37,6 +36,7 @@ from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import REBUILD_REPORT
 from rmqtool.store.scratch import AnyArea, output_area, temporary_place

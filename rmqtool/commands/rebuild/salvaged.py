@@ -17,10 +17,9 @@ from rmqtool.findings.model import counted
 from rmqtool.recovery import NotPredictedError, predict_recovery
 from rmqtool.salvage.derived import DerivedFiles, DerivedMaker
 from rmqtool.salvage.gathering import LogCopies
-from rmqtool.salvage.model import PartKind, SalvagePlan
+from rmqtool.salvage.model import Holes, PartKind, SalvagePlan
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
-from rmqtool.salvage.rows import Holes
 
 if TYPE_CHECKING:
     from rmqtool.engine import Engine

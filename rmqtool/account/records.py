@@ -1,4 +1,4 @@
-"""Survey of one copy of a log: every intact record with its checksums, and checks of all together.
+"""Every intact record of one copy of a log with its checksums, and checks of all together.
 
 *True* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is the place it lies
 at. Whether its body is what its checksum says is a mark of its row, and whether its unprotected fields can be
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from enum import IntFlag
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from rmqtool.check.log.record_checks import RecordChecker, most_have_none
 from rmqtool.findings import FindingLog
 from rmqtool.findings.codes import CL_CRC, CL_PROP_CRC
 from rmqtool.formats.message import (
@@ -29,10 +30,10 @@ from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records,
 from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
-from rmqtool.salvage.rows import DAMAGED, RECORD_ROW, UNIT_ROW, Mark
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.hidden import HiddenRecords
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
+from rmqtool.scan.record_checks import RecordChecker, most_have_none
 from rmqtool.scan.records import Record, check_record
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
@@ -52,6 +54,71 @@ if TYPE_CHECKING:
 
 _CONTROLS = re.compile("[\\x00\\x03-\\x08\\x0e-\\x1f]")  # but for separators, tabs and line ends
 _SAMPLE = 256
+_SMALL = np.iinfo(np.int16)
+
+
+class Mark(IntFlag):
+    """What is known of a record."""
+
+    BODY_CRC = 1  # the body is not what BODYCRC says
+    RECORD_CRC = 2  # the record is not what its property __CRC32# says
+    STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
+    PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
+    TORN = 16  # beside a hole, and its text is none: what no checksum protects is damaged
+
+
+DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
+
+RECORD_ROW = np.dtype(
+    [
+        ("log_offset", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("queue_offset", np.int64),
+        ("total_size", np.int32),
+        ("queue_id", np.int32),
+        ("fingerprint", np.uint32),  # CRC-32 of all bytes; 0 where copies are not compared
+        ("marks", np.uint8),  # of Mark
+        ("source", np.uint8),  # number of the copy it was read from
+    ]
+)
+
+"""A true record."""
+
+UNIT_ROW = np.dtype(
+    [
+        ("log_offset", np.int64),  # of its record
+        ("queue_offset", np.int64),
+        ("count", np.int32),  # queue offsets it takes: 1, of an inner batch more
+        ("queue", np.int32),  # number in ``Survey.queues``
+        ("light", np.bool_),  # by a multi dispatch: the record stands in another queue, too
+    ]
+)
+
+"""Where a record would stand in a queue."""
+
+
+def in_queue_order(units: Rows) -> Int64s:
+    """Return numbers of units sorted by queue, those of a queue in log order, ``(m,)``."""
+    queues = units["queue"]
+    if len(queues) and queues.min() >= 0 and queues.max() <= _SMALL.max:
+        queues = queues.astype(_SMALL.dtype)  # numpy sorts such by counting
+    order: Int64s = np.argsort(queues, kind="stable")
+    return order
+
+
+def by_queue(units: Rows, queues: int, among: Bools | None = None) -> list[Int64s]:
+    """Return the numbers of each queue's units in log order.
+
+    Args:
+        units: ``(m,)`` of ``UNIT_ROW``.
+        queues: how many there are.
+        among: which units count, ``(m,)``; all by default.
+    """
+    order = in_queue_order(units)
+    if among is not None:
+        order = order[among[order]]
+    bounds = np.searchsorted(units["queue"][order], np.arange(queues + 1))
+    return [order[start:stop] for start, stop in pairwise(bounds.tolist())]
 
 
 def mark_torn(survey: Survey) -> None:

@@ -1,0 +1,359 @@
+"""Places where two readings of a log differ: copies of it, or what lies below a damaged frame.
+
+The units of present queues decide, then text, then the neighbours in queue and log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rmqtool.account.evidence import QueueEvidence, confirmed_units
+from rmqtool.account.records import Survey, by_queue, oddities, property_names
+from rmqtool.topics import LMQ_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.store.segments import FileQueue
+
+    Rows = npt.NDArray[Any]
+
+
+class Grounds(StrEnum):
+    """What decides between the records of two copies."""
+
+    UNITS = "units"  # more of the copies' queues list the one
+    TEXT = "text"  # the other's properties are no text, or have names that no record has
+    NEIGHBOURS = "neighbours"  # queue offsets and store times around it go on with the one
+    NOTHING = "nothing"  # the earlier copy's stays
+
+
+class Aside(NamedTuple):
+    """A record of one reading that gives way to those of another.
+
+    Attributes:
+        start: physical offset.
+        length: bytes.
+        source: number of the copy.
+        chosen_by: what decided.
+    """
+
+    start: int
+    length: int
+    source: int
+    chosen_by: Grounds
+
+
+_JUDGED_AGAIN = 1 << 12  # places side by side that are judged once more, each by itself
+_BY_UNITS, _BY_TEXT, _BY_NEIGHBOURS, _BY_NOTHING = range(4)
+_GROUNDS = (Grounds.UNITS, Grounds.TEXT, Grounds.NEIGHBOURS, Grounds.NOTHING)
+
+
+@dataclass(frozen=True)
+class _CopySide:
+    """Records in log order, and where they stand in their queues, which are numbered for both copies."""
+
+    records: Rows
+    units: Rows
+
+    def where(self, keep: Bools) -> _CopySide:
+        records = self.records[keep]
+        return _CopySide(records, self.units[np.isin(self.units["log_offset"], records["log_offset"])])
+
+    def within(self, start: int, stop: int) -> _CopySide:
+        """Return those that begin between two places."""
+        bounds = [np.searchsorted(rows["log_offset"], [start, stop]) for rows in (self.records, self.units)]
+        return _CopySide(self.records[slice(*bounds[0])], self.units[slice(*bounds[1])])
+
+    def without(self, start: int, stop: int) -> _CopySide:
+        """Return those that do not begin between two places."""
+        parts = [(rows, rows["log_offset"]) for rows in (self.records, self.units)]
+        return _CopySide(*(rows[(places < start) | (places >= stop)] for rows, places in parts))
+
+    def joined(self, other: _CopySide) -> _CopySide:
+        both = [(self.records, other.records), (self.units, other.units)]
+        rows = [np.concatenate(pair) for pair in both]
+        return _CopySide(*(part[np.argsort(part["log_offset"], kind="stable")] for part in rows))
+
+
+class Disputes:
+    """Settles where two copies differ.
+
+    Args:
+        first: whole records of the earlier copies.
+        other: believed records of the later one.
+        differing: which of these lie over others of the earlier, ``(n,)``.
+        taken: which of these fill holes of the earlier, ``(n,)``.
+        evidence: what the queues of each copy list.
+        logs: of all copies, by the number that records name as their source.
+    """
+
+    def __init__(
+        self,
+        first: Survey,
+        other: Survey,
+        differing: Bools,
+        taken: Bools,
+        evidence: Sequence[QueueEvidence],
+        logs: Sequence[FileQueue],
+    ) -> None:
+        self._surveys, self._evidence, self._logs = (first, other), evidence, logs
+        self._from_zero = first.log.start == 0
+        met, _ = overlaps(first.records, other.records[differing])
+        self._differs = met, differing
+        numbers = {key: number for number, key in enumerate(first.queues)}
+        turned = np.array([numbers.setdefault(key, len(numbers)) for key in other.queues], np.int32)
+        units = other.units.copy()
+        if len(units):
+            units["queue"] = turned[units["queue"]]
+        self._sides = _CopySide(first.records, first.units), _CopySide(other.records, units)
+        self._differing = tuple(
+            side.where(differs) for side, differs in zip(self._sides, self._differs, strict=True)
+        )
+        self._unheard_of = np.array([self._is_unheard_of(*key) for key in numbers], bool)
+        self._agreed = other.records["log_offset"][~differing & ~taken]
+        self._around = self._sides[0].where(~met).joined(self._sides[1].where(taken))
+
+    def settle(self) -> tuple[Bools, list[Aside]]:
+        """Return which records of the later copy stay, ``(n,)``, and what is put aside of both."""
+        places = self._places()
+        votes = self._votes(places)
+        grounds = np.where(votes != 0, _BY_UNITS, _BY_NOTHING)
+        votes[votes == 0] = self._odder(places[votes == 0])
+        grounds[(grounds == _BY_NOTHING) & (votes != 0)] = _BY_TEXT
+        wins, undecided = votes > 0, np.flatnonzero(votes == 0)
+        self._settle_around(places, wins, votes != 0)
+        # Between two places side by side there is no record that both copies have.
+        ahead = np.searchsorted(self._agreed, places[undecided, 0])
+        for numbers in np.split(undecided, np.flatnonzero(np.diff(ahead)) + 1) if len(undecided) else ():
+            wins[numbers], grounds[numbers] = self._judged(places[numbers])
+        of_record = np.searchsorted(places[:, 0], self._surveys[1].records["log_offset"], "right") - 1
+        won: Bools = self._differs[1] & wins[np.maximum(of_record, 0)]
+        return won, list(self._aside(places, wins, grounds))
+
+    def _places(self) -> Int64s:
+        """Return start and stop of each place where records of both lie over each other, ``(k, 2)``."""
+        rows = np.concatenate([side.records for side in self._differing])
+        rows = rows[np.argsort(rows["log_offset"], kind="stable")]
+        starts, stops = rows["log_offset"], np.maximum.accumulate(rows["log_offset"] + rows["total_size"])
+        heads = np.flatnonzero(np.concatenate([[True], starts[1:] >= stops[:-1]]))
+        return np.stack([starts[heads], stops[np.append(heads[1:], len(rows)) - 1]], axis=1)
+
+    def _votes(self, places: Int64s) -> Int64s:
+        """Return how many more copies' queues list the later record of a place than the earlier, ``(k,)``."""
+        votes = np.zeros(len(places), np.int64)
+        for evidence in self._evidence:
+            first, other = (self._listed_bytes(survey, evidence, places) for survey in self._surveys)
+            votes += np.sign(other - first)
+        return votes
+
+    def _odder(self, places: Int64s) -> Int64s:
+        """Return how much odder the properties of the earlier records of a place are, ``(k,)``.
+
+        Where two records differ in nothing else, the one with fewer names that others have is the odder.
+        """
+        counts = np.zeros((2, len(places), 2), np.int64)
+        if not len(places):
+            return counts[0, :, 0]
+        agreed = np.isin(self._surveys[1].records["log_offset"], self._agreed)
+        known = property_names(self._surveys[1].log, self._surveys[1].records[agreed])
+        for number, side in enumerate(self._differing):
+            of_record = np.searchsorted(places[:, 0], side.records["log_offset"], "right") - 1
+            within = (of_record >= 0) & (side.records["log_offset"] < places[of_record, 1])
+            for row, place in zip(side.records[within], of_record[within], strict=True):
+                counts[number, place] += oddities(self._logs[int(row["source"])], row, known)
+        odder, more = (counts[0] - counts[1]).T
+        result: Int64s = np.where(odder != 0, odder, np.where(self._has_same_heads(places), -more, 0))
+        return result if known else result * 0
+
+    def _has_same_heads(self, places: Int64s) -> Bools:
+        """Tell at which places one record of each copy lies, and both say the same of queue and time."""
+        names = ["log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"]
+        one, two = (
+            side.records[names][np.searchsorted(side.records["log_offset"], places[:, 0]) % len(side.records)]
+            for side in self._differing
+        )
+        same: Bools = (one == two) & (one["log_offset"] + one["total_size"] == places[:, 1])
+        same &= one["log_offset"] == places[:, 0]
+        return same
+
+    @staticmethod
+    def _listed_bytes(survey: Survey, evidence: QueueEvidence, places: Int64s) -> Int64s:
+        """Return the bytes of records at each place that queues list right there, ``(k,)``."""
+        own = confirmed_units(survey, evidence) & ~survey.units["light"]
+        starts = np.ascontiguousarray(survey.records["log_offset"])
+        numbers = np.searchsorted(starts, survey.units["log_offset"][own])
+        sizes = np.zeros(len(starts) + 1, np.int64)
+        sizes[numbers + 1] = survey.records["total_size"][numbers]
+        before, after = np.cumsum(sizes)[np.searchsorted(starts, places)].T
+        listed: Int64s = after - before
+        return listed
+
+    def _settle_around(self, places: Int64s, wins: Bools, decided: Bools) -> None:
+        """Take what the units decided to what stays without a doubt."""
+        for number, side in enumerate(self._differing):
+            of_record = np.searchsorted(places[:, 0], side.records["log_offset"], "right") - 1
+            stays = decided[of_record] & (wins[of_record] == bool(number))
+            self._around = self._around.joined(side.where(stays))
+        self._of_queue = by_queue(self._around.units, len(self._unheard_of))
+
+    def _judged(self, places: Int64s) -> tuple[Bools, int]:
+        """Return which of some places side by side go to the later copy, ``(k,)``, and the grounds."""
+        start, stop = int(places[0, 0]), int(places[-1, 1])
+        sides = [side.within(start, stop) for side in self._differing]
+        near = self._near(start, stop, np.unique(np.concatenate([side.units["queue"] for side in sides])))
+        costs = [self._contradictions(near.joined(side)) for side in sides]
+        wins = np.full(len(places), self._goes_to_later(*costs))
+        changed = 1 < len(places) <= _JUDGED_AGAIN and self._judge_each(places, wins, near, sides)
+        told = changed or costs[0] != costs[1]
+        return wins, _BY_NEIGHBOURS if told else _BY_NOTHING
+
+    @staticmethod
+    def _goes_to_later(contradictions: int, of_later: int) -> bool:
+        """Whether places side by side go to the later copy, by what each side contradicts."""
+        return of_later < contradictions
+
+    def _judge_each(self, places: Int64s, wins: Bools, near: _CopySide, sides: list[_CopySide]) -> bool:
+        """Let a place by itself go to the other copy where that contradicts less; return whether any does."""
+        stays = near.joined(sides[int(wins[0])])
+        least, changed = self._contradictions(stays), False
+        for number, place in enumerate(places.tolist()):
+            start, stop = place
+            turned = stays.without(start, stop).joined(sides[1 - int(wins[number])].within(start, stop))
+            if (cost := self._contradictions(turned)) < least:
+                stays, least, changed = turned, cost, True
+                wins[number] = not wins[number]
+        return changed
+
+    def _near(self, start: int, stop: int, queues: Int64s) -> _CopySide:
+        """Return what stays for sure between two places, and what comes before and after it in each queue."""
+        records, units = self._around.records, self._around.units
+        one, two = np.searchsorted(records["log_offset"], [start, stop])
+        found = [units[:0]]
+        for queue in queues:
+            rows = self._of_queue[queue]
+            first, last = np.searchsorted(units["log_offset"][rows], [start, stop])
+            found.append(units[rows[max(first - 1, 0) : last + 1]])
+        return _CopySide(records[max(one - 1, 0) : two + 1], np.concatenate(found))
+
+    def _contradictions(self, side: _CopySide) -> int:
+        """Count jumps of queue offsets and store times back, and the messages of queues nobody knows."""
+        times, units = side.records["store_timestamp_ms"], side.units
+        units = units[np.lexsort((units["log_offset"], units["queue"]))]
+        heads = np.concatenate([[True], units["queue"][1:] != units["queue"][:-1]])[: len(units)]
+        due = np.concatenate([[0], units["queue_offset"] + units["count"]])[: len(units)]
+        due[heads] = 0 if self._from_zero else units["queue_offset"][heads]
+        jumps = int((units["queue_offset"] != due).sum())
+        return jumps + int((times[1:] < times[:-1]).sum()) + int(self._unheard_of[units["queue"]].sum())
+
+    def _is_unheard_of(self, topic: str, queue_id: int) -> bool:
+        """Whether no copy's queues or ``topics.json`` know a queue, though some do know topics.
+
+        Light queues are listed nowhere.
+        """
+        if topic.startswith(LMQ_PREFIX) or any(
+            (topic, queue_id) in one.units or topic in one.declared for one in self._evidence
+        ):
+            return False
+        return any(one.declared for one in self._evidence)
+
+    def _aside(self, places: Int64s, wins: Bools, grounds: Int64s) -> Iterator[Aside]:
+        for number, side in enumerate(self._differing):
+            of_record = np.searchsorted(places[:, 0], side.records["log_offset"], "right") - 1
+            loses = wins[of_record] != bool(number)
+            for row, place in zip(side.records[loses], of_record[loses], strict=True):
+                start, length, source = (int(row[name]) for name in ("log_offset", "total_size", "source"))
+                yield Aside(start, length, source, _GROUNDS[grounds[place]])
+
+
+class FrameDisputes(Disputes):
+    """Settles whether damaged frames or the true records below them stay, as if they were two copies.
+
+    Units decide, and then the neighbours. Where these contradict both alike, what its checksum bears out
+    stays; where nothing contradicts a frame, what lies in its body is its own.
+    """
+
+    def _odder(self, places: Int64s) -> Int64s:
+        return np.zeros(len(places), np.int64)
+
+    @staticmethod
+    def _goes_to_later(contradictions: int, of_later: int) -> bool:
+        return 0 < contradictions >= of_later
+
+
+def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
+    """Tell which records lie over one of others, and the number of the first that ends after each begins.
+
+    Args:
+        rows: ``(n,)`` of ``RECORD_ROW``.
+        others: ``(m,)``, none of which lies over another.
+
+    Returns:
+        ``(n,)`` each.
+    """
+    starts, stops = others["log_offset"], others["log_offset"] + others["total_size"]
+    after = np.searchsorted(stops, rows["log_offset"], "right")
+    met = np.zeros(len(rows), bool)
+    some = after < len(starts)
+    met[some] = starts[after[some]] < (rows["log_offset"] + rows["total_size"])[some]
+    return met, after
+
+
+def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
+    """Return a survey with the true records below damaged frames in place of those that are false."""
+    below = survey.below
+    if below is None:
+        return survey
+    survey = replace(survey, below=None)
+    met, first = overlaps(below.records, survey.records)
+    same = np.append(survey.records["log_offset"], -1)[first] == below.records["log_offset"]
+    if not (met & ~same).any():
+        return survey
+    won, _ = FrameDisputes(survey, below, met & ~same, ~met, of_copies, [survey.log]).settle()
+    return joined(survey, below, won | ~met)
+
+
+def where(survey: Survey, keep: Bools) -> Survey:
+    """Return a survey with some of its records only."""
+    records = survey.records[keep]
+    units = survey.units[np.isin(survey.units["log_offset"], records["log_offset"])]
+    return replace(survey, records=records, units=units)
+
+
+def joined(survey: Survey, other: Survey, taken: Bools) -> Survey:
+    """Add records of another copy; what lies in their place goes."""
+    healing = where(other, taken)
+    covered, _ = overlaps(survey.records, healing.records)
+    survey = where(survey, ~covered)
+    numbers = {key: number for number, key in enumerate(survey.queues)}
+    turned = np.array([numbers.setdefault(key, len(numbers)) for key in other.queues], np.int32)
+    units = healing.units.copy()
+    if len(units):
+        units["queue"] = turned[units["queue"]]
+    return replace(
+        survey,
+        log=_joined_log(survey, other),
+        records=np.sort(np.concatenate([survey.records, healing.records]), order="log_offset"),
+        units=_in_order(np.concatenate([survey.units, units])),
+        queues=list(numbers),
+        blanks=other.blanks | survey.blanks,
+        sound_crcs=survey.sound_crcs + other.sound_crcs,
+    )
+
+
+def _in_order(units: Rows) -> Rows:
+    return units[np.argsort(units["log_offset"], kind="stable")]
+
+
+def _joined_log(survey: Survey, other: Survey) -> Any:  # noqa: ANN401 - a FileQueue
+    have = {segment.start for segment in survey.log}
+    more = [segment for segment in other.log if segment.start not in have]
+    segments = sorted([*survey.log, *more], key=lambda segment: segment.start)
+    return replace(survey.log, segments=tuple(segments))
