@@ -3,8 +3,8 @@
 Packages, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
-``releases`` rules of each release; ``caches`` files kept between runs; ``progress`` remarks of a command at
-work; ``projection`` results as JSON; ``times`` as users give them;
+``releases`` rules of each release; ``caches`` files kept between runs; ``version`` of rmqtool;
+``progress`` remarks of a command at work; ``projection`` results as JSON; ``times`` as users give them;
 ``options`` declarations of options;
 ``formats`` layouts as construct schemas; ``javacompat`` Java's strings, numbers and checksums;
 ``findings`` everything that can be wrong; ``kernels`` machine code, the only package that knows numba;
@@ -23,183 +23,101 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
-
-__all__ = [
-    "Answer",
-    "BatchUnit",
-    "CarveReport",
-    "CarvedImage",
-    "CarvedLog",
-    "Chain",
-    "Consumption",
-    "Damage",
-    "Difference",
-    "Differences",
-    "EngineError",
-    "EngineOptions",
-    "EnvironmentFailureError",
-    "ExportReport",
-    "Finding",
-    "FindingCode",
-    "FleetReport",
-    "FleetSummary",
-    "Index",
-    "IndexHeader",
-    "Item",
-    "KeyQuestion",
-    "LostMessage",
-    "LostTotals",
-    "Message",
-    "Messages",
-    "Prediction",
-    "Queue",
-    "RebuildReport",
-    "RefusedError",
-    "RmqtoolError",
-    "Rows",
-    "SalvagePlan",
-    "SalvageReport",
-    "Setting",
-    "Slot",
-    "Store",
-    "StoreOutcome",
-    "StoreSummary",
-    "TopicTotals",
-    "TopicsReport",
-    "UnansweredError",
-    "Unit",
-    "UsageError",
-    "VerifyInterruptedError",
-    "VerifyReport",
-    "__version__",
-    "ask_stores",
-    "carve_images",
-    "decode_id",
-    "export",
-    "json_value",
-    "open",
-    "open_engine",
-]
-
 _HOMES = {
-    "api.carving": ("carve_images",),
-    "api.engines": ("open_engine",),
-    "api.exporting": ("export",),
-    "api.fleet": ("ask_stores",),
-    "api.messages": ("Messages",),
-    "api.opening": (
-        "decode_id",
-        "open",
-    ),
-    "api.parts": (
-        "Index",
-        "Queue",
-    ),
-    "api.results": (
-        "Answer",
-        "Differences",
-        "Rows",
-    ),
-    "api.store": ("Store",),
-    "check.model": (
-        "VerifyInterruptedError",
-        "VerifyReport",
-    ),
-    "commands.carve": (
-        "CarveReport",
-        "CarvedImage",
-        "CarvedLog",
-    ),
-    "commands.diff.model": ("Difference",),
-    "commands.export.model": ("ExportReport",),
-    "commands.fleet": (
-        "FleetReport",
-        "FleetSummary",
-        "StoreOutcome",
-    ),
-    "commands.info": ("StoreSummary",),
-    "commands.query": ("KeyQuestion",),
-    "commands.query.consumption": ("Consumption",),
-    "commands.rebuild.report": ("RebuildReport",),
-    "commands.salvage": ("SalvageReport",),
-    "commands.topics": (
-        "TopicTotals",
-        "TopicsReport",
-    ),
-    "rows": (
-        "BatchUnit",
-        "Chain",
-        "Damage",
-        "IndexHeader",
-        "Item",
-        "Message",
-        "Slot",
-        "Unit",
-    ),
-    "engine": (
-        "EngineError",
-        "EngineOptions",
-    ),
-    "errors": (
-        "EnvironmentFailureError",
-        "RefusedError",
-        "RmqtoolError",
-        "UnansweredError",
-        "UsageError",
-    ),
-    "findings": (
-        "Finding",
-        "FindingCode",
-    ),
-    "projection": ("json_value",),
-    "recovery": (
-        "LostMessage",
-        "LostTotals",
-        "Prediction",
-    ),
-    "salvage.model": ("SalvagePlan",),
-    "store": ("Setting",),
+    "api.carving": "carve_images",
+    "api.engines": "open_engine",
+    "api.exporting": "export",
+    "api.fleet": "ask_stores",
+    "api.messages": "Messages",
+    "api.opening": "decode_id open",
+    "api.parts": "Index Queue",
+    "api.results": "Answer Differences Rows",
+    "api.store": "Store",
+    "check.model": "VerifyInterruptedError VerifyReport",
+    "commands.carve": "CarveReport CarvedImage CarvedLog",
+    "commands.diff.model": "Difference",
+    "commands.export.model": "ExportReport",
+    "commands.fleet": "FleetReport FleetSummary StoreOutcome",
+    "commands.info": "StoreSummary",
+    "commands.query": "KeyQuestion",
+    "commands.query.consumption": "Consumption",
+    "commands.rebuild.report": "RebuildReport",
+    "commands.salvage": "SalvageReport",
+    "commands.topics": "TopicTotals TopicsReport",
+    "engine": "EngineError EngineOptions",
+    "errors": "EnvironmentFailureError RefusedError RmqtoolError UnansweredError UsageError",
+    "findings": "Finding FindingCode",
+    "projection": "json_value",
+    "recovery": "LostMessage LostTotals Prediction",
+    "rows": "BatchUnit Chain Damage IndexHeader Item Message Slot Unit",
+    "salvage.model": "SalvagePlan",
+    "store": "Setting",
+    "version": "__version__",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+"""Public names, by the modules that define them, which load at the first use of a name."""
+
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 _MODULES = frozenset({"errors", "progress", "spark"})
 
+__all__ = [*_HOME_OF]  # noqa: PLE0604
+
 if TYPE_CHECKING:
-    from rmqtool.api.carving import carve_images
-    from rmqtool.api.engines import open_engine
-    from rmqtool.api.exporting import export
-    from rmqtool.api.fleet import ask_stores
-    from rmqtool.api.messages import Messages
-    from rmqtool.api.opening import decode_id, open
-    from rmqtool.api.parts import Index, Queue
-    from rmqtool.api.results import Answer, Differences, Rows
-    from rmqtool.api.store import Store
-    from rmqtool.check.model import VerifyInterruptedError, VerifyReport
-    from rmqtool.commands.carve import CarvedImage, CarvedLog, CarveReport
-    from rmqtool.commands.diff.model import Difference
-    from rmqtool.commands.export.model import ExportReport
-    from rmqtool.commands.fleet import FleetReport, FleetSummary, StoreOutcome
-    from rmqtool.commands.info import StoreSummary
-    from rmqtool.commands.query import KeyQuestion
-    from rmqtool.commands.query.consumption import Consumption
-    from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.commands.salvage import SalvageReport
-    from rmqtool.commands.topics import TopicsReport, TopicTotals
-    from rmqtool.engine import EngineError, EngineOptions
-    from rmqtool.errors import (
-        EnvironmentFailureError,
-        RefusedError,
-        RmqtoolError,
-        UnansweredError,
-        UsageError,
-    )
-    from rmqtool.findings import Finding, FindingCode
-    from rmqtool.projection import json_value
-    from rmqtool.recovery import LostMessage, LostTotals, Prediction
-    from rmqtool.rows import BatchUnit, Chain, Damage, IndexHeader, Item, Message, Slot, Unit
-    from rmqtool.salvage.model import SalvagePlan
-    from rmqtool.store import Setting
-else:
+    from rmqtool.api.carving import carve_images as carve_images
+    from rmqtool.api.engines import open_engine as open_engine
+    from rmqtool.api.exporting import export as export
+    from rmqtool.api.fleet import ask_stores as ask_stores
+    from rmqtool.api.messages import Messages as Messages
+    from rmqtool.api.opening import decode_id as decode_id
+    from rmqtool.api.opening import open as open
+    from rmqtool.api.parts import Index as Index
+    from rmqtool.api.parts import Queue as Queue
+    from rmqtool.api.results import Answer as Answer
+    from rmqtool.api.results import Differences as Differences
+    from rmqtool.api.results import Rows as Rows
+    from rmqtool.api.store import Store as Store
+    from rmqtool.check.model import VerifyInterruptedError as VerifyInterruptedError
+    from rmqtool.check.model import VerifyReport as VerifyReport
+    from rmqtool.commands.carve import CarvedImage as CarvedImage
+    from rmqtool.commands.carve import CarvedLog as CarvedLog
+    from rmqtool.commands.carve import CarveReport as CarveReport
+    from rmqtool.commands.diff.model import Difference as Difference
+    from rmqtool.commands.export.model import ExportReport as ExportReport
+    from rmqtool.commands.fleet import FleetReport as FleetReport
+    from rmqtool.commands.fleet import FleetSummary as FleetSummary
+    from rmqtool.commands.fleet import StoreOutcome as StoreOutcome
+    from rmqtool.commands.info import StoreSummary as StoreSummary
+    from rmqtool.commands.query import KeyQuestion as KeyQuestion
+    from rmqtool.commands.query.consumption import Consumption as Consumption
+    from rmqtool.commands.rebuild.report import RebuildReport as RebuildReport
+    from rmqtool.commands.salvage import SalvageReport as SalvageReport
+    from rmqtool.commands.topics import TopicsReport as TopicsReport
+    from rmqtool.commands.topics import TopicTotals as TopicTotals
+    from rmqtool.engine import EngineError as EngineError
+    from rmqtool.engine import EngineOptions as EngineOptions
+    from rmqtool.errors import EnvironmentFailureError as EnvironmentFailureError
+    from rmqtool.errors import RefusedError as RefusedError
+    from rmqtool.errors import RmqtoolError as RmqtoolError
+    from rmqtool.errors import UnansweredError as UnansweredError
+    from rmqtool.errors import UsageError as UsageError
+    from rmqtool.findings import Finding as Finding
+    from rmqtool.findings import FindingCode as FindingCode
+    from rmqtool.projection import json_value as json_value
+    from rmqtool.recovery import LostMessage as LostMessage
+    from rmqtool.recovery import LostTotals as LostTotals
+    from rmqtool.recovery import Prediction as Prediction
+    from rmqtool.rows import BatchUnit as BatchUnit
+    from rmqtool.rows import Chain as Chain
+    from rmqtool.rows import Damage as Damage
+    from rmqtool.rows import IndexHeader as IndexHeader
+    from rmqtool.rows import Item as Item
+    from rmqtool.rows import Message as Message
+    from rmqtool.rows import Slot as Slot
+    from rmqtool.rows import Unit as Unit
+    from rmqtool.salvage.model import SalvagePlan as SalvagePlan
+    from rmqtool.store import Setting as Setting
+    from rmqtool.version import __version__ as __version__
+else:  # where mypy would make each name private that `__all__` does not list in writing
+    __all__ = list(_HOME_OF)
 
     def __getattr__(name: str) -> object:
         """Load what the library offers when it is first asked for: importing the package costs nothing."""
@@ -212,4 +130,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_MODULES})
+    return sorted({*_HOME_OF, *_MODULES})

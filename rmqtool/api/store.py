@@ -7,7 +7,6 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool import __version__
 from rmqtool.api.arguments import AnyStore, target_of
 from rmqtool.api.opened import OpenedStore, kind_named
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -16,6 +15,7 @@ from rmqtool.progress import NullProgress, Progress, RecordingProgress
 from rmqtool.store import PathKind
 from rmqtool.store import Store as StoreFiles
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from rmqtool import __version__
 from rmqtool.cli.group import INTERNAL_ERROR
 from rmqtool.cli.help import SectionOption
 from rmqtool.cli.options import A_PATH
 from rmqtool.errors import ExitStatus
 from rmqtool.io import Location
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 import click
 
-from rmqtool import __version__
 from rmqtool.cli.help import write_examples
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable

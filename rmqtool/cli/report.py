@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool import __version__
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_PATH,
@@ -24,6 +23,7 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings.model import counted
 from rmqtool.report.formats import Format, report_json
 from rmqtool.report.output import check_output_files, write_whole
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

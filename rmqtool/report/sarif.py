@@ -12,13 +12,13 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from rmqtool import __version__
 from rmqtool.commands.verify.baseline import identity
 from rmqtool.findings import Finding, FindingCode, Severity
 from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from rmqtool.report.verify_headline import log_losses, next_command, verdict_line
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -21,7 +21,7 @@ SNAPSHOT = Path(__file__).with_name("signatures.txt")
 def signatures() -> str:
     """Return one line for each public name, and for each field and method of a class."""
     lines: list[str] = []
-    for name in sorted({*rmqtool.__all__} - {"__version__"}):
+    for name in sorted({*vars(rmqtool)["__all__"]} - {"__version__"}):
         lines += _lines_of(name, getattr(rmqtool, name))
     lines += _lines_of("progress.Progress", rmqtool.progress.Progress)
     lines += _lines_of("spark.register", rmqtool.spark.register)

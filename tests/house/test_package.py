@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from rmqtool import __version__
+from rmqtool.version import __version__
 from tests.house.readme import MAN, ROOT
 
 if TYPE_CHECKING:
