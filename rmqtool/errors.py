@@ -42,8 +42,8 @@ class EnvironmentFailureError(RmqtoolError):
     status = ExitStatus.FAILED
 
 
-class DeniedError(EnvironmentFailureError):
-    """A file or directory whose permissions do not allow to read it; ``reason`` has the next step."""
+class _PathError(RmqtoolError):
+    """An error about a file or directory; ``reason`` goes on after its path."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(path, reason)
@@ -53,34 +53,27 @@ class DeniedError(EnvironmentFailureError):
         return f"{self.path}: {self.reason}"
 
 
-class FileNotSharedError(RmqtoolError):
+class DeniedError(_PathError, EnvironmentFailureError):
+    """A file or directory whose permissions do not allow to read it; ``reason`` has the next step."""
+
+
+class FileNotSharedError(_PathError):
     """A task does not see a file that it was sent to read, or sees another one: the fault of its machine.
 
     Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault. ``reason`` is a
     whole sentence that names the machine, the path and the next step.
     """
 
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
-
     def __str__(self) -> str:
         return self.reason
 
 
-class SourceFailureError(RmqtoolError):
+class SourceFailureError(_PathError):
     """A source did not deliver a file, or delivered another state of it than before.
 
     Not an `EnvironmentFailureError`, so that no check takes it for the file's own fault. ``reason``, what
     happened and what to do, is the rest of a sentence that begins with the path.
     """
-
-    def __init__(self, path: str, reason: str) -> None:
-        super().__init__(path, reason)
-        self.path, self.reason = path, reason
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
 
 
 class SourceUnreachableError(SourceFailureError):

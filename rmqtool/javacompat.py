@@ -26,12 +26,6 @@ def wrap_long(value: int) -> int:
     return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
-def trunc_div(dividend: int, divisor: int) -> int:
-    """Divide as Java does: the quotient is cut towards zero, where Python's ``//`` goes down."""
-    quotient = abs(dividend) // abs(divisor)
-    return quotient if (dividend < 0) == (divisor < 0) else -quotient
-
-
 def parse_short(text: str) -> int | None:
     """Parse as ``Short#parseShort``; None where Java throws NumberFormatException."""
     return _parse(text, 15)
@@ -83,14 +77,6 @@ def masked_crc32(data: bytes | bytearray | memoryview, value: int = 0) -> int:
     ``value`` is the *unmasked* CRC-32 of the bytes before these; a masked one has lost a bit.
     """
     return zlib.crc32(data, value) & 0x7FFF_FFFF
-
-
-def prop_crc_digits(crc: int) -> bytes:
-    """Write a record CRC: ten decimal digits, the least significant first, filled up with ``0``.
-
-    Java: ``MessageDecoder#createCrc32`` (5.3.3).
-    """
-    return str(crc)[::-1].ljust(_DIGITS, "0").encode()
 
 
 def parse_prop_crc_digits(digits: str | bytes) -> int:
@@ -246,29 +232,6 @@ def _split_java(text: str) -> list[str]:
     """Split as ``String#split``: empty pieces at the end are dropped, but an empty text is one piece."""
     stripped = text.rstrip(" ")
     return stripped.split(" ") if stripped or not text else []
-
-
-__all__ = [
-    "DelayLevels",
-    "abs_int",
-    "decode_utf8",
-    "index_file_name",
-    "index_key_hash",
-    "masked_crc32",
-    "parse_int",
-    "parse_long",
-    "parse_prop_crc_digits",
-    "parse_properties",
-    "parse_short",
-    "prop_crc_digits",
-    "read_delay_levels",
-    "split_keys",
-    "string_hash",
-    "tags_hash",
-    "trunc_div",
-    "wrap_int",
-    "wrap_long",
-]
 
 
 _ID_LENGTHS = (32, 56)  # characters, with an IPv4 and with an IPv6 address

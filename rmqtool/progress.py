@@ -33,25 +33,52 @@ class Progress(Protocol):
         ...
 
 
-class LimitedProgress:
-    """Passes on each warning once, and no more than a person reads: a damaged queue has one at every unit."""
+class NullProgress:
+    """A progress that reports nothing."""
+
+    def stage(self, name: str, total_bytes: int | None) -> None:
+        """Ignore it."""
+
+    def advance(self, done_bytes: int) -> None:
+        """Ignore it."""
+
+    def note(self, sentence: str) -> None:
+        """Ignore it."""
+
+    def warn(self, sentence: str) -> None:
+        """Ignore it."""
+
+
+class _ForwardingProgress:
+    """A progress that passes everything on."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._warned: set[str] = set()
-        self._left_out = 0
 
     def stage(self, name: str, total_bytes: int | None) -> None:
-        """Begin a stage."""
+        """Pass it on."""
         self._progress.stage(name, total_bytes)
 
     def advance(self, done_bytes: int) -> None:
-        """Report how far the stage is."""
+        """Pass it on."""
         self._progress.advance(done_bytes)
 
     def note(self, sentence: str) -> None:
-        """Report something worth knowing."""
+        """Pass it on."""
         self._progress.note(sentence)
+
+    def warn(self, sentence: str) -> None:
+        """Pass it on."""
+        self._progress.warn(sentence)
+
+
+class LimitedProgress(_ForwardingProgress):
+    """Passes on each warning once, and no more than a person reads: a damaged queue has one at every unit."""
+
+    def __init__(self, progress: Progress) -> None:
+        super().__init__(progress)
+        self._warned: set[str] = set()
+        self._left_out = 0
 
     def warn(self, sentence: str) -> None:
         """Report a new warning, within the limit."""
@@ -70,47 +97,23 @@ class LimitedProgress:
             self._left_out = 0
 
 
-class NullProgress:
-    """A progress that reports nothing."""
-
-    def stage(self, name: str, total_bytes: int | None) -> None:
-        """Ignore it."""
-
-    def advance(self, done_bytes: int) -> None:
-        """Ignore it."""
-
-    def note(self, sentence: str) -> None:
-        """Ignore it."""
-
-    def warn(self, sentence: str) -> None:
-        """Ignore it."""
-
-
-class RecordingProgress:
+class RecordingProgress(_ForwardingProgress):
     """A progress that keeps notes and warnings, and passes everything on."""
 
     def __init__(self, forward_to: Progress | None = None) -> None:
-        self._forward_to: Progress = NullProgress() if forward_to is None else forward_to
+        super().__init__(NullProgress() if forward_to is None else forward_to)
         self.notes: list[str] = []
         self.warnings: list[str] = []
-
-    def stage(self, name: str, total_bytes: int | None) -> None:
-        """Pass it on."""
-        self._forward_to.stage(name, total_bytes)
-
-    def advance(self, done_bytes: int) -> None:
-        """Pass it on."""
-        self._forward_to.advance(done_bytes)
 
     def note(self, sentence: str) -> None:
         """Keep it."""
         self.notes.append(sentence)
-        self._forward_to.note(sentence)
+        super().note(sentence)
 
     def warn(self, sentence: str) -> None:
         """Keep it."""
         self.warnings.append(sentence)
-        self._forward_to.warn(sentence)
+        super().warn(sentence)
 
 
 class Compilation:

@@ -14,7 +14,7 @@ import socket
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import (
     EnvironmentFailureError,
@@ -23,11 +23,10 @@ from rmqtool.errors import (
     SourceUnreachableError,
 )
 from rmqtool.io.local import Descriptor, LocalFiles, open_regular
-from rmqtool.io.source import DirectoryEntry, FileKind, Status
+from rmqtool.io.source import FileKind, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 FIRST_PAGE = 4096
@@ -113,7 +112,7 @@ def _kernel() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedFiles:
+class PlannedFiles(LocalFiles):
     """File systems of a machine that runs a task for another, see `rmqtool.io.source.Source`.
 
     Results name files of the machine that planned the task: pickled, this is `LocalFiles`. ``proofs`` are of
@@ -121,7 +120,6 @@ class PlannedFiles:
     """
 
     proofs: Mapping[str, FileProof]
-    _files: ClassVar[LocalFiles] = LocalFiles()
 
     def __hash__(self) -> int:
         return hash(PlannedFiles)
@@ -131,22 +129,18 @@ class PlannedFiles:
 
     def status(self, path: str) -> Status | None:
         """Return the status of a name; `FileNotSharedError` if a planned file cannot be examined."""
-        status = self._files.status(path)
+        status = LocalFiles.status(self, path)
         if path in self.proofs and (status is None or status.kind in {FileKind.LOST, FileKind.HIDDEN}):
             raise unseen(path, "it does not exist" if status is None else status.reason)
         return status
-
-    def entries(self, path: str) -> list[DirectoryEntry]:
-        """Return the entries of a directory, see `LocalFiles.entries`."""
-        return self._files.entries(path)
 
     def open(self, path: str) -> Descriptor:
         """Open a regular file; `FileNotSharedError` if a planned one is missing or another here."""
         planned = self.proofs.get(path)
         if planned is None:
-            return self._files.open(path)
+            return LocalFiles.open(self, path)
         try:
-            descriptor = self._files.open(path)
+            descriptor = LocalFiles.open(self, path)
         except EnvironmentFailureError as failure:
             raise unseen(path, str(failure).removeprefix(f"{path}: ")) from failure
         if reason := difference(planned, descriptor):
@@ -155,29 +149,6 @@ class PlannedFiles:
                 path, f"executor {host} sees another {path} than this command does ({reason}): {NEXT_STEP}"
             )
         return descriptor
-
-    def absolute(self, text: str) -> str:
-        """Return a name from the top, see `LocalFiles.absolute`."""
-        return self._files.absolute(text)
-
-    def real(self, path: str) -> str:
-        """Return the path without links, see `LocalFiles.real`."""
-        return self._files.real(path)
-
-    def local_path(self, path: str) -> Path | None:
-        """Return the path without links."""
-        return self._files.local_path(path)
-
-    def tails(self) -> tuple[()]:
-        """Return nothing, see `LocalFiles.tails`."""
-        return self._files.tails()
-
-    def fetch_tails(self) -> None:
-        """Do nothing, see `LocalFiles.tails`."""
-
-    def lock_holder(self, path: str) -> int | None:
-        """Return the process that holds a lock, see `LocalFiles.lock_holder`."""
-        return self._files.lock_holder(path)
 
 
 def unseen(path: str, reason: str) -> FileNotSharedError:

@@ -11,9 +11,8 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,63 +46,15 @@ Identity = tuple[int, int]
 """Device and inode."""
 
 
-class Disk(Protocol):
-    """Names below a root, ``/`` between components; ``""`` is the root. Every method may raise `OSError`."""
+class Disk:
+    """Names below a directory of this machine, its path without links, ``/`` between components.
 
-    def node(self, path: str) -> Node | None:
-        """Return the status of a name; None if there is nothing."""
-        ...
+    ``""`` is the directory itself. Every method may raise `OSError`.
+    """
 
-    def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted."""
-        ...
-
-    def read(self, path: str, limit: int) -> bytes:
-        """Return the bytes of a file; an error if it is longer than the limit."""
-        ...
-
-    def make_private(self, path: str) -> Identity:
-        """Make a directory that only the caller can read or write until it is handed over."""
-        ...
-
-    def make_directory(self, path: str) -> None:
-        """Make a directory in an existing one."""
-        ...
-
-    def write_new(self, path: str, data: bytes, mode: int) -> None:
-        """Write a file that does not exist yet."""
-        ...
-
-    def hand_over(self, path: str, made: Identity) -> None:
-        """Give a private directory, and all in it, to the root's owner."""
-        ...
-
-    def rename(self, source: str, target: str) -> None:
-        """Rename to a name that does not exist."""
-        ...
-
-    def set_modified(self, path: str, modified_ns: int) -> None:
-        """Set the modification time."""
-        ...
-
-    def sync(self, path: str) -> None:
-        """Flush a file's bytes, or a directory's entries and times."""
-        ...
-
-    def remove(self, path: str) -> None:
-        """Remove a file, or an empty directory."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class LocalDisk:
-    """Directory of this machine, its path without links; see `Disk`."""
-
-    root: Path
-    _status: os.stat_result = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_status", self.root.stat())
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._status = root.stat()
 
     def node(self, path: str) -> Node | None:
         """Return the status of a name; None if there is nothing."""

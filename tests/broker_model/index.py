@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from rmqtool.javacompat import index_key_hash, trunc_div, wrap_long
+from rmqtool.javacompat import index_key_hash, wrap_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class IndexFile:
         slot_value = self.slots[slot]
         if slot_value <= 0 or slot_value > self.index_count:
             slot_value = 0
-        time_diff = trunc_div(wrap_long(store_timestamp_ms - self.begin_timestamp), 1000)
+        time_diff = wrap_long(store_timestamp_ms - self.begin_timestamp) // 1000
         if self.begin_timestamp <= 0 or time_diff < 0:
             time_diff = 0
         elif time_diff > 0x7FFFFFFF:

@@ -20,7 +20,7 @@ from rmqtool.commands.repair import run as repair_module
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.reput.pipeline import run_reput
-from rmqtool.store.disk import LocalDisk
+from rmqtool.store.disk import Disk
 from rmqtool.store.journal import JOURNAL, finish, sweep
 from tests.store.fixture_stores import fixture
 
@@ -40,7 +40,7 @@ Picture = dict[str, tuple[bool, int, int, bytes | None]]
 
 def picture(root: Path) -> Picture:
     """Return names, modes, times and bytes of a store."""
-    disk = LocalDisk(root)
+    disk = Disk(root)
     found: Picture = {}
     for path in [root, *root.rglob("*")]:
         name = "" if path == root else str(path.relative_to(root))
@@ -231,7 +231,7 @@ def test_a_store_that_is_no_better_is_taken_back(root: Path, monkeypatch: pytest
     spoil_index(root)
     before = picture(root)
 
-    def finish_badly(disk: LocalDisk, journal: Journal) -> None:
+    def finish_badly(disk: Disk, journal: Journal) -> None:
         finish(disk, journal)
         shutil.rmtree(root / "index")
         (root / "index").mkdir()
@@ -252,16 +252,16 @@ def test_an_interrupted_repair_is_finished_or_taken_back(
 ) -> None:
     spoil_all(root)
     before = picture(root)
-    rename = LocalDisk.rename
+    rename = Disk.rename
     done: list[str] = []
 
-    def failing(disk: LocalDisk, source: str, target: str) -> None:
+    def failing(disk: Disk, source: str, target: str) -> None:
         if source == "index":
             raise OSError(28, "No space left on device", target)
         done.append(source)
         rename(disk, source, target)
 
-    monkeypatch.setattr(LocalDisk, "rename", failing)
+    monkeypatch.setattr(Disk, "rename", failing)
     with pytest.raises(EnvironmentFailureError, match="--undo"):
         repair(root)
     assert "consumequeue" in done
@@ -425,7 +425,7 @@ def test_killed_at_random_moments(root: Path, tmp_path: Path) -> None:
             repair(root, undo=True)
             assert picture(root) == before
         else:
-            sweep(LocalDisk(root))
+            sweep(Disk(root))
             assert picture(root) == before
     assert reached >= {"before", "moved"}
 

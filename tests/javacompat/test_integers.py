@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.javacompat import parse_int, parse_long, parse_short, trunc_div, wrap_int, wrap_long
+from rmqtool.javacompat import parse_int, parse_long, parse_short, wrap_int, wrap_long
 from tests.javacompat.vectors import NUMBERS
 
 # First digits of the scripts in which Character.digit(char, 10) of JDK 17 finds digits, printed by it.
@@ -39,19 +39,6 @@ def test_scripts_may_be_mixed() -> None:
 def test_thousands_of_digits_are_no_trouble() -> None:
     assert parse_long("0" * 30000 + "7") == 7
     assert parse_long("7" * 30000) is None
-
-
-@pytest.mark.parametrize(
-    ("dividend", "divisor", "quotient"),
-    [(7, 2, 3), (-7, 2, -3), (7, -2, -3), (-7, -2, 3), (-999, 1000, 0), (0, -5, 0)],
-)
-def test_division_cuts_towards_zero(dividend: int, divisor: int, quotient: int) -> None:
-    assert trunc_div(dividend, divisor) == quotient
-
-
-def test_division_by_zero_is_an_error_as_in_java() -> None:
-    with pytest.raises(ZeroDivisionError):
-        trunc_div(1, 0)
 
 
 @given(st.integers(-(2**70), 2**70))

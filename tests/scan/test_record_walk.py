@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.javacompat import masked_crc32, prop_crc_digits
+from rmqtool.javacompat import masked_crc32
 from rmqtool.scan.classify import Defect
 from rmqtool.scan.record_walk import Blank, LogEvent, walk
 from rmqtool.scan.records import Record
@@ -138,7 +138,8 @@ def test_stale_records_are_not_taken_for_true_ones(tmp_path: Path) -> None:
 def test_record_checksum_property(tmp_path: Path) -> None:
     reserved = b"__CRC32#\x010000000000\x02"
     raw = record(0, properties=b"KEYS\x01k\x02" + reserved)
-    right = raw[:-11] + prop_crc_digits(masked_crc32(raw[: -len(reserved)])) + b"\x02"
+    digits = f"{masked_crc32(raw[: -len(reserved)]):010d}"[::-1]
+    right = raw[:-11] + digits.encode() + b"\x02"
     wrong = record(len(raw), properties=b"KEYS\x01k\x02" + reserved)
     events = list(walk([segment(tmp_path, 0, right + wrong + bytes(64))]))
     assert kinds(events) == ["record", "CL-PROP-CRC", "record", "CL-TAIL-ZERO"]

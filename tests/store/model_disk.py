@@ -6,7 +6,7 @@ import errno
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.store.disk import Identity, Node
+from rmqtool.store.disk import Disk, Identity, Node
 
 if TYPE_CHECKING:
     import random
@@ -57,7 +57,7 @@ class _Pending(NamedTuple):
     apply: Callable[[], None]
 
 
-class ModelDisk:
+class ModelDisk(Disk):
     """A `rmqtool.store.disk.Disk`, which counts what it does, and fails when it is told to.
 
     Names change whole or not at all. Flushing a directory makes the changes of its entries last, and its own

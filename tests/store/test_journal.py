@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.errors import RefusedError
-from rmqtool.store.disk import LocalDisk
+from rmqtool.store.disk import Disk
 from rmqtool.store.journal import (
     JOURNAL,
     Draft,
@@ -35,8 +35,6 @@ from tests.store.model_disk import Entry, Kill, ModelDisk, Picture
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from rmqtool.store.disk import Disk
 
 _QUICK_SEEDS = 1
 _ALL_SEEDS = 6
@@ -303,7 +301,7 @@ def _only(disk: ModelDisk) -> Journal:
 def test_a_real_disk_does_the_same(plan: Callable[[Draft], None], tmp_path: Path) -> None:
     root = tmp_path / "store"
     _lay_out(root)
-    disk = LocalDisk(root)
+    disk = Disk(root)
     assert _picture_of(root) == BEFORE
     repair(disk, plan)
     assert contents(_picture_of(root)) == after(plan)
@@ -314,7 +312,7 @@ def test_a_real_disk_does_the_same(plan: Callable[[Draft], None], tmp_path: Path
 def test_journals_are_numbered_and_undone_one_after_the_other(tmp_path: Path) -> None:
     root = tmp_path / "store"
     _lay_out(root)
-    disk = LocalDisk(root)
+    disk = Disk(root)
     for plan in (_small, _settings):
         draft = Draft(disk)
         plan(draft)
@@ -395,7 +393,7 @@ def test_what_has_the_name_of_a_draft_and_is_none_is_not_swept_away(tmp_path: Pa
     (tmp_path / "outside" / "staged").mkdir(parents=True)
     (tmp_path / f".{JOURNAL}gone-6").symlink_to(tmp_path / "outside")
     before = sorted(tmp_path.rglob("*"))
-    sweep(LocalDisk(tmp_path))
+    sweep(Disk(tmp_path))
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -406,7 +404,7 @@ def test_no_call_to_a_disk_leaves_the_root(tmp_path: Path) -> None:
     root.mkdir()
     (root / "link").symlink_to(outside)
     (root / "file").symlink_to(outside / "x")
-    disk = LocalDisk(root)
+    disk = Disk(root)
     before = _stamps(outside)
     for path in ("link/x", "../outside/x", f"{outside}/x", "./file", "link/", "a\0b"):
         for call in (
@@ -461,7 +459,7 @@ def _lay_out(root: Path) -> None:
 
 
 def _picture_of(root: Path) -> Picture:
-    disk = LocalDisk(root)
+    disk = Disk(root)
     found = {"": root, **{str(path.relative_to(root)): path for path in root.rglob("*")}}
     picture = {}
     for name, path in found.items():

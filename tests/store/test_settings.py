@@ -250,7 +250,10 @@ def test_defaults_that_are_quoted_are_those_of_the_table() -> None:
     }
     assert all(one == other for one, other in kept.items())
     package = Path(rmqtool.__file__).parent
-    texts = [package.parent / "README.md", *package.rglob("*.md"), *package.rglob("*.py")]
+    texts = [
+        package.parent / "README.md",
+        *(one for end in ("md", "py", "txt") for one in package.rglob(f"*.{end}")),
+    ]
     quoted = 0
     for path in texts:
         text = " ".join(path.read_text("utf-8").replace('"', " ").split())

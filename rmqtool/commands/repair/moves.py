@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from rmqtool.check.model import VerifyReport
     from rmqtool.progress import Progress
     from rmqtool.store import Store
-    from rmqtool.store.disk import LocalDisk
+    from rmqtool.store.disk import Disk
 
 _DERIVED_NAMES = frozenset(name for names in DERIVED.values() for name in names)
 _EXPIRED = "all its messages are expired; its files show the next queue offset"
 
 
 def decide(
-    request: RepairRequest, disk: LocalDisk, plan: Plan, before: VerifyReport, progress: Progress
+    request: RepairRequest, disk: Disk, plan: Plan, before: VerifyReport, progress: Progress
 ) -> Journal:
     """Make all new files and flush them; the store itself is unchanged until the journal has its name."""
     with io_errors_with_next_step():
@@ -47,7 +47,7 @@ def decide(
             raise
 
 
-def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) -> set[str]:
+def _rebuilt(request: RepairRequest, disk: Disk, draft: Draft, plan: Plan) -> set[str]:
     if not plan.rebuilt:
         return set()
     parts = frozenset(part.value for part in plan.rebuilt)
@@ -68,7 +68,7 @@ def _rebuilt(request: RepairRequest, disk: LocalDisk, draft: Draft, plan: Plan) 
     return found
 
 
-def _kept(disk: LocalDisk, draft: Draft, rebuilt: set[str]) -> list[str]:
+def _kept(disk: Disk, draft: Draft, rebuilt: set[str]) -> list[str]:
     """Return the queues that a rebuild does not have: all their messages are expired.
 
     Their files show the place of the next message. Without them it would get queue offset 0 again, below what
@@ -86,7 +86,7 @@ def _kept(disk: LocalDisk, draft: Draft, rebuilt: set[str]) -> list[str]:
     return found
 
 
-def _directories(disk: LocalDisk, path: str) -> list[str]:
+def _directories(disk: Disk, path: str) -> list[str]:
     node = disk.node(path)
     if node is None or not node.is_directory:
         return []
@@ -126,7 +126,7 @@ def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
     }
 
 
-def check_journal(journal: Journal, store: Store, disk: LocalDisk) -> None:
+def check_journal(journal: Journal, store: Store, disk: Disk) -> None:
     """Refuse a journal with moves that no repair makes, as one that somebody else has put there.
 
     Raises:
@@ -170,7 +170,7 @@ def _is_movable(place: str, directory: str) -> bool:
     return place in _DERIVED_NAMES | small | {"checkpoint"}
 
 
-def _is_stray(place: str, journal: Journal, store: Store, disk: LocalDisk) -> bool:
+def _is_stray(place: str, journal: Journal, store: Store, disk: Disk) -> bool:
     """Whether a name in a log's directory is not a file of the log, which is never moved."""
     parent, _, name = place.rpartition("/")
     if parent not in {label_of(one, store.base) for one in store.commitlog.directories}:
@@ -190,7 +190,7 @@ def log_facts(store: Store) -> list[list[Any]]:
     return found
 
 
-def _mode_of(disk: LocalDisk, path: str) -> int:
+def _mode_of(disk: Disk, path: str) -> int:
     node = disk.node(path)
     return 0o644 if node is None or node.is_directory else node.mode
 

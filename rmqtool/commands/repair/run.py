@@ -14,7 +14,7 @@ from rmqtool.commands.repair.plan import Plan, is_worse, make_plan
 from rmqtool.errors import RefusedError, UsageError
 from rmqtool.recovery import predict_recovery
 from rmqtool.store import PathKind, Store
-from rmqtool.store.disk import LocalDisk
+from rmqtool.store.disk import Disk
 from rmqtool.store.journal import Journal, done_moves, finish, is_done, journals, read_journal, sweep, undo
 from rmqtool.store.lock import held_lock
 
@@ -99,7 +99,7 @@ def undo_repair(request: RepairRequest) -> RepairReport:
     return RepairReport(str(request.store.base), RepairOutcome.UNDONE, journal=journal.name)
 
 
-def _interrupted(request: RepairRequest, disk: LocalDisk, journal: Journal) -> RepairReport:
+def _interrupted(request: RepairRequest, disk: Disk, journal: Journal) -> RepairReport:
     """Return the rest of an interrupted repair; RefusedError if a broker has worked on the store since."""
     if journal.facts["log"] != log_facts(request.store):
         raise RefusedError(
@@ -122,7 +122,7 @@ def _interrupted(request: RepairRequest, disk: LocalDisk, journal: Journal) -> R
 
 def _finish_waiting(
     request: RepairRequest,
-    disk: LocalDisk,
+    disk: Disk,
     journal: Journal,
     progress: Progress,
 ) -> RepairReport:
@@ -142,7 +142,7 @@ def _finish_waiting(
 
 def _carried_out(
     request: RepairRequest,
-    disk: LocalDisk,
+    disk: Disk,
     plan: Plan,
     before: VerifyReport,
     journal: Journal,
@@ -197,21 +197,21 @@ def _report(
     )
 
 
-def _disk_of(store: Store) -> LocalDisk:
+def _disk_of(store: Store) -> Disk:
     path = None if store.root is None else store.root.local_path()
     if store.kind is not PathKind.STORE or path is None:
         raise UsageError(f"{store.base}: whole stores are repaired; give the store root")
     with io_errors_with_next_step():
-        return LocalDisk(path)
+        return Disk(path)
 
 
-def _journal(store: Store, disk: LocalDisk, name: str) -> Journal:
+def _journal(store: Store, disk: Disk, name: str) -> Journal:
     journal = read_journal(disk, name)
     check_journal(journal, store, disk)
     return journal
 
 
-def _unfinished(store: Store, disk: LocalDisk) -> Journal | None:
+def _unfinished(store: Store, disk: Disk) -> Journal | None:
     with io_errors_with_next_step():
         for name in journals(disk)[-1:]:
             journal = _journal(store, disk, name)
