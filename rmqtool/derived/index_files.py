@@ -169,6 +169,10 @@ class IndexFile:
         slot = SLOTS.decode(self._window.read_at(index.slot_position(number), SLOT_SIZE))
         return 0 if slot is None else slot.item
 
+    def focus(self, number: int) -> None:
+        """Read items from a number on in one piece: those that are asked for next."""
+        self._window.focus(self.item_position(number))
+
     def item(self, number: int) -> ItemFields | None:
         """Return an item; None if the file ends before."""
         return ITEMS.decode(self._window.read_at(self.item_position(number), ITEM_SIZE))
@@ -176,7 +180,7 @@ class IndexFile:
     def items(self) -> Iterator[tuple[int, ItemFields]]:
         """Yield number and item of all items in the order of the log."""
         for number in range(1, self.last_item + 1):
-            self._window.focus(self.item_position(number))
+            self.focus(number)
             item = self.item(number)
             if item is None:
                 return

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SAMPLES = 256
 _MESSAGES_PER_SAMPLE = 16  # so many are looked at until one has tags
+_LEAST_AROUND = 16  # items of a message that are read at once with one of them
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class _Index:
 
     def _message(self, number: int) -> _Message:
         """Return the message that an item belongs to."""
+        self._focus(number - _LEAST_AROUND)
         _, offset = self._item(number)
         record = record_at(self._log, offset)
         if record is None:
@@ -163,11 +165,20 @@ class _Index:
         hashes = [self._item(one)[0] for one in range(start, stop)]
         return _Message(max(stop, number + 1), offset, _has_tag_item(record, demanded, hashes))
 
+    def _focus(self, number: int) -> None:
+        """Read items from a number on in one piece, of those that come next."""
+        file, own = self._place(max(number, 0))
+        self._files[file].focus(own)
+
+    def _place(self, number: int) -> tuple[int, int]:
+        """Return the number of an item's file, and its number there."""
+        file = bisect_right(self._stops, number)
+        return file, number - (self._stops[file - 1] if file else 0) + 1
+
     def _item(self, number: int) -> tuple[int, int]:
         """Return hash and physical offset of an item; of one that is not there what no message has."""
-        file = bisect_right(self._stops, number)
-        before = self._stops[file - 1] if file else 0
-        item = self._files[file].item(number - before + 1)
+        file, own = self._place(number)
+        item = self._files[file].item(own)
         return (-1, -1) if item is None else (item.key_hash, item.physical_offset)
 
 

@@ -124,6 +124,9 @@ def _together(
 
 def _pieces(runs: Rows, blocks: Sequence[Block]) -> Iterator[QueueUnits]:
     """Yield the units of runs in pieces of bounded size; long runs are cut, short ones put together."""
+    if runs["count"].sum() <= _PIECE_UNITS:
+        yield QueueUnits(runs, _Reading(blocks, runs), 0)
+        return
     parts = -(-runs["count"] // _PIECE_UNITS)
     cut = np.repeat(runs, parts)
     done = (np.arange(len(cut)) - np.repeat(np.cumsum(parts) - parts, parts)) * _PIECE_UNITS
@@ -143,6 +146,12 @@ def read_rows(blocks: Sequence[Block], column: str, runs: Rows) -> Array:
         column: its name.
         runs: ``(n,)`` of ``PLACED_RUN``.
     """
+    if (runs["block"][1:] > runs["block"][:-1]).all():  # those of one queue lie far apart
+        found, start = np.empty(int(runs["count"].sum()), dtype_of(column)), 0
+        for number, first, count in runs[["block", "first_row", "count"]].tolist():
+            blocks[number].rows(column, first, count).read_into(found[start : start + count])
+            start += count
+        return found
     order = np.lexsort((runs["first_row"], runs["block"]))
     block, first, count = runs["block"][order], runs["first_row"][order], runs["count"][order]
     stops = np.cumsum(count)

@@ -7,9 +7,9 @@ the same. Only the others are looked at unit by unit.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,7 +32,7 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.arrays import Bools
@@ -84,39 +84,13 @@ class Present:
     databases: tuple[str, ...]
 
 
-@dataclass
-class _Tally:
-    """What becomes a `Present`, queue by queue."""
-
-    queues: int = 0
-    messages: int = 0
-    more: int = 0
-    fewer: dict[tuple[str, int], int] = field(default_factory=dict)
-    entries: int | None = None
-    unread: list[str] = field(default_factory=list)
-    databases: tuple[str, ...] = ()
-
-    def present(self) -> Present:
-        """Return what is known by now."""
-        return Present(
-            queues=self.queues,
-            messages=self.messages,
-            fewer_messages=sum(self.fewer.values()),
-            more_messages=self.more,
-            fewer_by_queue=tuple(QueueMessages(*key, count) for key, count in sorted(self.fewer.items())),
-            index_entries=self.entries,
-            unread=tuple(self.unread),
-            databases=self.databases,
-        )
-
-
 def compare_with_present(
     store: Store,
     plan: ReputPlan,
     result: ReputResult,
-    same: Mapping[tuple[str, int], int],
     since: Mapping[tuple[str, int], int],
     account: StoreAccount,
+    findings: FindingLog,
     tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None = None,
 ) -> Present:
     """Compare a result with what is there; what cannot be read of that is said, and is no failure.
@@ -125,116 +99,167 @@ def compare_with_present(
         store: what is there.
         plan: what was to be made.
         result: how that went.
-        same: how many units there lead to the same record at the same place, by topic and queue id.
         since: by topic and queue id, the place of the first message since the topic was created again.
         account: of the log, which is made where units lead to what the result has not.
-        tell_lost: is told, by topic and queue id, units there that the queue made does not lead to; None:
-            nobody is.
+        findings: about the log; receives records whose properties unit and index contradict.
+        tell_lost: receives, by topic and queue id, units there that the queue made does not lead to.
 
     Raises:
         EnvironmentFailureError: a block file of the result, or the log, cannot be read.
     """
-    tally = _Tally()
+    there = _Comparison(store, plan, result, since, account, tell_lost)
     if "consumequeue" in plan.parts:
-        tally.databases = tuple(one.label for one in store.queue_databases)
-        tally.unread += [one.sentence for one in store.queue_databases if one.unread is not None]
         for kind in UNIT_QUEUE_KINDS:
-            _PresentQueues(store, plan, result, kind, tally, same, since, account, tell_lost).compare()
-    if plan.makes_index:
-        tally.entries = _entries(store, plan, tally)
-    return tally.present()
+            there.compare(kind)
+    entries = there.index_entries() if plan.makes_index else None
+    _tell_changed_properties(store, plan.log, there.other_tags, findings)
+    databases = store.queue_databases if "consumequeue" in plan.parts else ()
+    unread = [one.sentence for one in databases if one.unread is not None]
+    return Present(
+        queues=there.queues,
+        messages=there.messages,
+        fewer_messages=sum(there.fewer.values()),
+        more_messages=there.more,
+        fewer_by_queue=tuple(QueueMessages(*key, count) for key, count in sorted(there.fewer.items())),
+        index_entries=entries,
+        unread=(*unread, *there.unread),
+        databases=tuple(one.label for one in databases),
+    )
 
 
-def _entries(store: Store, plan: ReputPlan, tally: _Tally) -> int | None:
-    """Return how many entries the index has by its headers; no more than files of that size can have."""
-    count: int | None = None
-    try:
-        for header in index_headers(store.index_files):
-            if header.end_phy_offset >= plan.log.start:
-                count = (count or 0) + min(max(header.index_count - 1, 0), plan.index_geometry.items - 1)
-    except EnvironmentFailureError as failure:
-        tally.unread.append(str(failure))
-    return count
+_MOST_PLACES = 1 << 10
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
-class _PresentQueues:
-    """The queues of one kind."""
+class _Comparison:
+    """Comparison of the queues made with those there, kind by kind.
+
+    Attributes:
+        queues: how many are there.
+        messages: to which they lead.
+        more: messages to which only the queues made lead.
+        fewer: messages to which those made do not lead, by topic and queue id.
+        unread: what could not be compared, and why.
+        other_tags: places of records whose unit there has another tags code, as far as so many are kept.
+    """
 
     def __init__(
         self,
         store: Store,
         plan: ReputPlan,
         result: ReputResult,
-        kind: PathKind,
-        tally: _Tally,
-        same: Mapping[tuple[str, int], int],
         since: Mapping[tuple[str, int], int],
         account: StoreAccount,
         tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None,
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
-        self._same, self._since, self._account, self._tell_lost = same, since, account, tell_lost
-        self._kind, self._tally = kind, tally
-        sizes = plan.queue_geometry
-        self._is_batch = kind is PathKind.BATCHCONSUMEQUEUE
-        self._file_size = sizes.batchconsumequeue if self._is_batch else sizes.consumequeue
+        self._since, self._account, self._tell_lost = since, account, tell_lost
+        self.queues = self.messages = self.more = 0
+        self.fewer: dict[tuple[str, int], int] = {}
+        self.unread: list[str] = []
+        self.other_tags: list[int] = []
 
-    def compare(self) -> None:
+    def index_entries(self) -> int | None:
+        """Return how many entries the index has by its headers; no more than files of that size can have."""
+        count, plan = None, self._plan
+        try:
+            for header in index_headers(self._store.index_files):
+                if header.end_phy_offset >= plan.log.start:
+                    count = (count or 0) + min(max(header.index_count - 1, 0), plan.index_geometry.items - 1)
+        except EnvironmentFailureError as failure:
+            self.unread.append(str(failure))
+        return count
+
+    def compare(self, kind: PathKind) -> None:
         """Add to what is known of all queues."""
-        made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is self._is_batch}
-        for queue in self._there():
-            key = queue.topic or "", queue.queue_id or 0
-            self._tally.queues += 1
+        is_batch = kind is PathKind.BATCHCONSUMEQUEUE
+        made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is is_batch}
+        there = {(queue.topic or "", queue.queue_id or 0): queue for queue in self._there(kind)}
+        same = {} if is_batch else self._same_units(there, made)
+        self.queues += len(there)
+        for key, queue in there.items():
             try:
-                self._compare_queue(queue, key, made.pop(key, None))
+                self._compare_queue(queue, key, made.get(key), same.get(key))
+                queue.files.close()
             except EnvironmentFailureError as failure:
-                self._tally.unread.append(str(failure))
-        for plan in made.values():
-            self._tally.more += plan.units
+                self.unread.append(str(failure))
+        self.more += sum(plan.units for key, plan in made.items() if key not in there)
 
-    def _there(self) -> Iterator[QueueFiles]:
-        root = self._store.roots.get(self._kind)
+    def _there(self, kind: PathKind) -> Iterator[QueueFiles]:
+        root = self._store.roots.get(kind)
         if root is None or is_rocksdb(root.paths[0]):
             return
         try:
-            yield from self._store.queues(self._kind)
+            yield from self._store.queues(kind)
         except EnvironmentFailureError as failure:
-            self._tally.unread.append(str(failure))
+            self.unread.append(str(failure))
 
-    def _compare_queue(self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None) -> None:
-        result = self._result
+    def _same_units(
+        self, there: Mapping[tuple[str, int], QueueFiles], made: Mapping[tuple[str, int], QueuePlan]
+    ) -> dict[tuple[str, int], int]:
+        """Return by queue how many units there lead to the record of the unit made in their place.
+
+        Raises:
+            EnvironmentFailureError: a block file of the result cannot be read.
+        """
+        same = {}
+        for plan, pieces in by_queue([made[key] for key in made if key in there], self._result.blocks):
+            key = plan.topic, plan.queue_id
+            with suppress(EnvironmentFailureError):  # the comparison of the queue says so
+                files = there[key].files
+                same[key] = sum(self._count_same(files, plan, piece) for piece in pieces)
+        return same
+
+    def _count_same(self, there: FileQueue, plan: QueuePlan, made: QueueUnits) -> int:
+        """Return how many units lead to the same record; note those of another tags code."""
+        if plan.joined and _holds(there, made):
+            return len(made)
+        same = 0
+        starts, units = made.column("queue_offsets") * UNIT_SIZE, made.column("units")
+        for segment in there.between(int(starts.min()), int(starts.max()) + UNIT_SIZE):
+            inside = np.flatnonzero((starts >= segment.start) & (starts + UNIT_SIZE <= segment.stop))
+            if not len(inside):
+                continue
+            numbers = (starts[inside] - segment.start) // UNIT_SIZE
+            first, stop = int(numbers.min()), int(numbers.max()) + 1
+            data = segment.read_at(first * UNIT_SIZE, (stop - first) * UNIT_SIZE, [])
+            present = np.frombuffer(data, UNITS.dtype, len(data) // UNIT_SIZE)
+            is_read = numbers < first + len(present)
+            present, wanted = present[numbers[is_read] - first], units[inside[is_read]]
+            is_same = present["physicalOffset"] == wanted["physicalOffset"]
+            same += int(np.count_nonzero(is_same & (present["size"] == wanted["size"])))
+            if plan.topic != SCHEDULE_TOPIC and len(self.other_tags) < _MOST_PLACES:
+                tags = present["tagsCode"].astype(np.int64)
+                wrong = is_same & (tags != wanted["tagsCode"])
+                wrong &= (tags >= _INT_MIN) & (tags <= _INT_MAX)  # others are addresses of ext units
+                self.other_tags += wanted["physicalOffset"][wrong].tolist()
+        return same
+
+    def _compare_queue(
+        self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None, same: int | None
+    ) -> None:
         if plan is None:
             bounds = queue_bounds(queue, self._plan.log.start)
             if bounds.max_offset > bounds.min_offset:
                 self._count(queue, key, no_units())
             return
-        size = self._plan.queue_geometry.consumequeue
-        is_there = self._same.get(key) == plan.units
-        if is_there and self._has_no_more(queue, end_of(plan, result.blocks, size)):
-            self._tally.messages += plan.units
+        blocks, size = self._result.blocks, self._plan.queue_geometry.consumequeue
+        if same == plan.units and self._has_no_more(queue.files, end_of(plan, blocks, size)):
+            self.messages += plan.units
         else:
-            self._count(queue, key, kept_units(plan, result.blocks, size))
+            self._count(queue, key, kept_units(plan, blocks, size))
 
-    def _has_no_more(self, queue: QueueFiles, end: QueueEnd) -> bool:
-        """Tell whether no unit is there before those made or after them; batch queues are always read."""
-        if self._is_batch or end.number <= 0 or end.number * UNITS.size % self._file_size == 0:
+    def _has_no_more(self, files: FileQueue, end: QueueEnd) -> bool:
+        """Tell whether no unit is there before those made or after them."""
+        if end.number <= 0 or end.number * UNIT_SIZE % self._plan.queue_geometry.consumequeue == 0:
             return False
-        units = self._read(queue, end.number - 1, 2)
-        if not units or units[0].physical_offset + units[0].size != end.last_end or any(units[1]):
+        last, after = _units_at(files, end.number - 1, 2)
+        if last.physical_offset + last.size != end.last_end or any(after):
             return False
-        before = self._read(queue, end.first - 1, 1) if end.first else ()
-        return all(one == PREBLANK or one.physical_offset < self._plan.log.start for one in before)
-
-    def _read(self, queue: QueueFiles, number: int, count: int) -> list[UnitFields]:
-        """Return units of one file; none where the file is not there."""
-        position = number * UNITS.size
-        at = position % self._file_size
-        place = queue.directory / f"{position - at:020d}"
-        if not place.is_regular():
-            return []
-        with place.reader() as file:
-            places = range(at, at + count * UNITS.size, UNITS.size)
-            return [UNITS.padded(file.read_at(one, UNITS.size, [])) for one in places]
+        before = _units_at(files, end.first - 1, 1) if end.first else ()
+        return all(
+            one == PREBLANK or not any(one) or one.physical_offset < self._plan.log.start for one in before
+        )
 
     def _count(self, queue: QueueFiles, key: tuple[str, int], made: KeptUnits) -> None:
         """Count what one has and the other has not."""
@@ -242,7 +267,8 @@ class _PresentQueues:
         there = there.only(there.physical_offsets >= self._plan.log.start)
         is_older = there.physical_offsets < self._since.get(key, 0)  # of a topic that was deleted since
         missing = ~np.isin(there.physical_offsets, made.physical_offsets) & ~is_older
-        is_lost = missing & ~_replaced(there, made, is_batch=self._is_batch)
+        is_batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
+        is_lost = missing & ~_replaced(there, made, is_batch=is_batch)
         if missing.any():
             # What is made of a record that lies elsewhere than it says leads nowhere, and replaces no unit.
             is_lost |= missing & self._account.lists_lost(key, there.physical_offsets)
@@ -250,14 +276,34 @@ class _PresentQueues:
             if not self._account.is_log_cut:  # a start cuts off what lies beyond the log
                 proves &= there.physical_offsets < self._account.looked.end
             there, is_lost = there.only(proves | ~is_lost), is_lost[proves | ~is_lost]
-        self._tally.messages += int(there.messages.sum())
+        self.messages += int(there.messages.sum())
         lost = there.only(is_lost)
         if fewer := int(lost.messages.sum()):
-            self._tally.fewer[key] = fewer
+            self.fewer[key] = fewer
             if self._tell_lost is not None:
                 self._tell_lost(key, lost, self._account)
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
-        self._tally.more += int(made.messages[is_new].sum())
+        self.more += int(made.messages[is_new].sum())
+
+
+def _holds(there: FileQueue, made: QueueUnits) -> bool:
+    """Tell whether a queue has the bytes of units made, which follow each other, in their place."""
+    units = made.column("units")
+    start = int(made.runs["first_queue_offset"][0]) * UNIT_SIZE
+    while len(units) and (segment := there.segment_at(start)) is not None:
+        part = units[: (segment.stop - start) // UNIT_SIZE]
+        if not len(part) or segment.read_at(start - segment.start, part.nbytes, []) != part.tobytes():
+            return False
+        units, start = units[len(part) :], start + part.nbytes
+    return not len(units)
+
+
+def _units_at(there: FileQueue, number: int, count: int) -> list[UnitFields]:
+    """Return units by the number of the first in the queue; zeros past the end of its file."""
+    start = number * UNIT_SIZE
+    segment = there.segment_at(start)
+    data = b"" if segment is None else segment.read_at(start - segment.start, count * UNIT_SIZE, [])
+    return [UNITS.padded(data[at : at + UNIT_SIZE]) for at in range(0, count * UNIT_SIZE, UNIT_SIZE)]
 
 
 def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
@@ -326,73 +372,17 @@ class RebuildLosses:
             self.lost.message(place, log_offset, LostReason.LEFT_OUT)
 
 
-_MOST_PLACES = 1 << 10
-_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
-
-
-@dataclass
-class PresentUnits:
-    """The units of present consume queues, compared with those made, each at its queue offset.
-
-    Attributes:
-        same: by topic and queue id, how many lead to the same record; a queue that cannot be read has none.
-        other_tags: places of records whose present unit has another tags code, as far as so many are kept.
-    """
-
-    same: Counter[tuple[str, int]] = field(default_factory=Counter)
-    other_tags: list[int] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, store: Store, result: ReputResult) -> PresentUnits:
-        """Read the units that are there.
-
-        Raises:
-            EnvironmentFailureError: a block file of the result cannot be read.
-        """
-        found, root = cls(), store.roots.get(PathKind.CONSUMEQUEUE)
-        if root is None or is_rocksdb(root.paths[0]):
-            return found
-        for queue, pieces in by_queue([one for one in result.plans if not one.batch], result.blocks):
-            key = queue.topic, queue.queue_id
-            with suppress(EnvironmentFailureError):  # whoever counts the messages of the queue says so
-                if (there := store.queue(*key, PathKind.CONSUMEQUEUE)) is not None:
-                    for piece in pieces:
-                        found._take(key, there.files, piece)
-                    there.files.close()
-        return found
-
-    def _take(self, key: tuple[str, int], there: FileQueue, made: QueueUnits) -> None:
-        starts, units = made.column("queue_offsets") * UNIT_SIZE, made.column("units")
-        for segment in there.between(int(starts.min()), int(starts.max()) + UNIT_SIZE):
-            inside = np.flatnonzero((starts >= segment.start) & (starts + UNIT_SIZE <= segment.stop))
-            if not len(inside):
-                continue
-            numbers = (starts[inside] - segment.start) // UNIT_SIZE
-            first, stop = int(numbers.min()), int(numbers.max()) + 1
-            data = segment.read_at(first * UNIT_SIZE, (stop - first) * UNIT_SIZE, [])
-            present = np.frombuffer(data, UNITS.dtype, len(data) // UNIT_SIZE)
-            is_read = numbers < first + len(present)
-            present, wanted = present[numbers[is_read] - first], units[inside[is_read]]
-            is_same = present["physicalOffset"] == wanted["physicalOffset"]
-            self.same[key] += int(np.count_nonzero(is_same & (present["size"] == wanted["size"])))
-            if key[0] != SCHEDULE_TOPIC and len(self.other_tags) < _MOST_PLACES:
-                tags = present["tagsCode"].astype(np.int64)
-                wrong = is_same & (tags != wanted["tagsCode"])
-                wrong &= (tags >= _INT_MIN) & (tags <= _INT_MAX)  # others are addresses of ext units
-                self.other_tags += wanted["physicalOffset"][wrong].tolist()
-
-
-def tell_changed_properties(
-    store: Store, log: FileQueue, present: PresentUnits, findings: FindingLog
+def _tell_changed_properties(
+    store: Store, log: FileQueue, other_tags: Sequence[int], findings: FindingLog
 ) -> None:
     """Add what verify says of these records; index files that cannot be read show nothing."""
     odd = {one.physical_offset for one in findings if one.code is CL_PROPERTIES}
-    if not present.other_tags and not odd:
+    if not other_tags and not odd:
         return
     from rmqtool.check.contradictions import CONTRADICTING_ITEM, CONTRADICTING_UNIT, tell_contradicted
 
     witnesses: dict[int, set[str]] = defaultdict(set)
-    for place in present.other_tags[:_MOST_PLACES]:
+    for place in other_tags[:_MOST_PLACES]:
         witnesses[place].add(CONTRADICTING_UNIT)
     doubtful = {*witnesses, *(place for place in odd if place is not None)}
     with suppress(EnvironmentFailureError):

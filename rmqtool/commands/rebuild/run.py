@@ -16,10 +16,8 @@ from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.present import (
     Present,
-    PresentUnits,
     RebuildLosses,
     compare_with_present,
-    tell_changed_properties,
 )
 from rmqtool.commands.rebuild.report import RebuildReport, RebuildRun, report_of
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
@@ -267,9 +265,7 @@ def _compare_with_present(
 ) -> Present:
     """Compare all of a result with the queues and the index that are there."""
     tell = None if losses is None else losses.tell_units
-    units = PresentUnits.of(request.store, result)
-    present = compare_with_present(request.store, plan, result, units.same, since, account, tell)
-    tell_changed_properties(request.store, plan.log, units, findings)
+    present = compare_with_present(request.store, plan, result, since, account, findings, tell)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:
