@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.model import NO_LOSSES, LogLosses, MessageStates, QueueLosses, cut_finding, is_borne_out
+from rmqtool.account.model import LogLosses, MessageStates, QueueLosses, cut_finding, is_borne_out
 from rmqtool.account.survey import SurveyedLog, survey
 from rmqtool.account.witnesses import (
     FreeBytes,
@@ -340,18 +340,15 @@ class StoreAccount:
             return False
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
 
-    def losses(self, *, asked: bool = True, lost: LossListener | None = None) -> LogLosses:
+    def losses(self, lost: LossListener | None = None) -> LogLosses:
         """Return what the log has lost.
 
         Args:
-            asked: whether something speaks for it, beside what asked this before.
             lost: receives each message; None: nobody does.
 
         Raises:
             EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
         """
-        if not asked and "looked" not in self.__dict__:
-            return NO_LOSSES
         return log_losses(self._account, self.looked, lost)
 
     def findings(self, losses: LogLosses) -> Iterator[Finding]:

@@ -8,13 +8,14 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from rmqtool import rows
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.store.names import directory_around, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+    from rmqtool.rows.model import InnerMessage, Message
 
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -232,7 +233,7 @@ class BodyFiles:
             raise EnvironmentFailureError(f"{directory}: cannot be created: {failure.strerror}") from failure
         self._directory = directory
 
-    def add(self, message: rows.Message | rows.InnerMessage) -> None:
+    def add(self, message: Message | InnerMessage) -> None:
         """Write the body of one message, if it has one.
 
         A message of an inner batch adds its index to the name. Raises `RefusedError` if the file exists;
@@ -240,7 +241,8 @@ class BodyFiles:
         """
         if not message.body:
             return
-        index = f"-{message.index}" if isinstance(message, rows.InnerMessage) else ""
+        number = getattr(message, "index", None)
+        index = "" if number is None else f"-{number}"
         path = self._directory / f"{message.physical_offset:020d}{index}.body"
         if path.exists():  # perhaps of another store's record at this offset
             raise RefusedError(f"{path}: exists; give --body-dir a new directory")

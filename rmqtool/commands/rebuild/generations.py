@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.check.generations import Older, last_restarts, restarts, with_queues_gone
 from rmqtool.commands.rebuild.request import Generations
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.model import counted
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.arrays import Rows
+    from rmqtool.check.generations import Older
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
@@ -64,6 +64,9 @@ class GenerationChoice:
         """
         if self.mode is Generations.ALL or all(plan.joined or plan.batch for plan in plans):
             return list(plans)
+        # What few logs need is loaded for these only.
+        from rmqtool.check.generations import last_restarts, restarts, with_queues_gone
+
         found = restarts(plans, blocks, self._files_of)
         anew = with_queues_gone(found, plans, blocks, lambda *key: self._files_of(*key) is not None)
         others = [plan for plan in plans if self._shows_nothing(plan, anew)]

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals, QueuePlace
 from rmqtool.derived.index_files import index_headers, open_index_file
 from rmqtool.derived.queue_files import LiveUnits, all_live_units, queue_bounds
 from rmqtool.dispatch.index_keys import index_keys, item_keys
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from rmqtool.account.log_losses import StoreAccount
+    from rmqtool.account.lost import LostMessage, LostTotals, QueuePlace
     from rmqtool.arrays import Bools
     from rmqtool.findings import FindingLog
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
@@ -89,9 +89,9 @@ def compare_with_present(
     plan: ReputPlan,
     result: ReputResult,
     since: Mapping[tuple[str, int], int],
-    account: StoreAccount,
+    account: Callable[[], StoreAccount],
     findings: FindingLog,
-    tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None = None,
+    losses: RebuildLosses | None = None,
 ) -> Present:
     """Compare a result with what is there; what cannot be read of that is said, and is no failure.
 
@@ -100,14 +100,14 @@ def compare_with_present(
         plan: what was to be made.
         result: how that went.
         since: by topic and queue id, the place of the first message since the topic was created again.
-        account: of the log, which is made where units lead to what the result has not.
+        account: returns that of the log; called where units lead to what the result has not.
         findings: about the log; receives records whose properties unit and index contradict.
-        tell_lost: receives, by topic and queue id, units there that the queue made does not lead to.
+        losses: receives units there that the queue made does not lead to.
 
     Raises:
         EnvironmentFailureError: a block file of the result, or the log, cannot be read.
     """
-    there = _Comparison(store, plan, result, since, account, tell_lost)
+    there = _Comparison(store, plan, result, since, account, losses)
     if "consumequeue" in plan.parts:
         for kind in UNIT_QUEUE_KINDS:
             there.compare(kind)
@@ -149,11 +149,11 @@ class _Comparison:
         plan: ReputPlan,
         result: ReputResult,
         since: Mapping[tuple[str, int], int],
-        account: StoreAccount,
-        tell_lost: Callable[[tuple[str, int], LiveUnits, StoreAccount], object] | None,
+        account: Callable[[], StoreAccount],
+        losses: RebuildLosses | None,
     ) -> None:
         self._store, self._plan, self._result = store, plan, result
-        self._since, self._account, self._tell_lost = since, account, tell_lost
+        self._since, self._account, self._losses = since, account, losses
         self.queues = self.messages = self.more = 0
         self.fewer: dict[tuple[str, int], int] = {}
         self.unread: list[str] = []
@@ -271,17 +271,18 @@ class _Comparison:
         is_lost = missing & ~_replaced(there, made, is_batch=is_batch)
         if missing.any():
             # What is made of a record that lies elsewhere than it says leads nowhere, and replaces no unit.
-            is_lost |= missing & self._account.lists_lost(key, there.physical_offsets)
-            proves = self._account.proves(key, there.physical_offsets)
-            if not self._account.is_log_cut:  # a start cuts off what lies beyond the log
-                proves &= there.physical_offsets < self._account.looked.end
+            account = self._account()
+            is_lost |= missing & account.lists_lost(key, there.physical_offsets)
+            proves = account.proves(key, there.physical_offsets)
+            if not account.is_log_cut:  # a start cuts off what lies beyond the log
+                proves &= there.physical_offsets < account.looked.end
             there, is_lost = there.only(proves | ~is_lost), is_lost[proves | ~is_lost]
         self.messages += int(there.messages.sum())
         lost = there.only(is_lost)
         if fewer := int(lost.messages.sum()):
             self.fewer[key] = fewer
-            if self._tell_lost is not None:
-                self._tell_lost(key, lost, self._account)
+            if self._losses is not None:
+                self._losses.tell_units(key, lost)
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
         self.more += int(made.messages[is_new].sum())
 
@@ -326,6 +327,7 @@ class RebuildLosses:
         plan: what was to be made.
         result: how that went.
         edge: what is known of the log as a whole.
+        account: of the log.
         tell: receives each message.
     """
 
@@ -334,8 +336,12 @@ class RebuildLosses:
         plan: ReputPlan,
         result: ReputResult,
         edge: FoundEdge,
+        account: StoreAccount,
         tell: Callable[[LostMessage], object],
     ) -> None:
+        from rmqtool.account.lost import LossReporter, LostReason
+
+        self._account, self._left_out = account, LostReason.LEFT_OUT
         self.lost = LossReporter(plan.log, tell)
         skipped = [task for tasks in skip_tasks(plan, result, edge) for task in tasks]
         self._tasks = {
@@ -357,19 +363,19 @@ class RebuildLosses:
                 for log_offsets in true_records(task):
                     self.lost.records(log_offsets.tolist(), reason)
 
-    def tell_units(self, queue: tuple[str, int], units: LiveUnits, account: StoreAccount) -> None:
+    def tell_units(self, queue: tuple[str, int], units: LiveUnits) -> None:
         """Tell what units lead to that the queue made does not lead to, but for what is told already."""
-        there = units.only(~account.looked.without_record(units.physical_offsets))
+        there = units.only(~self._account.looked.without_record(units.physical_offsets))
         self.lost.units(queue, there, self._tell_left_out)
 
-    def totals(self, account: StoreAccount) -> LostTotals:
+    def totals(self) -> LostTotals:
         """Return what was reported, and what is missing in the whole log."""
-        return self.lost.totals(account.looked.gaps)
+        return self.lost.totals(self._account.looked.gaps)
 
     def _tell_left_out(self, place: QueuePlace, log_offset: int) -> None:
         number = bisect_right(self._starts, log_offset) - 1
         if number < 0 or log_offset >= self._stops[number]:
-            self.lost.message(place, log_offset, LostReason.LEFT_OUT)
+            self.lost.message(place, log_offset, self._left_out)
 
 
 def _tell_changed_properties(

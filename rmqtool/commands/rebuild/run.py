@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import StoreAccount
-from rmqtool.account.model import indexes_beyond
+from rmqtool.account.model import NO_LOSSES, indexes_beyond
 from rmqtool.check.log.findings import unlisted_batch_topics
-from rmqtool.commands.rebuild.compare import compare_derived
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.present import (
@@ -40,9 +38,10 @@ from rmqtool.store.results import REBUILD_REPORT
 from rmqtool.store.scratch import AnyArea, output_area, temporary_place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
+    from rmqtool.account.log_losses import StoreAccount
     from rmqtool.commands.rebuild.request import RebuildRequest
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
@@ -70,6 +69,8 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
         made = _run(request, area, working, progress)
         doubtful, differences = _doubtful(request), None
         if request.compare and not doubtful:
+            from rmqtool.commands.rebuild.compare import compare_derived
+
             progress.stage("compare", None)
             differences = tuple(compare_derived(area.handle.results, request.store.base, request.directories))
         made.result.seconds["total"] = round(time.perf_counter() - start, 3)
@@ -225,18 +226,25 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     for finding in unlisted_batch_topics(request.store, result.plans):
         progress.warn(f"{finding.message}. {finding.remedy}")
     findings = judge_log(request.store, plan, result, skipped, edge, engine)
-    present, losses, account = None, None, StoreAccount(request.store, plan.log)
+    present, losses, from_log = None, None, NO_LOSSES
+
+    @cache
+    def account() -> StoreAccount:
+        from rmqtool.account.log_losses import StoreAccount  # few logs have lost anything
+
+        return StoreAccount(request.store, plan.log)
+
     if request.tell_lost is not None:
-        losses = RebuildLosses(plan, result, edge, request.tell_lost)
+        losses = RebuildLosses(plan, result, edge, account(), request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
         since = choice.since
         present = _compare_with_present(request, plan, result, findings, progress, since, account, losses)
     gaps = bool(unreachable or CL_QOFF_GAP.code in findings.counts or any(one.damage for one in skipped))
-    is_asked = gaps or losses is not None or indexes_beyond(request.store, result.chain.end)
-    from_log = account.losses(asked=is_asked, lost=None if losses is None else losses.lost)
-    findings.extend(account.findings(from_log))
-    lost = None if losses is None else losses.totals(account)
+    if gaps or account.cache_info().currsize or indexes_beyond(request.store, result.chain.end):
+        from_log = account().losses(lost=None if losses is None else losses.lost)
+        findings.extend(account().findings(from_log))
+    lost = None if losses is None else losses.totals()
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     return RebuildRun(
         plan,
@@ -260,12 +268,11 @@ def _compare_with_present(
     findings: FindingLog,
     progress: Progress,
     since: Mapping[tuple[str, int], int],
-    account: StoreAccount,
+    account: Callable[[], StoreAccount],
     losses: RebuildLosses | None,
 ) -> Present:
     """Compare all of a result with the queues and the index that are there."""
-    tell = None if losses is None else losses.tell_units
-    present = compare_with_present(request.store, plan, result, since, account, findings, tell)
+    present = compare_with_present(request.store, plan, result, since, account, findings, losses)
     try:
         findings.extend(delay_findings(request.store, plan, result))
         if (doubt := assumed_delay_table(request.store, result)) is not None:
