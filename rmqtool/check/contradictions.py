@@ -17,6 +17,7 @@ from rmqtool.check.queues.fields import OTHER_TAGS
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import CL_PROPERTIES, CQ_SIZE_TAG, IX_WRONG
 from rmqtool.scan.records import Record, record_at
+from rmqtool.store.segments import finding_at
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -79,17 +80,15 @@ def _witness(finding: Finding) -> str | None:
 
 
 def _error(log: FileQueue, record: Record, message: str) -> Finding:
-    segment = log.segment_at(record.physical_offset)
-    return Finding(
-        code=CL_PROPERTIES,
-        file=None if segment is None else segment.label,
-        position=None if segment is None else record.physical_offset - segment.start,
+    return finding_at(
+        log.segment_at(record.physical_offset),
+        CL_PROPERTIES,
+        record.physical_offset,
+        message,
         length=len(record.raw),
         topic=record.topic,
         queue_id=record.head.queue_id,
         queue_offset=record.head.queue_offset,
-        physical_offset=record.physical_offset,
-        message=message,
         severity_override=Severity.ERROR,
         remedy_override=_REMEDY,
     )

@@ -246,8 +246,8 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
     if not segments:
         return None
     first, end = first_record(segments), find_log_end(FoundEdge.of(store))
-    if end.tail is not None and (segment := store.commitlog.segment_at(end.tail.physical_offset)):
-        findings.add(end.tail.finding(segment))
+    if end.tail is not None:
+        findings.add(end.tail)
     gaps = list(store.commitlog.gaps())
     store.commitlog.close()
     return LogSummary(

@@ -324,7 +324,7 @@ class _LogTotals:
         with LocalEngine() as engine:
             for number, segment in enumerate(edge.segments):
                 if (missing := edge.missing_before(number)) is not None:
-                    self.findings.add(missing.finding(segment))
+                    self.findings.add(missing)
                 self._add(FileTotals(number, edge, engine, self.request.split_bytes))
                 segment.close()
                 done += segment.size_bytes
@@ -363,7 +363,7 @@ class _LogTotals:
                 self.totals[key] = total.plus(self.totals.get(key))
         for defect in segment.defects():
             if defect.severity is not Severity.INFO:
-                self.findings.add(defect.finding(segment.segment))
+                self.findings.add(defect)
         self.blank_bytes += segment.blank_bytes
         self.zero_bytes += segment.zero_bytes
         self.stale_bytes += segment.stale_bytes

@@ -10,6 +10,7 @@ from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.queue_files import QueueFile, first_holding, queue_bounds
+from rmqtool.findings import Finding
 from rmqtool.formats.consumequeue import (
     BATCH_UNIT_SIZE,
     BATCH_UNITS,
@@ -21,7 +22,7 @@ from rmqtool.formats.consumequeue import (
 from rmqtool.javacompat import parse_long
 from rmqtool.lookup.explain import Reason
 from rmqtool.rows.messages import has_unit
-from rmqtool.scan.classify import Defect
+from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record, record_at
 from rmqtool.scan.window import Window
@@ -55,7 +56,7 @@ def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[R
     seen = 0
     for event in islice(events, _LOOKED_AT):
         seen += 1
-        if isinstance(event, Defect) and event.ends_chain:
+        if isinstance(event, Finding) and ends_chain(event):
             return Look(None, is_complete=False)
         if isinstance(event, Record) and event.physical_offset > start and wanted(event):
             return Look(event, is_complete=True)

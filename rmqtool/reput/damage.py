@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, Structure, code_of
-from rmqtool.findings.codes import CL_GAP, CL_HALF_RECORD
+from rmqtool.findings.codes import CL_HALF_RECORD
 from rmqtool.findings.model import counted
 from rmqtool.formats.message import Outcome
 from rmqtool.reput.gap_contents import GapContents, InspectTask, inspect_gaps
-from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank
+from rmqtool.scan.classify import FoundEdge, classified, missing_blank
 from rmqtool.scan.log_pass import Split
+from rmqtool.store.segments import finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -136,7 +137,7 @@ def log_findings(
     for report in result.chain.reports:
         segment = report.split.segment
         if report.outcome is Outcome.STOP and report.log_offset == segment.stop and report.records:
-            yield missing_blank(segment).finding(segment)
+            yield missing_blank(segment)
     for report in result.chain.reports:
         yield from _report_findings(report)
     for (topic, queue_id), count in result.absurd_units.items():
@@ -177,7 +178,8 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
     first = skips[0]
     segment, beside = first.segment, _beside(skips)
     if first.gap is None:  # led astray by damage that was only counted
-        defects = [Defect(CL_HALF_RECORD, first.skip.log_offset, first.skip.length, first.reason)]
+        length = first.skip.length or None
+        defects = [finding_at(segment, CL_HALF_RECORD, first.skip.log_offset, first.reason, length=length)]
     else:
         number = edge.segments.index(segment)
         defects = list(classified(first.gap, segment, number, edge))
@@ -185,7 +187,7 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
     for defect in defects:
         severity = Severity.ERROR if damage else defect.severity  # what a broker loses is an error
         text = f"{defect.message}; {beside}" if beside and defect is defects[0] else defect.message
-        yield replace(defect, message=text, severity_override=severity).finding(segment)
+        yield replace(defect, message=text, severity_override=severity)
 
 
 def _beside(skips: list[SkippedRange]) -> str:
@@ -201,14 +203,7 @@ def _beside(skips: list[SkippedRange]) -> str:
 
 def _log_finding(log: FileQueue, log_offset: int, code: str, message: str) -> Finding:
     segment = log.segment_at(log_offset)
-    return Finding(
-        code=code_of(code),
-        file=segment.label if segment else None,
-        position=log_offset - segment.start if segment else None,
-        physical_offset=log_offset,
-        message=message,
-        structure_override=Structure.COMMITLOG,
-    )
+    return finding_at(segment, code_of(code), log_offset, message, structure_override=Structure.COMMITLOG)
 
 
 def _gap_finding(plan: ReputPlan, chain: ReputChain) -> Iterator[Finding]:
@@ -220,15 +215,9 @@ def _gap_finding(plan: ReputPlan, chain: ReputChain) -> Iterator[Finding]:
     gap = FoundEdge(plan.log.segments, file_size=plan.file_size).missing_before(number)
     if gap is None:  # the file in front of it is shorter than it should be: a finding of its own
         return
-    yield Finding(
-        code=CL_GAP,
-        file=after[0].label,
-        physical_offset=gap.physical_offset,
-        length=gap.length,
-        expected=gap.physical_offset,
-        observed=after[0].start,
-        message=f"{counted(gap.length, 'byte')} of the log missing: nothing after them is dispatched",
-    )
+    message = f"{counted(gap.length or 0, 'byte')} of the log missing: nothing after them is dispatched"
+    expected, observed = gap.physical_offset, after[0].start
+    yield replace(gap, position=None, expected=expected, observed=observed, message=message)
 
 
 def _report_findings(report: SplitReport) -> Iterator[Finding]:

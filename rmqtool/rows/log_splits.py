@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from rmqtool.engine.local import usable_cpus
+from rmqtool.findings import Finding
 from rmqtool.findings.codes import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC, Outcome
 from rmqtool.io.reading import RETRY_BYTES
 from rmqtool.kernels.plain import GLOBS_APART, RowFilter
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageFilter, MessageRows
-from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank
+from rmqtool.scan.classify import FoundEdge, classified, is_of_record, missing_blank, stop_of
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.log_pass import ReadJob, Split, SplitRead, SplitTask, read_ahead, read_split, stitch
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
@@ -260,8 +261,8 @@ class _Rows:
         """Add the rows of what lies at ``log_offset``, or from there to ``stop``, read in plain Python."""
         done, stop, later = self._done, log_offset + 1 if stop is None else stop, []
         for event in self._chain.events(log_offset, stop):
-            if isinstance(event, Defect) and event.code is IO_UNREADABLE:
-                if event.physical_offset >= stop:
+            if isinstance(event, Finding) and event.code is IO_UNREADABLE:
+                if (event.physical_offset or 0) >= stop:
                     later.append(event)
                 else:
                     self._tell_unreadable(event)
@@ -270,21 +271,21 @@ class _Rows:
                 self._encoder.add(self._make.row(event))
             if isinstance(event, Blank):
                 done.ended = True
-            elif isinstance(event, Record) or not event.of_record:
+            elif isinstance(event, Record) or not is_of_record(event):
                 done.next_log_offset = max(done.next_log_offset, _end_of(event))
                 done.closed = not isinstance(event, Record)
         for event in later:  # met by reading ahead
-            if event.physical_offset < done.next_log_offset:
+            if (event.physical_offset or 0) < done.next_log_offset:
                 self._tell_unreadable(event)
 
-    def _tell_unreadable(self, event: Defect) -> None:
+    def _tell_unreadable(self, event: Finding) -> None:
         """Add the row of an unreadable range, unless it goes on from before and has one."""
-        if not (event.physical_offset - self._segment.start) % RETRY_BYTES:
+        if not (event.position or 0) % RETRY_BYTES:
             self._encoder.add(self._make.row(event))
 
 
-def _end_of(event: Record | Defect) -> int:
-    return event.physical_offset + (len(event.raw) if isinstance(event, Record) else event.length)
+def _end_of(event: Record | Finding) -> int:
+    return event.physical_offset + len(event.raw) if isinstance(event, Record) else stop_of(event)
 
 
 def log_pieces(job: LogJob) -> Iterator[rows.Row]:

@@ -16,12 +16,13 @@ from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import DelayLevels, encode_offset_id, parse_int, split_keys, tags_hash, wrap_long
 from rmqtool.rows.system_messages import explanation_of
+from rmqtool.scan.classify import is_of_record
 from rmqtool.scan.record_walk import Blank, LogEvent
 from rmqtool.scan.records import Record
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from rmqtool.scan.classify import Defect
+    from rmqtool.findings import Finding
     from rmqtool.store import FileQueue, Segment
 
 _PORT_BYTES = 4
@@ -160,35 +161,35 @@ class MessageRows:
         self._log = log
         self._delay_levels = delay_levels
         self._segment: Segment | None = None
-        self._met: list[Defect] = []
+        self._met: list[Finding] = []
 
     def row(self, event: LogEvent) -> rows.Message | rows.Blank | rows.Damage:
         """Return the row of one event."""
-        file, position = self._place(event.physical_offset)
+        file, position = self._place(event.physical_offset or 0)
         if isinstance(event, Record):
             return self._message(event, file, position)
         if isinstance(event, Blank):
             return rows.Blank(file, position, event.physical_offset, event.total_size)
         return self._damage(event, file, position)
 
-    def _damage(self, defect: Defect, file: str, position: int) -> rows.Damage:
-        if defect.of_record:
+    def _damage(self, defect: Finding, file: str, position: int) -> rows.Damage:
+        if is_of_record(defect):
             self._met = [one for one in self._met if one.physical_offset == defect.physical_offset]
             self._met.append(defect)
         return rows.Damage(
             file,
             position,
             defect.physical_offset,
-            defect.length,
+            defect.length or 0,
             defect.code,
             defect.message,
             Structure.COMMITLOG,
             Severity.WARNING if self._may_be_foreign(defect) else defect.severity_override,
         )
 
-    def _may_be_foreign(self, defect: Defect) -> bool:
+    def _may_be_foreign(self, defect: Finding) -> bool:
         """Return whether a wrong ``__CRC32#`` came with the message, which ``verify`` finds, too."""
-        segment = self._log.segment_at(defect.physical_offset) if defect.code is CL_PROP_CRC else None
+        segment = self._log.segment_at(defect.physical_offset or 0) if defect.code is CL_PROP_CRC else None
         if segment is None:
             return False
         from rmqtool.scan.record_checks import file_has_none

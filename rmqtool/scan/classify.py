@@ -43,6 +43,7 @@ from rmqtool.formats.message import (
 )
 from rmqtool.scan.page_tail import PAGE_BYTES, ends_in_page, first_stale_record, page_writer
 from rmqtool.scan.records import holds_record
+from rmqtool.store.segments import finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,57 +79,22 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Defect:
-    """Something wrong, or worth knowing, at one place of the log.
-
-    Attributes:
-        length: Bytes concerned; 0 where something is missing between two bytes.
-        message: One sentence; the code's title when empty.
-    """
-
-    code: FindingCode
-    physical_offset: int
-    length: int
-    message: str
-    severity_override: Severity | None = None
-    expected: int | None = None
-    observed: int | None = None
-    remedy_override: str | None = None
-
-    @property
-    def severity(self) -> Severity:
-        """Return how bad it is here."""
-        return self.severity_override or self.code.severity
-
-    @property
-    def ends_chain(self) -> bool:
-        """Whether a broker cannot go on here."""
-        return self.severity is Severity.ERROR and not self.of_record
-
-    @property
-    def of_record(self) -> bool:
-        """Whether it is about a record that can be read, and follows."""
-        return self.code in _OF_RECORDS and self.remedy_override is not HIDDEN_REMEDY
-
-    def finding(self, segment: Segment) -> Finding:
-        """Return it as a finding about a file of the log."""
-        return Finding(
-            code=self.code,
-            file=segment.label,
-            position=self.physical_offset - segment.start,
-            length=self.length or None,
-            physical_offset=self.physical_offset,
-            expected=self.expected,
-            observed=self.observed,
-            message=self.message,
-            severity_override=self.severity_override,
-            remedy_override=self.remedy_override,
-            structure_override=None if self.code.structure is Structure.COMMITLOG else Structure.COMMITLOG,
-        )
+def ends_chain(finding: Finding) -> bool:
+    """Whether a broker cannot go on at a place of the log."""
+    return finding.severity is Severity.ERROR and not is_of_record(finding)
 
 
-def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Defect:
+def is_of_record(finding: Finding) -> bool:
+    """Whether a finding is about a record that can be read, and follows."""
+    return finding.code in _OF_RECORDS and finding.remedy_override is not HIDDEN_REMEDY
+
+
+def stop_of(finding: Finding) -> int:
+    """Return the physical offset after the bytes that a finding is about."""
+    return (finding.physical_offset or 0) + (finding.length or 0)
+
+
+def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Finding:
     """Return the name of a gap in file ``number`` of the log, from 0.
 
     The gap ends at an intact record or BLANK, or with the file.
@@ -138,13 +104,13 @@ def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Defect:
     if number == edge.last:
         return _tail(gap, segment, edge)
     if gap.zero:
-        return _defect(CL_PREALLOC, gap, "only zeros in this file")
+        return _found(CL_PREALLOC, gap, segment, "only zeros in this file")
     if edge.unclean and number == edge.last + 1 and gap.start == segment.start:
         return _tail(gap, segment, edge)
     return _inside(gap, segment)
 
 
-def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterator[Defect]:
+def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterator[Finding]:
     """Yield the name of a gap, and that its file lost the BLANK with it."""
     yield classify(gap, segment, number, edge)
     torn = gap.stop == segment.stop and not gap.zero and gap.magic != BLANK_MAGIC
@@ -152,17 +118,17 @@ def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterat
         yield missing_blank(segment)
 
 
-def missing_blank(segment: Segment) -> Defect:
-    """Return the defect of a file that ends without a BLANK."""
-    return Defect(CL_NO_BLANK, segment.stop, 0, f"{segment.label} ends without BLANK")
+def missing_blank(segment: Segment) -> Finding:
+    """Return the finding about a file that ends without a BLANK."""
+    return finding_at(segment, CL_NO_BLANK, segment.stop, f"{segment.label} ends without BLANK")
 
 
-def ghosts(segment: Segment, blank: int) -> Defect:
-    """Return the defect of bytes that are not zero after the BLANK at a physical offset."""
-    return Defect(CL_GHOST, blank, segment.stop - blank, "")
+def ghosts(segment: Segment, blank: int) -> Finding:
+    """Return the finding about bytes that are not zero after the BLANK at a physical offset."""
+    return finding_at(segment, CL_GHOST, blank, length=segment.stop - blank)
 
 
-def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Defect | None:
+def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Finding | None:
     """Return what is missing between two files that follow each other; None if they join.
 
     A file that is shorter than ``file_size`` is a stray, and no gap.
@@ -171,16 +137,23 @@ def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Def
     if two.start <= stop:
         return None
     sentence = f"between {one.label} and {two.label} {two.start - stop} bytes of the log are missing"
-    return Defect(CL_GAP, stop, two.start - stop, sentence)
+    return finding_at(two, CL_GAP, stop, sentence, length=two.start - stop)
 
 
-def unreadable_part(segment: Segment, bad: UnreadableRange) -> Defect:
-    """Return the defect of bytes that the disk did not deliver."""
+def unreadable_part(segment: Segment, bad: UnreadableRange) -> Finding:
+    """Return the finding about bytes that the disk did not deliver."""
     sentence = f"{bad.length} bytes of {segment.label} cannot be read; taken for zeros"
-    return Defect(IO_UNREADABLE, segment.start + bad.position, bad.length, sentence)
+    return finding_at(
+        segment,
+        IO_UNREADABLE,
+        segment.start + bad.position,
+        sentence,
+        length=bad.length,
+        structure_override=Structure.COMMITLOG,
+    )
 
 
-def _inside(gap: Gap, segment: Segment) -> Defect:
+def _inside(gap: Gap, segment: Segment) -> Finding:
     """Name damage that records follow, in this file or a later one."""
     if gap.reason is Outcome.FOREIGN:
         return _hiding(gap, segment)
@@ -188,18 +161,18 @@ def _inside(gap: Gap, segment: Segment) -> Defect:
     length = counted(gap.length, "byte")
     if gap.magic == BLANK_MAGIC and not to_end:
         message = f"BLANK of TOTALSIZE {gap.total_size}, but records continue after {length}"
-        return _defect(CL_BLANK_LEN, gap, message, Severity.ERROR)
+        return _found(CL_BLANK_LEN, gap, segment, message, Severity.ERROR)
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
     if gap.zero and to_end and gap.start > segment.start:
         message = f"zeros up to the end of the file ({length}), though the log continues after it"
-        return _defect(CL_TRANSIENT, gap, message, Severity.ERROR)
+        return _found(CL_TRANSIENT, gap, segment, message, Severity.ERROR)
     if gap.begins_with_zeros:
-        return _defect(CL_HOLE, gap, f"zeros where a record should begin: {length} lost")
-    return _defect(_code(gap, segment), gap, f"{_reason(gap)}: {length} lost")
+        return _found(CL_HOLE, gap, segment, f"zeros where a record should begin: {length} lost")
+    return _found(_code(gap, segment), gap, segment, f"{_reason(gap)}: {length} lost")
 
 
-def _hiding(gap: Gap, segment: Segment) -> Defect:
+def _hiding(gap: Gap, segment: Segment) -> Finding:
     from rmqtool.scan.hidden import count_hidden  # loads kernels, for logs that need it
 
     below = counted(count_hidden(segment, gap), "whole record", spec=",")
@@ -207,29 +180,29 @@ def _hiding(gap: Gap, segment: Segment) -> Defect:
         f"a frame of {gap.total_size} bytes that names another offset, over {below} from {gap.stop} on: a "
         "broker skips them"
     )
-    return Defect(CL_PHY_MISMATCH, gap.start, gap.length, message, remedy_override=HIDDEN_REMEDY)
+    return _found(CL_PHY_MISMATCH, gap, segment, message, None, HIDDEN_REMEDY)
 
 
-def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Defect:
+def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
     """Name what lies after the last record of the log."""
     if gap.zero:
-        return _defect(CL_TAIL_ZERO, gap, "")
+        return _found(CL_TAIL_ZERO, gap, segment, "")
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
     if edge.page_writer and not gap.own and ends_in_page(segment, gap.start):
-        return _page_tail(gap, edge)
+        return _page_tail(gap, segment, edge)
     if gap.begins_with_zeros or not (gap.own or _is_short(gap)):
         message = f"bytes that are no record after the log's end: {_reason(gap)}"
-        return _defect(CL_TAIL_DIRTY, gap, message)
+        return _found(CL_TAIL_DIRTY, gap, segment, message)
     code = _code(gap, segment)
     if edge.unclean:
         message = f"{TORN}: {_reason(gap)}"
-        return Defect(code, gap.start, gap.length, message, Severity.WARNING, remedy_override=TORN_REMEDY)
+        return _found(code, gap, segment, message, Severity.WARNING, TORN_REMEDY)
     message = f"the log's last record is damaged, and no crash explains it: {_reason(gap)}"
-    return _defect(code, gap, message, Severity.ERROR)
+    return _found(code, gap, segment, message, Severity.ERROR)
 
 
-def _page_tail(gap: Gap, edge: LogEdge) -> Defect:
+def _page_tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
     """Name what a broker writes after the last record, up to the next page."""
     message = (
         f"stale bytes after the log's end, none after the next multiple of {PAGE_BYTES} in the file:"
@@ -237,18 +210,20 @@ def _page_tail(gap: Gap, edge: LogEdge) -> Defect:
     )
     if gap.start == edge.stale_from:
         message += "; they begin with a copy of an older record, which the next start puts at the log's end"
-    return _defect(CL_TAIL_DIRTY, gap, message, Severity.INFO)
+    return _found(CL_TAIL_DIRTY, gap, segment, message, Severity.INFO)
 
 
 def _is_short(gap: Gap) -> bool:
     return gap.length < END_FILE_MIN_BLANK_LENGTH
 
 
-def _blank_length(gap: Gap, segment: Segment) -> Defect:
+def _blank_length(gap: Gap, segment: Segment) -> Finding:
     left = segment.stop - gap.start
     rest = counted(left, "byte is", "bytes are")
     message = f"BLANK of TOTALSIZE {gap.total_size} where {rest} left in the file"
-    return Defect(CL_BLANK_LEN, gap.start, left, message, expected=left, observed=gap.total_size)
+    return finding_at(
+        segment, CL_BLANK_LEN, gap.start, message, length=left, expected=left, observed=gap.total_size
+    )
 
 
 def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> FindingCode:
@@ -287,8 +262,23 @@ def _reason(gap: Gap) -> str:
     return _REASONS[reason].format(magic=gap.magic & 0xFFFFFFFF, total_size=gap.total_size)
 
 
-def _defect(code: FindingCode, gap: Gap, message: str, severity: Severity | None = None) -> Defect:
-    return Defect(code, gap.start, gap.length, message, severity)
+def _found(
+    code: FindingCode,
+    gap: Gap,
+    segment: Segment,
+    message: str,
+    severity: Severity | None = None,
+    remedy: str | None = None,
+) -> Finding:
+    return finding_at(
+        segment,
+        code,
+        gap.start,
+        message,
+        length=gap.length or None,
+        severity_override=severity,
+        remedy_override=remedy,
+    )
 
 
 class LogEdge(Protocol):
@@ -340,7 +330,7 @@ class FoundEdge:
         writer = page_writer(store.settings)
         return cls(segments, store.is_end_torn_by_kill, size if known else None, writer)
 
-    def missing_before(self, number: int) -> Defect | None:
+    def missing_before(self, number: int) -> Finding | None:
         """Return what is missing in front of a file; None if it joins the one before it, or is the first."""
         if number == 0:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import Defect, FoundEdge, classified, missing_blank, unreadable_part
+from rmqtool.scan.classify import FoundEdge, classified, missing_blank, unreadable_part
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.engine import Engine
+    from rmqtool.findings import Finding
     from rmqtool.scan.gaps import Gap
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
@@ -122,7 +123,7 @@ class FilePass(Generic[F]):
         self.gaps = list(_joined(segment, self.parts))
         self.more_gaps = sum(part.more_gaps for part in self.parts)
 
-    def defects(self) -> Iterator[Defect]:
+    def defects(self) -> Iterator[Finding]:
         """Yield what is wrong, in the words of the plain walk."""
         segment = self.segment
         for part in self.parts:

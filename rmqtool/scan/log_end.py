@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.findings import Severity
+from rmqtool.findings import Finding, Severity
 from rmqtool.findings.codes import CL_GHOST, CL_TAIL_ZERO
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import FoundEdge, is_of_record
 from rmqtool.scan.page_tail import last_used_byte, start_before
 from rmqtool.scan.record_walk import Blank, ChainWalk
 from rmqtool.scan.records import Record, check_record
@@ -34,7 +34,7 @@ class LogEnd(NamedTuple):
 
     last: Record | None
     end: int
-    tail: Defect | None
+    tail: Finding | None
 
     @property
     def ends_cleanly(self) -> bool:
@@ -92,6 +92,6 @@ def _end_of_segment(edge: FoundEdge) -> LogEnd:
             last, end, tail = event, event.physical_offset + len(event.raw), None
         elif isinstance(event, Blank):
             end = segment.stop
-        elif not event.of_record and tail is None and event.code not in _NORMAL:
+        elif not is_of_record(event) and tail is None and event.code not in _NORMAL:
             tail = event
     return LogEnd(last, end, tail)

@@ -26,6 +26,7 @@ from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records,
 from rmqtool.releases import NEWEST
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap
+from rmqtool.store.segments import finding_at
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
@@ -153,18 +154,17 @@ class RecordChecker:
         row = batch.rows[number]
         log_offset = int(row["log_offset"])
         topic = batch.buffer[row["topic_start"] : row["topic_stop"]].tobytes()
-        return Finding(
-            code=code,
-            file=self._segment.label,
-            position=log_offset - self._segment.start,
+        return finding_at(
+            self._segment,
+            code,
+            log_offset,
+            message.format(expected=expected, observed=_shown(check, observed)),
             length=int(row["total_size"]),
             topic=decode_utf8(topic),
             queue_id=int(row["queue_id"]),
             queue_offset=int(row["queue_offset"]),
-            physical_offset=log_offset,
             expected=expected,
             observed=observed,
-            message=message.format(expected=expected, observed=_shown(check, observed)),
         )
 
     def _check_long(self, batch: MessageBatch) -> None:

@@ -10,12 +10,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from rmqtool.findings import Finding
 from rmqtool.findings.codes import CL_CRC, CL_NUMBER, CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import Defect, FoundEdge, classified, ghosts, missing_blank, unreadable_part
+from rmqtool.scan.classify import (
+    FoundEdge,
+    classified,
+    ends_chain,
+    ghosts,
+    is_of_record,
+    missing_blank,
+    stop_of,
+    unreadable_part,
+)
 from rmqtool.scan.gaps import Gap
 from rmqtool.scan.records import Checked, Record, check_record, find_true, is_true, number_problem
 from rmqtool.scan.window import Window
@@ -23,6 +33,7 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.findings import FindingCode, Severity
     from rmqtool.scan.hidden import HiddenRecords
     from rmqtool.store.segments import Segment
 
@@ -40,7 +51,7 @@ class Blank:
     total_size: int
 
 
-LogEvent = Record | Blank | Defect
+LogEvent = Record | Blank | Finding
 
 
 def walk(
@@ -64,7 +75,7 @@ def walk_log(
     """Yield as ``walk`` does, for the log of a store, of which more is known than its files."""
     for event in _walk_segments(edge, begin, end):
         yield event
-        if on_damage == "stop" and isinstance(event, Defect) and event.ends_chain:
+        if on_damage == "stop" and isinstance(event, Finding) and ends_chain(event):
             return
 
 
@@ -95,7 +106,7 @@ class ChainWalk:
         first = max(0, begin - self._segment.start)
         for event in self._walk(self._safe_start(first), stop):
             yield from self._unreadable()
-            if event.physical_offset >= begin or _covers(event, begin):
+            if (event.physical_offset or 0) >= begin or _covers(event, begin):
                 yield event
         yield from self._unreadable()
 
@@ -192,36 +203,46 @@ class ChainWalk:
             data_start=base + min(data_at, stop),
         )
 
-    def _unreadable(self) -> Iterator[Defect]:
+    def _unreadable(self) -> Iterator[Finding]:
         for bad in self._window.take_unreadable():
             yield unreadable_part(self._segment, bad)
 
 
 def _covers(event: LogEvent, begin: int) -> bool:
     """Whether this is damage that starts before ``begin`` and reaches over it."""
-    if not isinstance(event, Defect) or event.of_record:
-        return False
-    return event.physical_offset + event.length > begin
+    return isinstance(event, Finding) and not is_of_record(event) and stop_of(event) > begin
 
 
-def record_defects(record: Record) -> Iterator[Defect]:
+def record_defects(record: Record) -> Iterator[Finding]:
     """Yield the defects of a well-framed record: of its place, its checksums, its numbers."""
-    log_offset, size = record.physical_offset, len(record.raw)
-    claimed = record.head.physical_offset
+    log_offset, claimed = record.physical_offset, record.head.physical_offset
     if claimed != log_offset:
-        yield Defect(
-            CL_PHY_MISMATCH, log_offset, size, f"the record at {log_offset} names the offset {claimed}"
+        yield record_finding(
+            CL_PHY_MISMATCH, record, f"the record at {log_offset} names the offset {claimed}"
         )
     if not record.body_crc_holds:
-        yield Defect(
-            CL_CRC, log_offset, size, f"the body of the record at {log_offset} does not match its BODYCRC"
-        )
+        sentence = f"the body of the record at {log_offset} does not match its BODYCRC"
+        yield record_finding(CL_CRC, record, sentence)
     if not _record_crc_holds(record):
         sentence = f"the record at {log_offset} does not match its property __CRC32#"
-        yield Defect(CL_PROP_CRC, log_offset, size, sentence)
+        yield record_finding(CL_PROP_CRC, record, sentence)
     problem = number_problem(record)
     if problem:
-        yield Defect(CL_NUMBER, log_offset, size, f"a broker fails on the record at {log_offset}: {problem}")
+        sentence = f"a broker fails on the record at {log_offset}: {problem}"
+        yield record_finding(CL_NUMBER, record, sentence)
+
+
+def record_finding(
+    code: FindingCode, record: Record, message: str, severity: Severity | None = None
+) -> Finding:
+    """Return a finding about a record, without the file that has it."""
+    return Finding(
+        code=code,
+        physical_offset=record.physical_offset,
+        length=len(record.raw),
+        message=message,
+        severity_override=severity,
+    )
 
 
 def _record_crc_holds(record: Record) -> bool:

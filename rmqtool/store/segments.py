@@ -8,10 +8,13 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.findings.model import Finding
 from rmqtool.io import Location, ReadOnlyFile, UnreadableRange, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
+
+    from rmqtool.findings.model import FindingCode
 
 
 NAME_DIGITS = 20
@@ -85,6 +88,24 @@ class Segment(StoreFile):
     def stop(self) -> int:
         """Address after its last byte on disk."""
         return self.start + self.size_bytes
+
+
+def finding_at(
+    segment: Segment | None,
+    code: FindingCode,
+    physical_offset: int,
+    message: str = "",
+    **fields: Any,  # noqa: ANN401 - fields of `Finding`
+) -> Finding:
+    """Return a finding about a place of the log, which lies in ``segment``, if in any file."""
+    return Finding(
+        code=code,
+        file=None if segment is None else segment.label,
+        position=None if segment is None else physical_offset - segment.start,
+        physical_offset=physical_offset,
+        message=message,
+        **fields,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.info import summarise
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.commands.topics import TopicsRequest, topics_of
-from rmqtool.findings import Severity
+from rmqtool.findings import Finding, Severity
 from rmqtool.rows import Damage
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.prefilter import Prefilter
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from rmqtool.findings import Finding
     from rmqtool.store import Store
 
     Verdict = tuple[str, int | None, int]
@@ -70,11 +69,11 @@ def said_by_dump(root: Path, monkeypatch: pytest.MonkeyPatch, *, large: bool) ->
 
 def said_by_query(root: Path, *, large: bool) -> set[Verdict]:
     """Return what ``query --scan`` says, in plain Python or by the kernels."""
-    store, met = _store(root), list[Defect]()
+    store, met = _store(root), list[Finding]()
     small = 0 if large else 1 << 62
     scan = LogScan(store.commitlog, Listener(), met.append, small, _SPLIT_BYTES, edge=FoundEdge.of(store))
     assert sum(1 for _ in scan.records(Prefilter(), lambda _: True)) >= 0
-    return {(one.code.code, one.physical_offset, one.length) for one in met if one.code.code in FRAMING}
+    return {(one.code.code, one.physical_offset, one.length or 0) for one in met if one.code.code in FRAMING}
 
 
 def said_by_topics(root: Path) -> set[Verdict]:

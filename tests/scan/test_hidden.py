@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from rmqtool.findings import Finding
 from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import Defect
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap
 from rmqtool.scan.record_walk import walk
@@ -42,10 +42,10 @@ def by_batches(one: Segment, stop: int | None = None) -> tuple[list[int], list[t
     return places, gaps
 
 
-def one_by_one(one: Segment) -> tuple[list[int], list[Defect]]:
+def one_by_one(one: Segment) -> tuple[list[int], list[Finding]]:
     events = list(walk([one]))
     places = [event.physical_offset for event in events if isinstance(event, Record)]
-    return places, [event for event in events if isinstance(event, Defect) and event.length]
+    return places, [event for event in events if isinstance(event, Finding) and event.length]
 
 
 def hiding_log(folder: Path, *, over: int, claims: int = 5 << 30) -> tuple[Segment, list[int], int]:

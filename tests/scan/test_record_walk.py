@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.findings import Finding
 from rmqtool.javacompat import masked_crc32
-from rmqtool.scan.classify import Defect
+from rmqtool.scan.classify import is_of_record
 from rmqtool.scan.record_walk import Blank, LogEvent, walk
 from rmqtool.scan.records import Record
 from tests.scan.log_builder import blank, full_file, open_file, record, segment
@@ -28,7 +29,7 @@ SIZE = len(record(0, body=BODIES[0]))
 
 def kinds(events: list[LogEvent]) -> list[str]:
     return [
-        event.code.code if isinstance(event, Defect) else type(event).__name__.lower() for event in events
+        event.code.code if isinstance(event, Finding) else type(event).__name__.lower() for event in events
     ]
 
 
@@ -75,7 +76,7 @@ def test_damage_is_named_and_the_rest_is_read(
     tmp_path: Path, at: int, data: bytes, code: str | None, missing: int
 ) -> None:
     events = list(walk(damaged(tmp_path, 1, at, data)))
-    codes = [event.code.code for event in events if isinstance(event, Defect)]
+    codes = [event.code.code for event in events if isinstance(event, Finding)]
     assert codes == ([code] if code else []) + ["CL-TAIL-ZERO"]
     assert sum(isinstance(event, Record) for event in events) == 9 - missing
 
@@ -90,7 +91,7 @@ def test_stop_ends_at_damage_but_not_at_a_bad_body(tmp_path: Path) -> None:
 def test_a_missing_file_is_a_gap(tmp_path: Path) -> None:
     one, _, three = sound_log(tmp_path)
     events = list(walk([one, three]))
-    gaps = [event for event in events if isinstance(event, Defect) and event.code.code == "CL-GAP"]
+    gaps = [event for event in events if isinstance(event, Finding) and event.code.code == "CL-GAP"]
     assert [(gap.physical_offset, gap.length) for gap in gaps] == [(FILE, FILE)]
 
 
@@ -176,12 +177,14 @@ def test_every_byte_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, d
         raw[at : at + len(patch)] = patch[: FILE - at]
     position = 0
     for event in walk([segment(folder, 0, bytes(raw))]):
-        if isinstance(event, Defect) and (event.of_record or event.code.code in {"CL-BLANK-LEN", "CL-GHOST"}):
+        if isinstance(event, Finding) and (
+            is_of_record(event) or event.code.code in {"CL-BLANK-LEN", "CL-GHOST"}
+        ):
             continue
         assert event.physical_offset == position
         if isinstance(event, Blank):
             return
-        position += event.length if isinstance(event, Defect) else len(event.raw)
+        position += (event.length or 0) if isinstance(event, Finding) else len(event.raw)
     assert position == FILE
 
 

@@ -14,11 +14,11 @@ from rmqtool.check.log.census import CensusTaker, Period, SplitCensus
 from rmqtool.check.log.findings import is_illegal
 from rmqtool.check.log.segment_scan import RecordRun, RunBuilder
 from rmqtool.check.log.transaction_checks import TransactionRows
-from rmqtool.findings import Finding
 from rmqtool.findings.codes import LMQ_STALL
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.record_checks import Ahead, RecordChecker
+from rmqtool.store.segments import finding_at
 
 if TYPE_CHECKING:
     from rmqtool.scan.gaps import Gap
@@ -80,15 +80,8 @@ class _Check(DispatchSink):
             row = self.dispatcher.dispatch(batch, row + 1)
 
     def _note_stall(self, log_offset: int) -> None:
-        self.findings.add(
-            Finding(
-                code=LMQ_STALL,
-                file=self._segment.label,
-                position=log_offset - self._segment.start,
-                physical_offset=log_offset,
-                message="INNER_MULTI_QUEUE_OFFSET is not a number: no dispatch gets past this record",
-            )
-        )
+        sentence = "INNER_MULTI_QUEUE_OFFSET is not a number: no dispatch gets past this record"
+        self.findings.add(finding_at(self._segment, LMQ_STALL, log_offset, sentence))
 
     def result(self, read: SplitRead) -> CheckReport:
         """Write the block; return what was found."""

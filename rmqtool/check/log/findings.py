@@ -20,9 +20,10 @@ from rmqtool.findings.codes import (
 from rmqtool.findings.model import counted
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
-from rmqtool.scan.classify import Defect, classified, ghosts, missing_blank
+from rmqtool.scan.classify import classified, ghosts, missing_blank
 from rmqtool.scan.record_checks import Ahead, most_have_none
 from rmqtool.store.names import component_problem
+from rmqtool.store.segments import finding_at
 from rmqtool.times import utc_text
 from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
@@ -89,15 +90,13 @@ def _topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
 def _finding(
     log: FileQueue, log_offset: int, raw_topic: bytes, queue_id: int, message: str, severity: Severity | None
 ) -> Finding:
-    segment = log.segment_at(log_offset)
-    return Finding(
-        code=CL_QUEUE_ID if severity is None else CL_TOPIC_NAME,
-        file=None if segment is None else segment.label,
-        position=None if segment is None else log_offset - segment.start,
+    return finding_at(
+        log.segment_at(log_offset),
+        CL_QUEUE_ID if severity is None else CL_TOPIC_NAME,
+        log_offset,
+        message,
         topic=decode_utf8(raw_topic),
         queue_id=queue_id,
-        physical_offset=log_offset,
-        message=message,
         severity_override=severity,
     )
 
@@ -190,15 +189,8 @@ def clocks_apart(found: Sequence[Ahead]) -> Iterator[Finding]:
 
 
 def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:
-    return Finding(
-        code=CL_TS_BACK,
-        file=segment.label,
-        position=run.start - segment.start,
-        physical_offset=run.start,
-        expected=before.last_ms,
-        observed=run.first_ms,
-        message=f"stored at {utc_text(run.first_ms)}, {before.last_ms - run.first_ms} ms before the last",
-    )
+    message = f"stored at {utc_text(run.first_ms)}, {before.last_ms - run.first_ms} ms before the last"
+    return finding_at(segment, CL_TS_BACK, run.start, message, expected=before.last_ms, observed=run.first_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,13 +215,17 @@ class JudgedEnd:
 def damage_findings(scans: Sequence[SegmentScan], end: JudgedEnd) -> Iterator[Finding]:
     """Yield what is wrong with the framing of the log, in log order."""
     for number, scan in enumerate(scans):
-        for defect in _defects(scan, number, end):
-            yield defect.finding(scan.segment)
+        yield from _damage_of(scan, number, end)
     if end.stale is not None:
-        yield _stale(end.stale).finding(scans[end.last].segment)
+        start, length = end.stale.start, end.stale.stop - end.stale.start
+        message = (
+            f"{counted(end.stale.records, 'record')} after the log's end, older than its last one: left by a"
+            " truncation, and a start that reaches them accepts them again"
+        )
+        yield finding_at(scans[end.last].segment, CL_TAIL_DIRTY, start, message, length=length)
 
 
-def _defects(scan: SegmentScan, number: int, end: JudgedEnd) -> Iterator[Defect]:
+def _damage_of(scan: SegmentScan, number: int, end: JudgedEnd) -> Iterator[Finding]:
     segment = scan.segment
     for gap in scan.gaps:
         yield from classified(gap, segment, number, end)
@@ -239,11 +235,3 @@ def _defects(scan: SegmentScan, number: int, end: JudgedEnd) -> Iterator[Defect]
         yield ghosts(segment, scan.log_offset)
     if scan.end is Outcome.STOP and scan.log_offset == segment.stop and scan.parts:
         yield missing_blank(segment)
-
-
-def _stale(stale: StaleTail) -> Defect:
-    message = (
-        f"{counted(stale.records, 'record')} after the log's end, older than its last one: left by a"
-        " truncation, and a start that reaches them accepts them again"
-    )
-    return Defect(CL_TAIL_DIRTY, stale.start, stale.stop - stale.start, message)

@@ -25,6 +25,7 @@ from rmqtool.kernels.continuity import BREAK_ROW, Discontinuity, find_breaks, ne
 from rmqtool.reput.blocks import UNIT_COLUMNS, Block
 from rmqtool.reput.queues import PLACE, QueuePlan
 from rmqtool.reput.units import QueueUnits, by_queue
+from rmqtool.store.segments import finding_at
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -306,7 +307,6 @@ def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Seque
 
 
 def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> Finding:
-    segment = log.segment_at(found.log_offset)
     message = _MESSAGES[found.code.code].format(
         observed=found.observed,
         expected=found.expected,
@@ -314,17 +314,16 @@ def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> F
     )
     if found.code is CL_QOFF_GAP and any(start < found.log_offset for start, _ in lost):
         message += "; they may be lost in damage before it"
-    return Finding(
-        code=found.code,
-        file=None if segment is None else segment.label,
-        position=None if segment is None else found.log_offset - segment.start,
+    return finding_at(
+        log.segment_at(found.log_offset),
+        found.code,
+        found.log_offset,
+        message,
         topic=found.topic,
         queue_id=found.queue_id,
         queue_offset=found.observed,
-        physical_offset=found.log_offset,
         expected=1 if found.code is LMQ_TWICE else found.expected,
         observed=found.expected if found.code is LMQ_TWICE else found.observed,
-        message=message,
     )
 
 

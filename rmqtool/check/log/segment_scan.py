@@ -9,7 +9,7 @@ from rmqtool.findings import Finding, Severity
 from rmqtool.findings.codes import CL_CRC
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
-from rmqtool.scan.classify import TORN, TORN_REMEDY
+from rmqtool.scan.classify import TORN, TORN_REMEDY, stop_of
 from rmqtool.scan.gap_walk import gap_of, joined_gap
 from rmqtool.scan.gaps import Gap
 from rmqtool.scan.log_pass import Split, stitch
@@ -231,11 +231,6 @@ def as_torn(finding: Finding) -> Finding:
     """Return the finding about the log's last record, whose body never reached the disk, as a warning."""
     message = f"{TORN}: {finding.message}"
     return replace(finding, severity_override=Severity.WARNING, remedy_override=TORN_REMEDY, message=message)
-
-
-def stop_of(finding: Finding) -> int:
-    """Return the physical offset after the record that a finding is about."""
-    return (finding.physical_offset or 0) + (finding.length or 0)
 
 
 @dataclass(frozen=True, slots=True)

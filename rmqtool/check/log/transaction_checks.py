@@ -14,6 +14,7 @@ from rmqtool.findings import Finding, FindingCode, FindingLog
 from rmqtool.findings.codes import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.findings.model import counted
 from rmqtool.kernels.transactions import TRANSACTION_ROW, Role, collect_transactions
+from rmqtool.store.segments import finding_at
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
@@ -234,19 +235,17 @@ class _Balance:
         observed: int,
     ) -> Finding:
         log_offset = int(row["log_offset"])
-        segment = self._task.log.segment_at(log_offset)
         is_half = role in {Role.HALF, Role.BAD_HALF}
         topic = HALF_TOPIC if is_half else OP_TOPIC if role != Role.ENDING else None
-        return Finding(
-            code=code,
-            file=None if segment is None else segment.label,
-            position=None if segment is None else log_offset - segment.start,
+        return finding_at(
+            self._task.log.segment_at(log_offset),
+            code,
+            log_offset,
+            text,
             topic=topic,
             queue_id=int(row["queue_id"]),
             queue_offset=int(row["target"]) if is_half else None,
-            physical_offset=log_offset,
             observed=None if role in {Role.BAD_HALF, Role.BAD_TAG, Role.BAD_BODY} else observed,
-            message=text,
         )
 
 

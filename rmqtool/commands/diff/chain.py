@@ -10,13 +10,14 @@ import numpy as np
 from rmqtool.findings import FindingLog, Severity
 from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import Defect, FoundEdge, classified
+from rmqtool.scan.classify import FoundEdge, classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.gaps import Gap
 from rmqtool.scan.record_checks import RecordChecker
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
+    from rmqtool.findings import Finding
     from rmqtool.store import FileQueue, Segment
 
 
@@ -54,7 +55,7 @@ class RecordChain:
     end: int
     edge: FoundEdge
     log_offset: int = 0
-    breaks: list[Defect] = field(default_factory=list)
+    breaks: list[Finding] = field(default_factory=list)
     findings: FindingLog = field(default_factory=lambda: FindingLog(1))
 
     def __post_init__(self) -> None:

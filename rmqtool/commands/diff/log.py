@@ -14,16 +14,17 @@ from rmqtool.findings.codes import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
 from rmqtool.releases import LENIENT
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_end import LogEnd, find_log_end
 from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.window import Window
+from rmqtool.store.segments import finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.findings import FindingCode
+    from rmqtool.findings import Finding, FindingCode
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.segments import Segment
@@ -208,12 +209,12 @@ def _gaps(chains: tuple[RecordChain, RecordChain]) -> Iterator[Difference]:
                 yield _damage(gap, side)
 
 
-def _wrong_size(segment: Segment, file_size: int | None) -> Defect | None:
-    """Return the defect of a file that is shorter than the others: no broker loads it."""
+def _wrong_size(segment: Segment, file_size: int | None) -> Finding | None:
+    """Return the finding about a file that is shorter than the others: no broker loads it."""
     if file_size is None or segment.size_bytes >= file_size:
         return None
     text = f"{segment.label} has {segment.size_bytes} bytes instead of {file_size}"
-    return Defect(CL_STRAY, segment.stop, file_size - segment.size_bytes, text)
+    return finding_at(segment, CL_STRAY, segment.stop, text, length=file_size - segment.size_bytes)
 
 
 def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Iterator[Difference]:
@@ -249,7 +250,7 @@ def _breaks(chain: RecordChain, side: str) -> Iterator[Difference]:
     chain.breaks.clear()
 
 
-def _damage(defect: Defect, side: str) -> Difference:
+def _damage(defect: Finding, side: str) -> Difference:
     who = "both" if side == "both" else side.upper()
     return Difference(
         _STRUCTURE,

@@ -11,7 +11,7 @@ from rmqtool.findings.codes import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT, IX_COU
 from rmqtool.formats import FieldLayout, checkpoint, consumequeue, index, layout, message
 from rmqtool.rows import LayoutField
 from rmqtool.rows.messages import host_text
-from rmqtool.scan.classify import Defect
+from rmqtool.scan.classify import is_of_record
 from rmqtool.store.files import store_file
 from rmqtool.store.kinds import KINDS
 
@@ -145,7 +145,7 @@ class HexRows:
 
 def _is_of_record(row: rows.Damage) -> bool:
     """Whether the damaged bytes are a record that is shown by itself."""
-    return Defect(row.code, row.physical_offset or 0, row.length or 0, row.message).of_record
+    return is_of_record(row.finding())
 
 
 def _value(field: FieldLayout, raw: bytes) -> int | str | None:

@@ -50,7 +50,7 @@ def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator
     events = walk_log(edge, request.from_offset or 0, request.to_offset, request.on_corrupt)
     for number, event in enumerate(events):
         if not number % _ROWS_A_STEP:
-            progress.advance(event.physical_offset - begin)
+            progress.advance((event.physical_offset or 0) - begin)
         if not isinstance(event, Record) or request.messages.admits(event):
             yield make.row(event)
     log.close()

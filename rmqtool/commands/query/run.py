@@ -17,9 +17,9 @@ from rmqtool.lookup.explain import Explanation, Reason
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import FoundEdge, ends_chain
 from rmqtool.scan.log_end import LogExtent
-from rmqtool.scan.record_walk import record_defects, walk_log
+from rmqtool.scan.record_walk import record_defects, record_finding, walk_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,14 +44,14 @@ class MetDefects:
         self._progress = progress
         self.findings = FindingLog()
 
-    def note(self, defect: Defect) -> None:
+    def note(self, defect: Finding) -> None:
         """Add a defect, and warn."""
         row = self._rows.row(defect)
         if isinstance(row, Damage):
             self.findings.add(row.finding())
         self._progress.warn(f"{defect.code.code}: {defect.message}")
 
-    def of_record(self, record: Record, *more: Defect) -> Iterator[Damage]:
+    def of_record(self, record: Record, *more: Finding) -> Iterator[Damage]:
         """Yield the damage of a record that is shown; its row names it, so there is no warning."""
         for defect in (*record_defects(record), *_torn_properties(record), *more):
             row = self._rows.row(defect)
@@ -60,10 +60,10 @@ class MetDefects:
                 yield row
 
 
-def _torn_properties(record: Record) -> Iterator[Defect]:
+def _torn_properties(record: Record) -> Iterator[Finding]:
     if record.has_torn_properties:
         sentence = f"zeros stand in the properties of the record at {record.physical_offset}: they are torn"
-        yield Defect(CL_PROPERTIES, record.physical_offset, len(record.raw), sentence, Severity.ERROR)
+        yield record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)
 
 
 def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -> set[int]:
@@ -84,10 +84,10 @@ def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -
 def _in_damage(context: QueryContext, defects: MetDefects) -> Iterator[int]:
     """Yield the promised places that lie in damage, which is noted."""
     edge = FoundEdge.of(context.store)
-    noted: set[int] = set()
+    noted: set[int | None] = set()
     for offset in sorted(set(context.left_out.absent))[:_EXAMINED]:
         for event in islice(walk_log(edge, offset, offset + 1), 1):
-            if isinstance(event, Defect) and event.ends_chain:
+            if isinstance(event, Finding) and ends_chain(event):
                 yield offset
                 if event.physical_offset not in noted:
                     noted.add(event.physical_offset)
@@ -180,7 +180,7 @@ class Query:
         self._remarks.finish()
         self._context.store.close()
 
-    def _against(self, record: Record) -> Defect | None:
+    def _against(self, record: Record) -> Finding | None:
         """Return the contradiction of unit and index to a record that is shown."""
         from rmqtool.commands.query.witnesses import contradiction
 
@@ -326,7 +326,7 @@ class Query:
             return
         events = walk_log(FoundEdge.of(self._context.store), offset, offset + 1)
         for event in islice(events, 1):
-            if isinstance(event, Defect) and event.physical_offset <= offset:
+            if isinstance(event, Finding) and (event.physical_offset or 0) <= offset:
                 self._defects.note(event)
 
     def _by_message_id(self, text: str) -> Iterator[Match]:

@@ -8,13 +8,14 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.by_id import spellings
+from rmqtool.findings import Finding
 from rmqtool.formats import message
 from rmqtool.javacompat import abs_int, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.rows.messages import has_unit, keys_of
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import FoundEdge, ends_chain
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS, Prefilter
 from rmqtool.scan.record_walk import ChainWalk
 from rmqtool.scan.records import Record, record_at
@@ -44,7 +45,7 @@ class LogScan:
         self,
         log: FileQueue,
         progress: Progress,
-        note_defect: Callable[[Defect], None],
+        note_defect: Callable[[Finding], None],
         small_log_bytes: int = SMALL_LOG_BYTES,
         split_bytes: int = _SPLIT_BYTES,
         *,
@@ -91,8 +92,8 @@ class LogScan:
 
     def _plain(self, number: int, answers: Callable[[Record], bool]) -> Iterator[Record]:
         for event in ChainWalk(number, self._edge).run(self._log.segments[number].start, None):
-            if isinstance(event, Defect):
-                if event.ends_chain:
+            if isinstance(event, Finding):
+                if ends_chain(event):
                     self._note_defect(event)
             elif isinstance(event, Record) and answers(event):
                 yield event
@@ -106,7 +107,7 @@ class LogScan:
         job = CandidateJob(self._edge.stale_from, prefilter)
         found = FilePass(number, self._edge, engine, job, self._split_bytes)
         for defect in found.defects():
-            if defect.ends_chain:
+            if ends_chain(defect):
                 self._note_defect(defect)
         if found.more_gaps:
             label = found.segment.label
@@ -130,7 +131,7 @@ def _local_engine() -> LocalEngine:
 class LogAnswers:
     """Answers from the log alone."""
 
-    def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
+    def __init__(self, context: QueryContext, note_defect: Callable[[Finding], None]) -> None:
         self._scan = LogScan(
             context.store.commitlog,
             context.progress,

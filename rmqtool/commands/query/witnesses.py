@@ -19,8 +19,8 @@ from rmqtool.findings.codes import CL_LOST, CL_PROPERTIES
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
-from rmqtool.scan.classify import Defect
 from rmqtool.scan.log_end import LogExtent
+from rmqtool.scan.record_walk import record_finding
 from rmqtool.store.kinds import PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -41,15 +41,15 @@ _CAUSES = {
 }
 
 
-def contradiction(context: QueryContext, record: Record) -> Defect | None:
-    """Return the defect of a record whose properties unit and index contradict; None if they do not."""
+def contradiction(context: QueryContext, record: Record) -> Finding | None:
+    """Return the finding about a record whose properties unit and index contradict; None if they do not."""
     if not _unit_contradicts(context.store, record) or not _index_contradicts(context, record):
         return None
     sentence = (
         f"the properties of the record at {record.physical_offset} are not those that it was stored with: the"
         " tags code of its unit and the index contradict them"
     )
-    return Defect(CL_PROPERTIES, record.physical_offset, len(record.raw), sentence, Severity.ERROR)
+    return record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)
 
 
 def _unit_contradicts(store: Store, record: Record) -> bool:

@@ -15,7 +15,7 @@ from rmqtool.check.log.queue_offsets import (
     offset_tasks,
     without_copies,
 )
-from rmqtool.check.log.segment_scan import as_torn, stop_of
+from rmqtool.check.log.segment_scan import as_torn
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import (
@@ -29,6 +29,7 @@ from rmqtool.findings.codes import (
 )
 from rmqtool.progress import NullProgress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
+from rmqtool.scan.classify import stop_of
 from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.page_tail import copied_records
 from rmqtool.store.kinds import PathKind

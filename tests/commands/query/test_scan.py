@@ -23,15 +23,15 @@ from tests.strategies import FILE_SIZE, examples, logs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.scan.classify import Defect
+    from rmqtool.findings import Finding
     from rmqtool.store import FileQueue
 
 PLAIN = 1 << 62
 
 
-def walked(log: FileQueue, split_bytes: int | None) -> tuple[list[tuple[int, bytes]], list[Defect]]:
+def walked(log: FileQueue, split_bytes: int | None) -> tuple[list[tuple[int, bytes]], list[Finding]]:
     """Return all records and all damage; None walks in plain Python."""
-    defects: list[Defect] = []
+    defects: list[Finding] = []
     small = PLAIN if split_bytes is None else 0
     scan = LogScan(log, Console(quiet=True), defects.append, small, split_bytes or FILE_SIZE)
     records = [(one.physical_offset, one.raw) for one in scan.records(Prefilter(), lambda _: True)]
@@ -145,7 +145,7 @@ def test_the_newest_are_taken_from_the_newest_files(small: int) -> None:
     files[oldest] = b"\xff" * 100 + files[oldest][100:]
     readable = [place for place in places if place >= 100]
     for wanted in (1, 5, 20, 59, 60):
-        defects: list[Defect] = []
+        defects: list[Finding] = []
         scan = LogScan(memory_log(files), Console(quiet=True), defects.append, small)
         found = scan.newest(Prefilter(), lambda _: True, wanted)
         assert [one.physical_offset for one in found] == readable[-wanted:]

@@ -17,7 +17,7 @@ from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import QueueConsumer, queues_problem
 from rmqtool.progress import RecordingProgress
 from rmqtool.rows.messages import offset_id_of
-from rmqtool.scan.classify import Defect, FoundEdge
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.prefilter import Prefilter
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -25,6 +25,8 @@ from rmqtool.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, TIM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from rmqtool.findings import Finding
 
 
 WAITING_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC)
@@ -137,7 +139,7 @@ NEWEST_UNITS = 1_000_000
 class TopicRecords:
     """The records of topics, read without the index; ``--scan`` walks the log."""
 
-    def __init__(self, context: QueryContext, note_defect: Callable[[Defect], None]) -> None:
+    def __init__(self, context: QueryContext, note_defect: Callable[[Finding], None]) -> None:
         self._context = context
         self._note_defect = note_defect
 

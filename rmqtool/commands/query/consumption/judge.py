@@ -31,8 +31,8 @@ from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqtool.findings import Finding
     from rmqtool.lookup.context import QueryContext
-    from rmqtool.scan.classify import Defect
 
 
 class ConsumptionState(StrEnum):
@@ -108,7 +108,7 @@ _CLIENT_SIDE = "broadcasting consumers, and those that commit nothing, keep thei
 class ConsumptionJudge:
     """Judges how far a group has come with messages."""
 
-    def __init__(self, context: QueryContext, group: str, note_defect: Callable[[Defect], None]) -> None:
+    def __init__(self, context: QueryContext, group: str, note_defect: Callable[[Finding], None]) -> None:
         store = context.store
         self._context = context
         self._topics = GroupTopics(group)
