@@ -13,7 +13,7 @@ from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.io.images import image_at
-from rmqtool.report.formats import Format, document_of, report_json
+from rmqtool.report.outcome_text import carve_text
 from rmqtool.store.results import CARVE_REPORT
 
 if TYPE_CHECKING:
@@ -80,18 +80,12 @@ def carve_command(
     with session.output(whole=True, evidence=images) as stream:
         # Here, because help needs none of it.
         from rmqtool.api.carving import carve_images
-        from rmqtool.report.carve_text import write_carve_text
 
         names = ("commitlog_size", "domain_maps", "one_log", "broker_conf", "properties", "jobs")
         chosen = {name: options[name] for name in names}
         report = carve_images(images, out, progress=session.console, **chosen)
-        session.console.close()
         status = report.exit_status(session.fail_on)
-        session.report_to_case(partial(document_of, report, status))
-        if session.format is Format.JSON:
-            stream.write(report_json(report, status))
-        else:
-            write_carve_text(report, stream)
+        session.show(report, status, stream, carve_text)
     if report.hint:
         session.console.note(report.hint)
     return status

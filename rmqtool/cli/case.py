@@ -9,7 +9,7 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.report.formats import Format, report_json
+from rmqtool.report.outcome_text import case_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,14 +60,8 @@ def case_command(
 
     with session.output(whole=True, evidence=[directory]) as stream:
         found = check_case(directory, session.console, files=files, heads=heads, jobs=jobs)
-        session.console.close()
         status = found.exit_status(session.fail_on)
-        if session.format is Format.JSON:
-            stream.write(report_json(found, status))
-        else:
-            from rmqtool.report.case_text import write_case_text
-
-            write_case_text(found, stream)
+        session.show(found, status, stream, case_text)
     return status
 
 

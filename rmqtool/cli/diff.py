@@ -19,7 +19,7 @@ from rmqtool.cli.session import Session, other_command
 from rmqtool.commands.diff.model import Comparison, Difference
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
-from rmqtool.report.diff_text import diff_facts, write_diff_text
+from rmqtool.report.diff_text import diff_facts, diff_text
 from rmqtool.report.formats import Format, write_records
 
 _EXAMPLES = """\
@@ -70,7 +70,7 @@ def diff_command(
 
     with session.output(one, other) as stream:
         if session.format is Format.TEXT:
-            write_diff_text(rows, comparison, stream, session.zone)
+            diff_text(rows, comparison, session.text(stream), session.zone)
         else:
             paths = {"a": one.location, "b": other.location}
             write_records(

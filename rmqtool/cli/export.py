@@ -24,6 +24,7 @@ from rmqtool.cli.session import Session, result_state_sentence, results_state_se
 from rmqtool.columns.names import FileFormat
 from rmqtool.commands.export.model import REPORT_NAME, ExportRequest
 from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.report.outcome_text import export_text
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
@@ -81,9 +82,7 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
             stores, options["out"], left_out=left_out, engine=engine, progress=session.console, **words
         )
         session.console.close()
-        from rmqtool.report.export_text import write_export_text
-
-        write_export_text(report, stream)
+        export_text(report, session.text(stream))
     return report.exit_status(session.fail_on)
 
 

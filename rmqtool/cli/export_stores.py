@@ -11,9 +11,9 @@ from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport
 from rmqtool.commands.fleet.model import ResumedReport, earlier_report, earlier_status
 from rmqtool.findings.model import counted
 from rmqtool.projection import json_value
-from rmqtool.report.export_text import write_export_text
 from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import Format, document_of, size_text
+from rmqtool.report.outcome_text import export_text
 from rmqtool.scan.log_end import LogExtent
 
 if TYPE_CHECKING:
@@ -104,4 +104,4 @@ def _totals(document: Mapping[str, Any]) -> dict[str, int]:
     return {"messages": document["messages"], "files": len(document["files"])}
 
 
-_FORMS = forms_of_resumed("export", _verdict, "out", write_export_text, _totals)
+_FORMS = forms_of_resumed("export", _verdict, "out", export_text, _totals)

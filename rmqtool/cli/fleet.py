@@ -10,7 +10,7 @@ from rmqtool.commands.fleet import Ask, FleetMember, FleetReport, ask_members, g
 from rmqtool.engine import EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
-from rmqtool.report.fleet import FleetLook, Forms, fleet_document, write_fleet
+from rmqtool.report.fleet import Forms, fleet_document, write_fleet
 from rmqtool.report.output import silence_standard_output
 from rmqtool.store.results import folder_names
 from rmqtool.store.scratch import Target, refuse_evidence
@@ -152,8 +152,14 @@ class Fleet(Generic[R]):
                 session.report_to_case(partial(fleet_document, report, self._forms))
                 if then is not None:
                     then(report)
-                look = FleetLook(session.color, details=session.is_verbose)
-                write_fleet(chosen or session.format, report, self._forms, stream, look)
+                write_fleet(
+                    chosen or session.format,
+                    report,
+                    self._forms,
+                    stream,
+                    session.text(stream),
+                    details=session.is_verbose,
+                )
         except BrokenPipeError:  # the reader has enough; the report stands
             silence_standard_output()
         return report.exit_status

@@ -12,7 +12,7 @@ from rmqtool.cli.options import A_STORE, StorePath, shared_options, type_option
 from rmqtool.cli.session import Session, other_command
 from rmqtool.io.local import as_owner
 from rmqtool.report.formats import Format, to_json
-from rmqtool.report.info_text import info_document, info_objects, write_info_csv
+from rmqtool.report.info_text import info_document, info_objects, info_text, write_info_csv
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -59,16 +59,8 @@ def info(
         elif session.format is Format.CSV:
             write_info_csv(summary, stream)
         else:
-            from rmqtool.report.info_text import write_info_text
-
-            write_info_text(
-                summary,
-                stream,
-                session.zone,
-                color=session.color,
-                next_command=_next(path, summary, status),
-                details=shared["verbose"],
-            )
+            command = _next(path, summary, status)
+            info_text(summary, session.text(stream), session.zone, command, details=shared["verbose"])
     return status
 
 

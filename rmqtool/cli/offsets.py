@@ -85,9 +85,9 @@ def offsets_command(
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
     with session.output(store, whole=True) as stream:
         if session.format is Format.TEXT:
-            from rmqtool.report.topics_text import write_offsets_text
+            from rmqtool.report.topics_text import offsets_text
 
-            write_offsets_text(shown, stream, session.zone, color=session.color)
+            offsets_text(shown, session.text(stream), session.zone)
         else:
             counts = {"counts": findings.counts, "readers": reader_totals(rows)}
             facts = {"store": store.location, **counts}

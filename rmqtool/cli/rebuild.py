@@ -27,7 +27,7 @@ from rmqtool.cli.options import (
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence, rows_state_sentence
 from rmqtool.commands.rebuild.request import RebuildRequest
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.report.formats import Format, document_of, report_json
+from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.store.results import REBUILD_REPORT
 
 if TYPE_CHECKING:
@@ -133,15 +133,8 @@ def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict
         report = store.rebuild(
             options["out"], lost=tell_lost, engine=engine, progress=session.console, **words
         )
-        session.console.close()
         status = report.exit_status(session.fail_on)
-        session.report_to_case(partial(document_of, report, status))
-        if session.format is Format.JSON:
-            stream.write(report_json(report, status))
-        else:
-            from rmqtool.report.rebuild_text import write_rebuild_text
-
-            write_rebuild_text(report, stream)
+        session.show(report, status, stream, rebuild_text)
     _say_what_next(session, report)
     return status
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.cli.fleet import Fleet, refuse_contents
 from rmqtool.cli.options import StorePath, engine_of, note_engine
@@ -17,6 +17,7 @@ from rmqtool.options import request_of
 from rmqtool.projection import json_value
 from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import document_of
+from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.store.results import REBUILD_REPORT
@@ -148,14 +149,8 @@ def _verdict(document: Mapping[str, Any]) -> str:
     return escape_text(document["verdict"])
 
 
-def _text(report: RebuildReport, stream: TextIO) -> None:
-    from rmqtool.report.rebuild_text import write_rebuild_text
-
-    write_rebuild_text(report, stream)
-
-
 def _totals(document: Mapping[str, Any]) -> dict[str, int]:
     return {name: document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
 
 
-_FORMS = forms_of_resumed("rebuild", _verdict, "store", _text, _totals)
+_FORMS = forms_of_resumed("rebuild", _verdict, "store", rebuild_text, _totals)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -23,8 +22,8 @@ from rmqtool.cli.options import (
 from rmqtool.cli.session import Session
 from rmqtool.commands.repair.model import RepairReport, RepairRequest
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
-from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, document_of, to_json
+from rmqtool.report.formats import Format
+from rmqtool.report.outcome_text import repair_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,10 +95,8 @@ def repair_command(
             progress=session.console,
             **given_options(RepairRequest, options),
         )
-        session.console.close()
         status = report.exit_status(session.fail_on)
-        session.report_to_case(partial(document_of, report, status))
-        _write(session, report, stream)
+        session.show(report, status, stream, repair_text)
     return status
 
 
@@ -126,19 +123,8 @@ def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
             f"{planned.store}: {what}nothing was changed: nobody can answer here; read the --plan, then "
             f"pass --yes{more}"
         )
-    from rmqtool.report.repair_text import write_repair_text
-
-    write_repair_text(planned, sys.stderr if session.format is Format.JSON else stream)
+    repair_text(planned, session.text(sys.stderr if session.format is Format.JSON else stream))
     return click.confirm("Do this?", default=False, err=True)
-
-
-def _write(session: Session, report: RepairReport, stream: TextIO) -> None:
-    if session.format is Format.JSON:
-        stream.write(to_json(json_object(report), indent=2) + "\n")
-        return
-    from rmqtool.report.repair_text import write_repair_text
-
-    write_repair_text(report, stream)
 
 
 COMMANDS = {"repair": repair_command}

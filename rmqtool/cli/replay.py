@@ -12,7 +12,7 @@ from rmqtool.cli.session import Session
 from rmqtool.commands.replay.model import ReplayRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.options import request_of
-from rmqtool.report.formats import Format, report_json
+from rmqtool.report.outcome_text import replay_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,14 +85,8 @@ def replay_command(
     )
     with session.output(whole=True) as stream:
         report = replay(request, session.console)
-        session.console.close()
         status = report.exit_status(session.fail_on)
-        if session.format is Format.JSON:
-            stream.write(report_json(report, status))
-        else:
-            from rmqtool.report.export_text import write_replay_text
-
-            write_replay_text(report, stream)
+        session.show(report, status, stream, replay_text)
     return status
 
 

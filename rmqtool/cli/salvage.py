@@ -14,7 +14,8 @@ from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
-from rmqtool.report.formats import Format, document_of, report_json
+from rmqtool.report.formats import Format
+from rmqtool.report.outcome_text import salvage_text
 from rmqtool.report.output import check_output_files, open_output
 from rmqtool.store.results import SALVAGE_REPORT
 from rmqtool.times import parse_time
@@ -88,14 +89,7 @@ def salvage_command(
     report = _plan(stores, session, options) if options["out"] is None else _salvage(stores, session, options)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
-        session.console.close()
-        session.report_to_case(partial(document_of, report, status))
-        if session.format is Format.JSON:
-            stream.write(report_json(report, status))
-        else:
-            from rmqtool.report.salvage_text import write_salvage_text
-
-            write_salvage_text(report, stream)
+        session.show(report, status, stream, salvage_text)
     if report.hint:
         session.console.note(report.hint)
     return status

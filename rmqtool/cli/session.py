@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -19,8 +19,9 @@ from rmqtool.findings import FailOn
 from rmqtool.io import Location, location_of
 from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console, ProgressMode
-from rmqtool.report.formats import Format
+from rmqtool.report.formats import Format, document_of, report_json
 from rmqtool.report.output import open_output, refuse_evidence
+from rmqtool.report.text_report import TextReport
 from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.lock import lock_holder
@@ -35,11 +36,14 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
+    from _typeshed import DataclassInstance
+
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.store.scratch import Target
 
 
+_Report = TypeVar("_Report", bound="DataclassInstance")
 _LINKS_NAMED = 5
 _OPENING = ("broker_conf", "properties", "broker_version", "timezone")
 _COLORS = {"auto": None, "always": True, "never": False}
@@ -235,6 +239,25 @@ class Session:
         for setting in store.settings.values():
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
+    def text(self, stream: TextIO) -> TextReport:
+        """Return the writer of a text report."""
+        return TextReport(stream, color=self.color)
+
+    def show(
+        self,
+        report: _Report,
+        status: ExitStatus,
+        stream: TextIO,
+        write: Callable[[_Report, TextReport], object],
+    ) -> None:
+        """Write a report in the form of ``--format``, text by ``write``; give it to the record of the run."""
+        self.console.close()
+        self.report_to_case(partial(document_of, report, status))
+        if self.format is Format.JSON:
+            stream.write(report_json(report, status))
+        else:
+            write(report, self.text(stream))
+
     def leaves(self, left: Callable[[], str]) -> None:
         """Set the function that says what an interrupt leaves from now on."""
         self._state.interruption = left
@@ -328,9 +351,6 @@ def _is_whole(out: Target, name: str) -> bool:
         return False
 
 
-_SETTINGS = ("broker_conf", "properties", "broker_version", "timezone")
-
-
 def command_line(*more: str, **changed: object) -> str:
     """Return the command line of the running command, with further words.
 
@@ -346,7 +366,7 @@ def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
     """Return the line of another command on the same store, with the settings that were given."""
     context = click.get_current_context()
     unwanted: dict[str, object] = {
-        one.name or "": None for one in context.command.params if one.name not in _SETTINGS
+        one.name or "": None for one in context.command.params if one.name not in _OPENING
     }
     return shlex.join(["rmqtool", name, *map(str, paths), *_words(context, unwanted), *more])
 

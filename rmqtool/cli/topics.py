@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,7 +19,7 @@ from rmqtool.findings.model import counted
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.formats import Format, write_records
-from rmqtool.report.topics_text import topics_verdict, write_topics_text
+from rmqtool.report.topics_text import topics_text, topics_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.report.fleet import Forms
+    from rmqtool.report.text_report import TextReport
 
 _DROPPED = ()
 """The value of an option that is left out of a command line."""
@@ -82,7 +83,7 @@ def topics_command(
         session.console.warn(f"{report.more} more rows are left out; without --top all are shown")
     with session.output(store, whole=True) as stream:
         if session.format is Format.TEXT:
-            _write_text(session, report, stream)
+            _write_text(session, report, session.text(stream))
         else:
             write_records(
                 session.format,
@@ -136,9 +137,8 @@ def _problems(store: Store) -> Iterable[str]:
     return undecodable_files(store.files) if store.files.root is not None else ()
 
 
-def _write_text(session: Session, report: TopicsReport, stream: TextIO) -> None:
-    every = command_line(top=_DROPPED)
-    write_topics_text(report, stream, session.zone, color=session.color, all_command=every)
+def _write_text(session: Session, report: TopicsReport, text: TextReport) -> None:
+    topics_text(report, text, session.zone, command_line(top=_DROPPED))
 
 
 def _facts(report: TopicsReport) -> dict[str, Any]:

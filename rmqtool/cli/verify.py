@@ -191,9 +191,9 @@ def _write(session: Session, verdict: Verdict, stream: TextIO) -> None:
     elif session.format is Format.CSV:
         write_verify_csv(verdict, stream)
     else:
-        from rmqtool.report.verify_text import write_verify_text
+        from rmqtool.report.verify_text import verify_text
 
-        write_verify_text(verdict, stream, color=session.color, notes=session.is_verbose)
+        verify_text(verdict, session.text(stream), notes=session.is_verbose)
 
 
 def _explain(session: Session, text: str) -> ExitStatus:
@@ -203,9 +203,9 @@ def _explain(session: Session, text: str) -> ExitStatus:
     entries = explained(text)
     with session.output(whole=True) as stream:
         if session.format is Format.TEXT:
-            from rmqtool.report.verify_text import write_explanations
+            from rmqtool.report.verify_text import explanations_text
 
-            write_explanations(entries, stream, color=session.color)
+            explanations_text(entries, session.text(stream))
         elif session.format is Format.CSV:
             verify_json.write_explanations_csv(entries, stream)
         elif session.format is Format.NDJSON:

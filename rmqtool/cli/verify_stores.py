@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.cli.fleet import Fleet
 from rmqtool.cli.options import StorePath, engine_of
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.cli.session import Session
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.report.text_report import TextReport
 
 
 def verify_stores(
@@ -52,10 +53,10 @@ def _forms(session: Session) -> Forms[Verdict]:
 
         return line(verdict)
 
-    def text(verdict: Verdict, stream: TextIO) -> None:
-        from rmqtool.report.verify_text import write_verify_text
+    def text(verdict: Verdict, report: TextReport) -> None:
+        from rmqtool.report.verify_text import verify_text
 
-        write_verify_text(verdict, stream, color=session.color, notes=True)
+        verify_text(verdict, report, notes=True)
 
     return Forms(
         "verify",

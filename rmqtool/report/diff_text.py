@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.account.model import lost_words
 from rmqtool.commands.diff.model import Comparison, Difference, is_time
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import tzinfo
 
+    from rmqtool.report.text_report import TextReport
+
 
 _SHOWN = 10_000
 """Lines that are kept until the verdict is known."""
@@ -23,8 +25,8 @@ _WITH_VALUES = {"commitlog", "checkpoint"}
 """Structures whose sentences do not contain the values of both sides."""
 
 
-def write_diff_text(
-    rows: Iterable[Difference], comparison: Comparison, stream: TextIO, zone: tzinfo | None
+def diff_text(
+    rows: Iterable[Difference], comparison: Comparison, text: TextReport, zone: tzinfo | None
 ) -> None:
     """Write the verdict and the totals, and then a line for each difference, once all are known."""
     shown: list[str] = []
@@ -34,19 +36,19 @@ def write_diff_text(
             shown.extend(_lines(row, zone))
         else:
             rest += 1
-    compared = _numbers(comparison.compared)
-    stream.write(f"{_verdict(comparison)} in {compared or 'nothing'} compared\n")
+    text.verdict(f"{_verdict(comparison)} in {_numbers(comparison.compared) or 'nothing'} compared")
     beyond = comparison.beyond.total()
     if beyond:
         what = counted(beyond, "entry of only one side is", "entries of only one side are")
-        stream.write(f"{what} of records that the other's log has not\n")
-    stream.writelines(f"{line}\n" for line in healing_lines(comparison))
-    stream.writelines(shown)
+        text.line(f"{what} of records that the other's log has not")
+    for line in (*_healing_lines(comparison), *shown):
+        text.line(line)
     if rest:
-        stream.write(f"… {rest} more, see --format ndjson\n")
+        text.line(f"… {rest} more, see --format ndjson")
+    text.finish()
 
 
-def healing_lines(comparison: Comparison) -> Iterator[str]:
+def _healing_lines(comparison: Comparison) -> Iterator[str]:
     """Yield the losses of each side, and how many of them the other side has."""
     for one in comparison.healing:
         side, other = (one.side.upper(), "B" if one.side == "a" else "A")
@@ -59,11 +61,11 @@ def healing_lines(comparison: Comparison) -> Iterator[str]:
 
 
 def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
-    yield f"{row.structure}: {escape_text(row.message)}\n"
+    yield f"{row.structure}: {escape_text(row.message)}"
     if row.structure in _WITH_VALUES:
         for side, found in (("A", row.a), ("B", row.b)):
             if found:
-                yield f"  {side} {_values(found, zone)}\n"
+                yield f"  {side} {_values(found, zone)}"
 
 
 def _verdict(comparison: Comparison) -> str:

@@ -16,7 +16,6 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings.model import counted
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, csv_cell, size_text, to_json
-from rmqtool.report.tables import Tables
 from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.fleet import FleetReport, StoreOutcome
     from rmqtool.commands.fleet.model import ResumedReport
+    from rmqtool.report.text_report import TextReport
 
 R = TypeVar("R")
 
@@ -56,7 +56,7 @@ class Forms(Generic[R]):
     command: str
     verdict: Callable[[R], str]
     document: Callable[[R, ExitStatus], dict[str, Any]]
-    text: Callable[[R, TextIO], None]
+    text: Callable[[R, TextReport], None]
     totals: Callable[[R], Mapping[str, int]]
     lines: Callable[[R, ExitStatus], Iterable[dict[str, Any]]] | None = None
     rows: Callable[[R], Iterable[dict[str, Any]]] = _no_rows
@@ -67,7 +67,7 @@ def forms_of_resumed(
     command: str,
     verdict: Callable[[Mapping[str, Any]], str],
     place: str,
-    text: Callable[[R, TextIO], None],
+    text: Callable[[R, TextReport], None],
     totals: Callable[[Mapping[str, Any]], Mapping[str, int]],
 ) -> Forms[ResumedReport[R]]:
     """Return forms of results, whose documents name that of an earlier run in the member ``place``."""
@@ -75,23 +75,15 @@ def forms_of_resumed(
     def verdict_text(made: ResumedReport[R]) -> str:
         return verdict(made.document) + (" (by an earlier run)" if made.report is None else "")
 
-    def write(made: ResumedReport[R], stream: TextIO) -> None:
+    def write(made: ResumedReport[R], report: TextReport) -> None:
         if made.report is None:
-            stream.write(f"{verdict_text(made)}: {escape_text(made.document[place])}\n")
+            report.line(f"{verdict_text(made)}: {escape_text(made.document[place])}")
         else:
-            text(made.report, stream)
+            text(made.report, report)
 
     return Forms(
         command, verdict_text, lambda made, _: made.document, write, lambda made: totals(made.document)
     )
-
-
-@dataclass(frozen=True)
-class FleetLook:
-    """Options of the text: ``color`` None detects colours; ``details`` adds the text of each store."""
-
-    color: bool | None = None
-    details: bool = False
 
 
 def fleet_document(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
@@ -110,9 +102,11 @@ def write_fleet(
     report: FleetReport[R],
     forms: Forms[R],
     stream: TextIO,
-    look: FleetLook,
+    text: TextReport,
+    *,
+    details: bool,
 ) -> None:
-    """Write the reports of all stores."""
+    """Write the reports of all stores; with ``details``, the text of each follows."""
     if chosen is Format.JSON:
         stream.write(to_json(fleet_document(report, forms), indent=2) + "\n")
     elif chosen is Format.NDJSON:
@@ -121,7 +115,7 @@ def write_fleet(
     elif chosen is Format.CSV:
         _write_csv(report, forms, stream)
     else:
-        _write_text(report, forms, stream, look)
+        _write_text(report, forms, text, details=details)
 
 
 def _summary(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
@@ -158,18 +152,14 @@ def _write_csv(report: FleetReport[R], forms: Forms[R], stream: TextIO) -> None:
             writer.writerow([csv_cell(value) for value in (one.store, *row.values())])
 
 
-def _write_text(report: FleetReport[R], forms: Forms[R], stream: TextIO, look: FleetLook) -> None:
-    page = Tables(stream, color=look.color)
+def _write_text(report: FleetReport[R], forms: Forms[R], text: TextReport, *, details: bool) -> None:
     rows = [(str(int(one.status)), escape_text(one.store), _said(one, forms)) for one in report.worst_first]
-    page.table(_total(report), ("status", "store", "what"), rows)
-    stream.write("\n")
-    page.pairs("All together", list(_facts(report, forms)))
-    if not look.details:
-        return
-    for one in report.worst_first:
+    text.table(_total(report), ("status", "store", "what"), rows)
+    text.pairs("All together", _facts(report, forms))
+    for one in report.worst_first if details else ():
         if one.report is not None:
-            stream.write("\n")
-            forms.text(one.report, stream)
+            text.line("")
+            forms.text(one.report, text)
 
 
 def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:

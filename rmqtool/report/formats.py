@@ -9,11 +9,12 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
+from rmqtool.findings.model import counted
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from _typeshed import DataclassInstance
 
@@ -76,6 +77,17 @@ def size_text(size_bytes: float) -> str:
         if value < 1024 or step == _STEPS[-1]:
             return f"{value:.1f} {step}"
     raise AssertionError("the last step returns")
+
+
+def capped(
+    name: str, lines: Iterable[str], noun: str, *, more: int = 0, listed: int = 20
+) -> Iterator[tuple[str, str]]:
+    """Yield figures of one name, and after the first of them the number of the others, ``more`` included."""
+    every = list(lines)
+    yield from ((name, line) for line in every[:listed])
+    left = max(len(every) - listed, 0) + more
+    if left:
+        yield name, f"and {counted(left, noun, spec=',')} more, see --format json"
 
 
 JsonValue = str | int | None | list[str] | list[int] | dict[str, str] | dict[str, object]

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account.model import lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings import Severity
 from rmqtool.findings.codes import IO_DENIED
 from rmqtool.findings.log import NOT_READ
 from rmqtool.findings.model import counted
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.formats import csv_cell, size_text
-from rmqtool.report.lost_text import log_loss_facts
-from rmqtool.report.tables import Tables
+from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
 from rmqtool.times import time_text
@@ -25,42 +24,34 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.errors import ExitStatus
+    from rmqtool.report.text_report import TextReport
 
 
 _EXPLAINED = {"brokerVersion", "indexTimezone"}
 _LISTED = 200
-
 """Rows of one table that are shown; drawing a row takes half a millisecond."""
 
 
-def write_info_text(
-    summary: StoreSummary,
-    stream: TextIO,
-    zone: tzinfo | None,
-    *,
-    color: bool | None,
-    next_command: str,
-    details: bool = False,
+def info_text(
+    summary: StoreSummary, text: TextReport, zone: tzinfo | None, next_command: str, *, details: bool = False
 ) -> None:
-    """Write the verdict, the facts by topic, and the settings.
-
-    ``next_command`` can be pasted; ``details`` adds every queue, and settings that do not concern this store.
-    """
-    tables = Tables(stream, color=color)
-    tables.pairs(f"{_verdict(summary)}: {summary.kind} {escape_text(summary.path)}", _facts(summary, zone))
-    stream.write(f"next: {next_command}\n")
-    tables.table("Topics", ("topic", "queues", "messages"), _cut(_topics(summary.queues)))
+    """Write a store's summary; ``details`` adds every queue, and settings that do not concern this store."""
+    title = f"{_verdict(summary)}: {summary.kind} {escape_text(summary.path)}"
+    text.verdict(title, _facts(summary, zone), next_command)
+    text.table("Topics", ("topic", "queues", "messages"), _topics(summary.queues), listed=_LISTED)
     if details:
         queues = [(escape_text(str(queue.topic)), *map(str, _numbers(queue))) for queue in summary.queues]
-        tables.table("Queues", ("topic", "queue", "min offset", "max offset", "messages"), _cut(queues))
+        text.table(
+            "Queues", ("topic", "queue", "min offset", "max offset", "messages"), queues, listed=_LISTED
+        )
     files = [
         (escape_text(one.file), f"{one.items} of {one.room}", time_text(one.begin_timestamp_ms, zone))
         for one in summary.index
     ]
-    tables.table("Index files", ("file", "items", "first message stored"), _cut(files))
-    findings = [(one.severity.value, one.code.code, escape_text(_what(one))) for one in summary.findings]
-    tables.table("Findings", ("severity", "code", "what"), _cut(findings))
-    tables.table("Settings", ("setting", "value", "origin"), _settings(summary, all_settings=details))
+    text.table("Index files", ("file", "items", "first message stored"), files, listed=_LISTED)
+    text.findings(summary.findings, _LISTED)
+    text.table("Settings", ("setting", "value", "origin"), _settings(summary, all_settings=details))
+    text.finish()
 
 
 def _verdict(summary: StoreSummary) -> str:
@@ -84,11 +75,6 @@ def _verdict(summary: StoreSummary) -> str:
     if summary.kind != PathKind.STORE.value and not found:
         verdict = "names and sizes in order"
     return verdict[0].upper() + verdict[1:]
-
-
-def _what(finding: Finding) -> str:
-    file, sentence = finding.file, finding.sentence
-    return sentence if file is None or file in sentence else f"{file}: {sentence}"
 
 
 def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
@@ -211,13 +197,6 @@ def _value(value: object) -> str:
     if value is None:
         return "-"
     return str(value).lower() if isinstance(value, bool) else escape_text(str(value))
-
-
-def _cut(lines: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
-    if len(lines) <= _LISTED:
-        return lines
-    rest = (f"… {len(lines) - _LISTED} more, see --format ndjson", *[""] * (len(lines[0]) - 1))
-    return [*lines[:_LISTED], rest]
 
 
 SCHEMA = "rmqtool.info/1"

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 from rmqtool.findings import Finding, Structure, exit_status
 from rmqtool.findings.codes import RM_INTERNAL
 from rmqtool.projection import json_object
-from rmqtool.report.finding_text import finding_line
+from rmqtool.report.sentences import finding_line
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.verify_headline import next_command, verdict_line
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from rmqtool.check.log.picture import Content, LogPicture
 from rmqtool.findings.model import counted
 from rmqtool.recovery.outcome import lost_messages
-from rmqtool.report.finding_text import finding_sentence
 from rmqtool.report.formats import to_json
+from rmqtool.report.sentences import finding_sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

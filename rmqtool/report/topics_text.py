@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from rmqtool.account.model import lost_words
 from rmqtool.commands.offsets import Progress, reader_totals
@@ -11,8 +11,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity
 from rmqtool.findings.model import counted
 from rmqtool.report.formats import size_text
-from rmqtool.report.lost_text import log_loss_facts
-from rmqtool.report.tables import Tables
+from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.commands.topics import LogParts, TopicsReport, TopicTotals
+    from rmqtool.report.text_report import TextReport
 
 
 _COLUMNS = (
@@ -28,27 +28,20 @@ _COLUMNS = (
     *("backlog", "slowest"),
 )
 _SPARE = ("at", "rate", "oldest", "largest", "slowest", "share", "backlog")
-_LISTED = 20
 _HOUR_S = 3600
 
 
-def write_topics_text(
-    report: TopicsReport, stream: TextIO, zone: tzinfo | None, *, color: bool | None, all_command: str
-) -> None:
+def topics_text(report: TopicsReport, text: TextReport, zone: tzinfo | None, all_command: str) -> None:
     """Write verdict, parts of the log, and a row per topic or queue; ``all_command`` shows all rows."""
-    tables = Tables(stream, color=color)
-    tables.pairs(topics_verdict(report), [*_facts(report.log), *log_loss_facts(report.log_losses)])
+    text.verdict(topics_verdict(report), [*_facts(report.log), *log_loss_facts(report.log_losses)])
     by_queue = any(row.queue_id is not None for row in report)
     columns = (_COLUMNS[0], "queue", *_COLUMNS[1:]) if by_queue else _COLUMNS
     lines = [_cells(row, zone, by_queue=by_queue) for row in report]
-    tables.table("Queues" if by_queue else "Topics", columns, lines, spare=_SPARE)
+    text.table("Queues" if by_queue else "Topics", columns, lines, spare=_SPARE)
     if report.truncated:
-        rows = counted(report.more, "row", spec=",")
-        stream.write(f"… {rows} more, all of them: {escape_text(all_command)}\n")
-    findings = [(one.severity.value, one.code.code, escape_text(one.sentence)) for one in report.findings]
-    tables.table("Findings", ("severity", "code", "what"), findings[:_LISTED])
-    if len(findings) > _LISTED:
-        stream.write(f"… {len(findings) - _LISTED} more, see --format json\n")
+        text.line(f"… {counted(report.more, 'row', spec=',')} more, all of them: {escape_text(all_command)}")
+    text.findings(report.findings)
+    text.finish()
 
 
 def topics_verdict(report: TopicsReport) -> str:
@@ -102,6 +95,7 @@ def _rate(per_second: float | None) -> str:
 
 
 _READERS_LISTED = 200
+_OFFSET_COLUMNS = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
 _WORDS = {
     "ok": "",
     "ahead": "beyond the end",
@@ -112,27 +106,22 @@ _WORDS = {
 }
 
 
-def write_offsets_text(
-    rows: Sequence[Progress], stream: TextIO, zone: tzinfo | None, *, color: bool | None
-) -> None:
+def offsets_text(rows: Sequence[Progress], text: TextReport, zone: tzinfo | None) -> None:
     """Write a line of totals, a line per reader and per offset, those with the largest lag first."""
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
     known = [row.lag for row in rows if row.lag is not None]
     lag = sum(known) if known else "not known"
-    stream.write(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]) + "\n\n")
-    columns = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
-    tables = Tables(stream, color=color)
+    text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]))
     totals = sorted(reader_totals(rows).items(), key=lambda one: -one[1]["lag"])
     if len(totals) > 1:
-        readers = [(escape_text(name), *map(str, total.values())) for name, total in totals[:_READERS_LISTED]]
-        tables.table("Readers", ("reader", "queues", "lag", "out of range"), readers)
-    ordered = sorted(rows, key=lambda row: -(row.lag or 0))[:_READERS_LISTED]
-    tables.table(
-        "Offsets", columns, [_offset_cells(row, zone) for row in ordered], spare=("min", "last read")
-    )
-    if len(rows) > _READERS_LISTED:
-        stream.write(f"… {len(rows) - _READERS_LISTED} more, see --format ndjson\n")
+        readers = [(escape_text(name), *map(str, total.values())) for name, total in totals]
+        columns = ("reader", "queues", "lag", "out of range")
+        text.table("Readers", columns, readers, listed=_READERS_LISTED)
+    ordered = sorted(rows, key=lambda row: -(row.lag or 0))
+    cells = [_offset_cells(row, zone) for row in ordered]
+    text.table("Offsets", _OFFSET_COLUMNS, cells, spare=("min", "last read"), listed=_READERS_LISTED)
+    text.finish()
 
 
 def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:

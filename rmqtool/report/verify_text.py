@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Finding, FindingCode, Severity
 from rmqtool.findings.codes import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED
 from rmqtool.findings.model import counted
-from rmqtool.report.finding_text import finding_line, grouped, worst_of
 from rmqtool.report.formats import size_text
-from rmqtool.report.lost_text import prediction_facts, prediction_title
-from rmqtool.report.tables import Tables
-from rmqtool.report.terminal import SEVERITY_STYLES, escape_text, wrapped
+from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
+from rmqtool.report.terminal import escape_text
+from rmqtool.report.text_report import SEVERITY_WORDS, stages_text
 from rmqtool.report.verify_headline import headline, is_healthy, names_limits, next_command
 
 if TYPE_CHECKING:
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.model import Examined
     from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.report.text_report import TextReport
 
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""
@@ -27,67 +27,26 @@ _LISTED = 5
 _IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_FORGETS, NS_REBUILDS}
 """Codes whose content is in the first line, and in the prediction."""
 
-_WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
-
-class _Page(Tables):
-    def heading(self, severity: Severity, title: str) -> None:
-        self._write("")
-        self._write(
-            f"{self._ink(_WORDS[severity].upper(), SEVERITY_STYLES[severity])} {self._ink(title, 'bold')}"
-        )
-
-    def command(self, text: str) -> None:
-        """Write the next command, on one line whatever the width, so that it can be pasted."""
-        self._write(self._ink(f"Next: {text}", "bold"))
-
-    def again(self, title: str, command: str | None) -> None:
-        """Repeat the beginning at the end of a terminal's page, as it may have scrolled away."""
-        if self._width is None:
-            return
-        self._write("")
-        if command is not None:
-            self.command(command)
-        for line in wrapped(title, self._width):
-            self._write(self._ink(line, "bold"))
-
-    def entry(self, finding: Finding) -> None:
-        """Write the common text of all findings of a code, from one of them."""
-        self.paragraph(f"Broker: {escape_text(finding.code.broker_effect)}", 2)
-        self.paragraph(f"Remedy: {escape_text(finding.remedy)}", 2, "bold")
-
-
-def write_verify_text(verdict: Verdict, stream: TextIO, *, color: bool | None, notes: bool = False) -> None:
+def verify_text(verdict: Verdict, text: TextReport, *, notes: bool = False) -> None:
     """Write a verdict; ``notes`` adds findings that require no action."""
-    page = _Page(stream, color=color)
-    page.pairs(headline(verdict), list(_facts(verdict)))
-    command = next_command(verdict)
-    if command is not None:
-        page.command(command)
-    groups = [
-        findings
-        for findings in grouped(verdict.report.findings)
-        if findings[0].code not in _IN_PREDICTIONS and (notes or worst_of(findings) is not Severity.INFO)
-    ]
-    for findings in groups:
-        _write_group(page, verdict, findings)
+    text.verdict(headline(verdict), _facts(verdict), next_command(verdict))
+    for findings in grouped(verdict.report.findings):
+        is_said = findings[0].code in _IN_PREDICTIONS
+        if not is_said and (notes or worst_of(findings) is not Severity.INFO):
+            _write_group(text, verdict, findings)
     for prediction in verdict.predictions:
-        stream.write("\n")
-        page.pairs(prediction_title(prediction), list(prediction_facts(prediction)))
-    if groups or verdict.predictions:
-        page.again(headline(verdict), command)
+        text.pairs(prediction_title(prediction), prediction_facts(prediction))
+    text.finish()
 
 
-def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color: bool | None) -> None:
+def explanations_text(entries: Sequence[FindingCode], text: TextReport) -> None:
     """Write catalogue entries: one or a few in full, many as a table."""
-    page = _Page(stream, color=color)
     if len(entries) > _LISTED:
         rows = [(entry.code, entry.severity.value, entry.title) for entry in entries]
-        page.table("Finding codes", ("code", "severity", "what"), rows)
+        text.table("Finding codes", ("code", "severity", "what"), rows)
         return
-    for number, entry in enumerate(entries):
-        if number:
-            stream.write("\n")
+    for entry in entries:
         facts = (
             ("Severity", entry.severity.value),
             ("Part", entry.structure.value),
@@ -96,7 +55,7 @@ def write_explanations(entries: Sequence[FindingCode], stream: TextIO, *, color:
             ("Remedy", entry.general_remedy),
             ("Origin", entry.origin),
         )
-        page.pairs(f"{entry.code}: {entry.title}", facts)
+        text.pairs(f"{entry.code}: {entry.title}", facts)
 
 
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
@@ -120,8 +79,7 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         gone = "" if compared.gone is None else f", {compared.gone:,} no longer found"
         yield "baseline", f"{new:,} new, {known:,} known{gone}"
     if report.seconds:
-        stages = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
-        yield "seconds", stages
+        yield "seconds", stages_text(report.seconds)
     if verdict.status:
         yield "exit status", f"{int(verdict.status)}, {_status_text(verdict)}"
 
@@ -156,7 +114,7 @@ def _counts(verdict: Verdict) -> str:
         for finding in group:
             counts[finding.severity] += 1
         counts[worst_of(group)] += findings.suppressed(group[0].code.code)
-    listed = [_several(count, _WORDS[severity]) for severity, count in counts.items() if count]
+    listed = [_several(count, SEVERITY_WORDS[severity]) for severity, count in counts.items() if count]
     following = roots.count - sum(roots.follows(code.code) for code in _IN_PREDICTIONS)
     follow = counted(following, "of them follows from another", "of them follow from others", spec=",")
     return (", ".join(listed) or "none") + (f"; {follow}" if following else "")
@@ -166,7 +124,7 @@ def _several(count: int, noun: str) -> str:
     return counted(count, noun, spec=",")
 
 
-def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> None:
+def _write_group(text: TextReport, verdict: Verdict, group: Sequence[Finding]) -> None:
     entry = group[0].code
     severity = worst_of(group)
     count = verdict.report.findings.counts[entry.code] - verdict.roots.follows(entry.code)
@@ -175,19 +133,20 @@ def _write_group(page: _Page, verdict: Verdict, group: Sequence[Finding]) -> Non
     number = f" ({count:,})" if count > 1 else ""
     fresh = min(_fresh(verdict, entry), count)
     known = f", {_several(count - fresh, 'finding')} known" if fresh < count else ""
-    page.heading(severity, f"{entry.code} {entry.title}{number}{known}")
+    text.heading(severity, f"{entry.code} {entry.title}{number}{known}")
     roots = {id(one): root for one, root in zip(verdict.report.findings, verdict.roots.of, strict=True)}
     free = [finding for finding in group if roots[id(finding)] is None]
     shown = free[:_LISTED] if severity is not Severity.INFO else free[:1]
     for finding in shown:
-        page.paragraph(finding_line(finding), 2)
+        text.paragraph(finding_line(finding), 2)
     if count > len(shown):
-        page.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
+        text.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
     for code, follows in verdict.roots.explained.get(entry.code, {}).items():
         if CATALOG[code] not in _IN_PREDICTIONS:
-            page.paragraph(f"Explains {follows:,} {code}, {CATALOG[code].title}", 2)
+            text.paragraph(f"Explains {follows:,} {code}, {CATALOG[code].title}", 2)
     if severity is not Severity.INFO:
-        page.entry(group[0])
+        text.paragraph(f"Broker: {escape_text(entry.broker_effect)}", 2)
+        text.paragraph(f"Remedy: {escape_text(group[0].remedy)}", 2, "bold")
 
 
 def _fresh(verdict: Verdict, entry: FindingCode) -> int:

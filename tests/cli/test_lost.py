@@ -57,7 +57,7 @@ def test_of_a_rebuild(run: Callable[..., Run], gap: Path, tmp_path: Path) -> Non
     found = run(*words, "--lost", file)
     assert found.status == 5
     told = lines(file)
-    assert f"lost           {len(told)} messages of " in found.out
+    assert re.search(rf"^ lost +{len(told)} messages of ", found.out, re.MULTILINE)
     document = run(*words, "--lost", "-", "-o", tmp_path / "report", "--format", "json")
     assert [json.loads(line) for line in document.out.splitlines()] == told
     totals = json.loads((tmp_path / "report").read_text())["lostMessages"]

@@ -199,7 +199,7 @@ def test_info_shows_the_rest(store: Path, run: Callable[..., Run], place: str, m
     assert (missing == "index") == (len(found["index"]) < len(whole["index"]))
     assert bool(found["checkpoint"]) == (missing != "checkpoint")
     assert text.out.startswith("Some files could not be read")
-    assert f"next: sudo -u {store.owner()} rmqtool info {store}\n" in text.out
+    assert f"Next: sudo -u {store.owner()} rmqtool info {store}\n" in text.out
 
 
 def test_what_may_not_be_read_is_not_called_in_order(store: Path) -> None:

@@ -21,8 +21,9 @@ from rmqtool.commands.export import task
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.progress import RecordingProgress
 from rmqtool.projection import json_object
-from rmqtool.report.export_text import write_export_text
+from rmqtool.report.outcome_text import export_text
 from rmqtool.report.terminal import escape_controls
+from rmqtool.report.text_report import TextReport
 from tests.extra import library
 from tests.house.readme import DOCS
 from tests.house.schemas import schema
@@ -331,7 +332,7 @@ def test_findings_of_several_stores_say_whose_they_are(tmp_path: Path) -> None:
     assert ("a", "CL-CRC") in found
     assert {store for store, _ in found} == {"a", "b"}
     text = io.StringIO()
-    write_export_text(report, text)
+    export_text(report, TextReport(text))
     assert f"CL-CRC (error): {tmp_path}/a: commitlog/" in text.getvalue()
     alone = rmqtool.export(rmqtool.open(tmp_path / "c"), tmp_path / "alone")
     assert "store" not in json_object(alone)["findings"][0]

@@ -16,8 +16,9 @@ from rmqtool.findings import CATALOG, Finding
 from rmqtool.report.formats import to_json
 from rmqtool.report.junit import junit
 from rmqtool.report.sarif import sarif
+from rmqtool.report.text_report import TextReport
 from rmqtool.report.verify_json import verify_document, verify_lines, write_verify_csv
-from rmqtool.report.verify_text import write_verify_text
+from rmqtool.report.verify_text import verify_text
 from tests.report.test_sarif import check, check_run
 from tests.report.verdicts import verdict
 from tests.strategies import examples
@@ -56,7 +57,7 @@ def test_every_report_is_well_formed_and_harmless(one: Verdict) -> None:
     number = len(list(one.findings()))
     table, shown = io.StringIO(), io.StringIO()
     write_verify_csv(one, table)
-    write_verify_text(one, shown, color=False)
+    verify_text(one, TextReport(shown, color=False))
     lines = "".join(f"{to_json(line)}\n" for line in verify_lines(one))
     written = [to_json(verify_document(one)), lines, table.getvalue(), shown.getvalue()]
     written += [junit([one]).decode(), sarif([one]).decode()]

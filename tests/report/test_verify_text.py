@@ -12,7 +12,8 @@ from rmqtool.findings.codes import CL_GAP, CL_QOFF_GAP, CQ_DANGLING, IX_GONE
 from rmqtool.projection import json_object
 from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
-from rmqtool.report.verify_text import write_explanations, write_verify_text
+from rmqtool.report.text_report import TextReport
+from rmqtool.report.verify_text import explanations_text, verify_text
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 def text(one: Verdict, *, color: bool = False) -> str:
     stream = io.StringIO()
-    write_verify_text(one, stream, color=color)
+    verify_text(one, TextReport(stream, color=color))
     return stream.getvalue()
 
 
@@ -100,7 +101,7 @@ def test_findings_are_grouped_errors_first_and_folded() -> None:
         "WARNING ST-ABORT abort file present",
     ]
     stream = io.StringIO()
-    write_verify_text(verdict(TAIL), stream, color=False, notes=True)
+    verify_text(verdict(TAIL), TextReport(stream, color=False), notes=True)
     assert "NOTE CL-TAIL-ZERO zeros after the last record\n" in stream.getvalue()
     assert "… 30 in all" in shown
     assert shown.count("@1234") == 5
@@ -119,7 +120,7 @@ def test_a_terminal_is_filled_and_never_exceeded(monkeypatch: pytest.MonkeyPatch
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
-    write_verify_text(verdict(CRC, MISSING, ABORT, TAIL), terminal, color=False)
+    verify_text(verdict(CRC, MISSING, ABORT, TAIL), TextReport(terminal, color=False))
     assert max(map(len, terminal.getvalue().splitlines())) in range(70, 81)
     assert f"  Remedy: {CRC.code.remedy}\n" in text(verdict(CRC))
 
@@ -169,9 +170,9 @@ def test_prediction_tells_what_is_lost() -> None:
 
 def test_explanation_has_all_headings_and_many_are_a_table() -> None:
     stream = io.StringIO()
-    write_explanations([CATALOG["CL-CRC"]], stream, color=False)
+    explanations_text([CATALOG["CL-CRC"]], TextReport(stream, color=False))
     names = [line.split()[0] for line in stream.getvalue().splitlines() if line[1:2].isupper()]
     assert names[1:] == ["Severity", "Part", "Meaning", "Broker", "Remedy", "Origin"]
     stream = io.StringIO()
-    write_explanations(list(CATALOG.values()), stream, color=False)
+    explanations_text(list(CATALOG.values()), TextReport(stream, color=False))
     assert all(code in stream.getvalue() for code in CATALOG)

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.report.salvage_text import write_salvage_text
+from rmqtool.report.outcome_text import salvage_text
+from rmqtool.report.text_report import TextReport
 from rmqtool.salvage.light import _Host
 from tests.broker.log_damage import LogCopy
 from tests.salvage.campaign import faults, places_in
@@ -88,7 +89,7 @@ def test_a_record_that_no_longer_says_its_light_queue_moves_others_with_a_word(
     assert (report.lost.proven, report.is_whole) == (0, False)
     assert "In 1 queue messages move" in report.verdict
     shown = io.StringIO()
-    write_salvage_text(report, shown)
+    salvage_text(report, TextReport(shown))
     assert f"{report.moving[0].topic}/0: 1 queue offset without a record" in shown.getvalue()
 
 

@@ -14,9 +14,7 @@ from rmqtool.account.model import lost_words
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, FailOn, Finding, Severity, Structure
-from rmqtool.report.finding_text import finding_line, grouped, worst_of
 from rmqtool.report.formats import size_text
-from rmqtool.report.lost_text import prediction_facts, prediction_title
 from rmqtool.report.page.charts import HEIGHT, WIDTH, Chart, Clock, Moment, charts_of, share, shortened, span
 from rmqtool.report.page.strip import ROW_HEIGHT, CoverRow, Strip, coverage_rows, strip_of
 from rmqtool.report.page.tables import (
@@ -31,6 +29,7 @@ from rmqtool.report.page.tables import (
     steps_table,
     topics_table,
 )
+from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.verify_headline import headline, next_command
 

@@ -1,17 +1,22 @@
-"""Lost messages, and a broker's next start, in words."""
+"""Findings, lost messages and a broker's next start, in words."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from rmqtool.findings import Finding, Severity
+from rmqtool.findings.codes import CL_TIME, CL_TS_BACK, CP_AHEAD
 from rmqtool.findings.model import counted
-from rmqtool.report.formats import size_text
+from rmqtool.report.formats import capped, size_text
 from rmqtool.report.terminal import escape_text
+from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.account.lost import LostTopic
     from rmqtool.account.model import LogLosses, MessageStates
     from rmqtool.recovery import LostTotals
     from rmqtool.recovery.model import Dispatched, Prediction
@@ -32,6 +37,70 @@ _REASONS = {
 }
 
 
+_OF_TIMES = {CL_TIME, CL_TS_BACK, CP_AHEAD}
+
+
+def finding_line(finding: Finding) -> str:
+    """Return place and sentence on one line; hostile characters are escaped."""
+    sentence = finding_sentence(finding)
+    place = finding_place(finding, sentence)
+    return f"{place}: {sentence}" if place else sentence
+
+
+def finding_place(finding: Finding, sentence: str = "") -> str:
+    """Return the place of a finding, as far as a sentence does not name it; may be empty."""
+    parts = []
+    if finding.file is not None:
+        position = "" if finding.position is None else f" @{finding.position}"
+        parts.append(escape_text(finding.file) + position)
+    if finding.topic is not None:
+        queue = escape_text(finding.topic) + ("" if finding.queue_id is None else f"/{finding.queue_id}")
+        unit = "" if finding.queue_offset is None else f" #{finding.queue_offset}"
+        if f"{unit.removeprefix(' #')} of {queue} " not in sentence:
+            parts.append(queue + unit)
+    if finding.physical_offset is not None and not _says(sentence, str(finding.physical_offset)):
+        parts.append(f"physical offset {finding.physical_offset}")
+    return ", ".join(parts)
+
+
+def finding_sentence(finding: Finding) -> str:
+    """Return the sentence, with the expected and found values if it does not name them."""
+    sentence = finding.message
+    if finding.file is not None:
+        sentence = sentence.removeprefix(f"{finding.file}: ").removeprefix(f"{finding.file} ")
+    sentence = sentence.removeprefix(f"{finding.topic}/{finding.queue_id}: ") or finding.code.title
+    values = [
+        f"{name} {said}"
+        for name, value in (("expected", finding.expected), ("found", finding.observed))
+        if value is not None and not _says(sentence, said := _value_text(finding, value))
+    ]
+    return escape_text(f"{sentence} ({', '.join(values)})" if values else sentence)
+
+
+def _value_text(finding: Finding, value: int | str | bool) -> str:
+    """Return a value as sentences write it: times are ISO 8601 for people, milliseconds in data."""
+    is_time = finding.code in _OF_TIMES or "Timestamp is" in finding.message
+    return utc_text(value) if is_time and isinstance(value, int) else str(value)
+
+
+def _says(sentence: str, value: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", sentence) is not None
+
+
+def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return the findings of each code, errors first, else in their order."""
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.code.code, []).append(finding)
+    ranks = list(Severity)
+    return sorted(groups.values(), key=lambda group: ranks.index(worst_of(group)))
+
+
+def worst_of(group: Sequence[Finding]) -> Severity:
+    """Return the gravest severity in a group."""
+    return min((finding.severity for finding in group), key=list(Severity).index)
+
+
 def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     """Yield names and values of a log's losses, by queue; nothing if there are none."""
     if losses is None or not losses.messages:
@@ -42,12 +111,11 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
     by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []
     by += [f"{losses.indexed:,} of unknown queues, by index items"] if losses.indexed else []
-    yield "log lost", f"{counted(losses.messages, 'message', spec=',')}: {', '.join(by)}"
+    yield "log lost", f"{_several(losses.messages, 'message')}: {', '.join(by)}"
     ranked = sorted(losses.queues, key=lambda one: -one.messages)
-    names = [f"{escape_text(one.topic)}/{one.queue_id} {one.messages:,}" for one in ranked[:_LISTED]]
-    more = f", and {len(ranked) - _LISTED:,} more queues" if len(ranked) > _LISTED else ""
+    names = [f"{escape_text(one.topic)}/{one.queue_id} {one.messages:,}" for one in ranked]
     if names:
-        yield "of queues", ", ".join(names) + more
+        yield "of queues", _first(names, _LISTED)
 
 
 def _states(states: MessageStates) -> str:
@@ -65,27 +133,28 @@ def _states(states: MessageStates) -> str:
 
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     """Yield names and values: all, by reason, by topic, and offsets that are known only as gaps."""
-    messages = counted(lost.messages, "message", spec=",")
+    messages = _several(lost.messages, "message")
     yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no known message"
     for reason, count in lost.reasons.items():
         yield "of these", f"{count:,} {_REASONS[reason]}"
     ranked = sorted(lost.topics, key=lambda one: -one.messages)
-    for topic in ranked[:_LISTED]:
-        mark = "" if topic.kind is TopicKind.ORDINARY else f" ({topic.kind.value} topic)"
-        text = f"{counted(topic.messages, 'message', spec=',')} of {size_text(topic.bytes)}"
-        yield "of topic", f"{escape_text(topic.topic)}{mark}: {text}"
-    if len(ranked) > _LISTED:
-        yield "of topic", f"and {len(ranked) - _LISTED:,} more, see --format json"
+    yield from capped("of topic", map(_topic_losses, ranked), "topic")
     if lost.unnamed:
-        yield "not named", f"{counted(lost.unnamed, 'place', spec=',')} of units that point to nothing known"
+        yield "not named", f"{_several(lost.unnamed, 'place')} of units that point to nothing known"
     if lost.missing_queue_offsets:
-        offsets = counted(lost.missing_queue_offsets, "queue offset", spec=",")
-        queues = counted(lost.queues_with_missing, "queue", spec=",")
+        offsets = _several(lost.missing_queue_offsets, "queue offset")
+        queues = _several(lost.queues_with_missing, "queue")
         yield "nowhere", f"{offsets} missing in {queues}: in no record of the log"
 
 
-_NAMED = 5
+def _topic_losses(topic: LostTopic) -> str:
+    mark = "" if topic.kind is TopicKind.ORDINARY else f" ({topic.kind.value} topic)"
+    return (
+        f"{escape_text(topic.topic)}{mark}: {_several(topic.messages, 'message')} of {size_text(topic.bytes)}"
+    )
 
+
+_NAMED = 5
 """Files, topics or queues that are named; json has them all."""
 
 
@@ -151,28 +220,24 @@ def _dispatched(what: Dispatched) -> str:
 
 
 def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    for name, attribute in (("missing", "missing"), ("misplaced", "misplaced"), ("dropped", "dropped")):
-        queues = [queue for queue in prediction.queues if getattr(queue, attribute)]
-        if queues:
-            listed = _first(
-                f"{escape_text(queue.topic)}/{queue.queue_id} {getattr(queue, attribute):,}"
-                for queue in queues
-            )
-            total = sum(getattr(queue, attribute) for queue in queues)
+    for name in ("missing", "misplaced", "dropped"):
+        queues = {f"{escape_text(one.topic)}/{one.queue_id}": getattr(one, name) for one in prediction.queues}
+        if total := sum(queues.values()):
+            listed = _first(f"{queue} {count:,}" for queue, count in queues.items() if count)
             yield name, f"{_several(total, 'unit')}: {listed}"
     if prediction.missing_index_entries:
         yield "missing", _entries(prediction.missing_index_entries)
 
 
-def _several(count: int, noun: str) -> str:
-    return counted(count, noun, spec=",")
+def _several(count: int, noun: str, nouns: str = "") -> str:
+    return counted(count, noun, nouns, spec=",")
 
 
 def _entries(count: int) -> str:
-    return counted(count, "index entry", "index entries", spec=",")
+    return _several(count, "index entry", "index entries")
 
 
-def _first(items: Iterable[str]) -> str:
-    listed: Sequence[str] = list(items)
-    more = f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
-    return ", ".join(listed[:_NAMED]) + more
+def _first(items: Iterable[str], named: int = _NAMED) -> str:
+    listed = list(items)
+    more = f" and {len(listed) - named:,} more" if len(listed) > named else ""
+    return ", ".join(listed[:named]) + more

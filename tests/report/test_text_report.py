@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from rmqtool.report.tables import Tables
 from rmqtool.report.terminal import columns_of, fold
+from rmqtool.report.text_report import TextReport
 
 COLUMNS = ("topic", "queue", "offset", "what")
 LINES = [
@@ -29,7 +29,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, width: int | None) -> str:
     monkeypatch.setenv("NO_COLOR", "1")
     stream = io.StringIO() if width is None else Terminal()
     monkeypatch.setenv("COLUMNS", str(width or 30))
-    tables = Tables(stream)
+    tables = TextReport(stream)
     tables.pairs(
         "Title", [("name", "value"), ("longer name", "one two three four five six seven eight nine")]
     )
@@ -86,7 +86,7 @@ def test_spare_columns_leave_where_a_table_is_too_wide_and_are_named(monkeypatch
     for width, gone in ((80, ""), (40, "queue"), (22, "queue, offset")):
         stream = Terminal()
         monkeypatch.setenv("COLUMNS", str(width))
-        Tables(stream).table("Queues", COLUMNS, lines, spare=("queue", "offset"))
+        TextReport(stream).table("Queues", COLUMNS, lines, spare=("queue", "offset"))
         text = " ".join(stream.getvalue().split())
         assert (f"--format csv have {gone})" in text) is bool(gone)
         assert ("1234567890123" in text) is ("offset" not in gone)

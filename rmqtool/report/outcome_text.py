@@ -1,0 +1,456 @@
+"""Text reports of commands with one outcome: rebuild, salvage, carve, export, replay, repair, case.
+
+Each is a verdict with figures. A name of a figure repeats as often as there are figures of it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.account.model import lost_words
+from rmqtool.errors import ExitStatus
+from rmqtool.findings.model import counted
+from rmqtool.report.formats import capped, size_text
+from rmqtool.report.sentences import log_loss_facts, lost_facts
+from rmqtool.report.terminal import escape_text
+from rmqtool.report.text_report import stages_text
+from rmqtool.times import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rmqtool.commands.carve import CarvedImage, CarvedLog, CarveReport
+    from rmqtool.commands.case.check import CaseCheck, FileLine, RecordLine
+    from rmqtool.commands.export.model import ExportReport
+    from rmqtool.commands.rebuild.report import RebuildReport
+    from rmqtool.commands.repair.model import RepairReport
+    from rmqtool.commands.replay.model import ReplayReport
+    from rmqtool.commands.salvage import SalvageReport
+    from rmqtool.doctor import ConfigChoice, ConfigDiagnosis, OffsetEffect
+    from rmqtool.report.text_report import TextReport
+
+
+def _many(count: int, noun: str, nouns: str = "") -> str:
+    return counted(count, noun, nouns, spec=",")
+
+
+def _queue(one: Any) -> str:  # noqa: ANN401 - a count of a queue's messages
+    return f"{escape_text(one.topic)}/{one.queue_id}"
+
+
+# --- rebuild
+
+
+def rebuild_text(report: RebuildReport, text: TextReport) -> None:
+    """Write the outcome of a rebuild."""
+    text.verdict(escape_text(report.verdict), _rebuild_figures(report))
+    text.findings(report.findings)
+
+
+def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
+    yield "store", escape_text(report.store)
+    if report.out is not None:
+        yield "result", escape_text(report.out)
+    yield from _selected(report)
+    yield "records", f"{report.records:,} in {size_text(report.bytes)} of log"
+    account = report.account
+    words = (
+        (account.dispatched, "dispatched"),
+        (account.not_asked_for, "not selected"),
+        (account.skipped, "skipped"),
+        (account.unreachable, "unreachable"),
+    )
+    parts = [f"{count:,} {word}" for count, word in words if count]
+    if len(parts) > 1:
+        yield "of these", f"{_many(account.records, 'record')}: {', '.join(parts)}"
+    yield "units", f"{report.units:,} in {_many(report.queues, 'queue')}"
+    yield "index entries", f"{report.index_entries:,}"
+    yield from _present(report)
+    if report.tag_items is not None:
+        yield "tag items", f"{report.tag_items.value}"
+    files = ", ".join(f"{count} {name}" for name, count in sorted(report.files.items()))
+    yield "files", files or "none"
+    yield "seconds", stages_text(report.seconds)
+    yield from (("not examined", what) for what in report.not_looked_at)
+    yield from _not_dispatched(report)
+    yield from log_loss_facts(report.log_losses)
+    if report.lost_messages is not None:
+        yield from lost_facts(report.lost_messages)
+    if report.compared and not report.differences:
+        yield "compared", "the present files are the same"
+    for one in report.differences if report.compared else ():
+        yield "differs", f"{escape_text(one.file)}: {escape_text(one.message.removeprefix('differs '))}"
+
+
+def _selected(report: RebuildReport) -> Iterator[tuple[str, str]]:
+    asked = report.asked
+    if asked.topics:
+        yield "topics", escape_text(", ".join(asked.topics))
+    if asked.exclude_topics:
+        yield "without topics", escape_text(", ".join(asked.exclude_topics))
+    if asked.until_timestamp_ms is not None:
+        yield "until", time_text(asked.until_timestamp_ms)
+    if asked.until_offset is not None:
+        yield "until offset", str(asked.until_offset)
+
+
+def _present(report: RebuildReport) -> Iterator[tuple[str, str]]:
+    present = report.present
+    if present is None:
+        return
+    if present.fewer_messages or present.more_messages:
+        entries = "" if present.index_entries is None else f", {present.index_entries:,} index entries"
+        yield "now there", f"{_many(present.messages, 'message')}{entries}"
+    ranked = sorted(present.fewer_by_queue, key=lambda one: -one.messages)
+    yield from capped("fewer", (f"{_queue(one)}: {one.messages:,} fewer than now" for one in ranked), "queue")
+    yield from capped("not compared", map(escape_text, present.unread), "part")
+
+
+def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
+    """Yield the records that are in no queue, and why."""
+    skipped = (
+        f"{one.skip.length} bytes at {one.skip.log_offset}: {escape_text(one.reason)};"
+        f" {counted(one.records, 'good record')}"
+        for one in report.skipped
+    )
+    yield from capped("skipped", skipped, "range", more=report.more_skipped.ranges)
+    unreachable = (
+        f"{escape_text(one.segment.label)}: {one.reason}; {counted(one.records, 'good record')}"
+        for one in report.unreachable
+    )
+    yield from capped("unreachable", unreachable, "file")
+    older = (
+        f"{_queue(one)}: {_many(one.units, 'message')} from before the topic was deleted and created again;"
+        f" {one.kept:,} since, at {one.physical_offset} and after"
+        for one in report.older_generations
+    )
+    yield from capped("left out", older, "queue")
+    late = (
+        f"{_queue(one)}: {one.units:,} messages: the queue holds later ones already"
+        for one in report.skipped_units_by_queue
+    )
+    yield from capped("without unit", late, "queue")
+    if report.unindexed:
+        yield "not indexed", f"{_many(report.unindexed, 'message')}: the index holds later ones already"
+
+
+# --- salvage
+
+_LEFT_OUT = {
+    "body": "whose body does not match its checksum: --keep-damaged keeps it",
+    "properties": "whose properties are torn, or fail its own checksum: --keep-damaged keeps it",
+    "stale": "that looks like old bytes: --include-stale keeps it",
+    "fields": "whose queue fields are contradicted",
+    "room": "that leaves no room for what must stand beside it",
+    "conflict": "that differs from another copy's",
+}
+_GROUNDS = {
+    "units": "more of the copies' queues list the other",
+    "text": "its properties are not text, or have names that no record has",
+    "neighbours": "the other continues the queue offsets and store times",
+    "nothing": "no evidence, so the earlier copy's stays",
+}
+
+
+def salvage_text(report: SalvageReport, text: TextReport) -> None:
+    """Write the outcome of a salvage."""
+    text.verdict(report.verdict, _salvage_figures(report))
+
+
+def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
+    for number, store in enumerate(report.stores):
+        yield "copy" if number else "store", escape_text(store)
+    if report.out is not None:
+        yield "result", escape_text(report.out)
+    parts = report.bytes
+    healed = f", {report.healed:,} of them from other copies" if report.healed else ""
+    yield "records", f"{report.records:,} in {size_text(parts.records)}{healed}"
+    made = (
+        (parts.records, "records"),
+        (parts.tombstones, "tombstones"),
+        (parts.fillers, "fillers"),
+        (parts.blank, "BLANK"),
+        (parts.zeros, "zeros after the end"),
+    )
+    shown = [f"{size_text(size)} {word}" for size, word in made if size or word == "records"]
+    yield "log", f"{size_text(parts.log)}: {', '.join(shown)}"
+    yield from _doubtful(report)
+    if report.units is not None:
+        yield "units", f"{report.units:,}"
+        yield "index entries", f"{report.index_entries:,}"
+    yield from _lost_by_queue(report)
+    for one in report.config:
+        if one.problem is not None:
+            yield "config", f"{escape_text(one.label)} is not copied: {escape_text(one.problem)}"
+        elif one.mended is not None:
+            yield "config", f"{escape_text(one.label)} was damaged, and is now {escape_text(one.mended)}"
+    yield from capped("note", map(escape_text, report.notes), "note")
+    if report.seconds:
+        yield "seconds", stages_text(report.seconds)
+
+
+def _doubtful(report: SalvageReport) -> Iterator[tuple[str, str]]:
+    for cause, count in sorted(report.left_out.items()):
+        yield "left out", f"{counted(count, 'record')} {_LEFT_OUT[cause]}; in lost+found/"
+    for ground, count in sorted(report.conflicts.items()):
+        yield "copies differ", f"{counted(count, 'record')} put aside: {_GROUNDS[ground]}"
+    if report.odd_times:
+        yield "odd times", f"{counted(report.odd_times, 'record')} whose store time is out of order"
+
+
+def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
+    lines = []
+    for one in (queue for queue in report.queues if queue.not_given_back):
+        gone = one.not_given_back - one.placed
+        missing = f", {gone:,} with nothing in their place" if gone else ""
+        damaged = f", {one.damaged:,} there but damaged" if one.damaged else ""
+        again = "" if one.orderly else "; it gave queue offsets more than once, so others may move"
+        bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
+        lines.append(f"{_queue(one)}: {one.lost:,} of the messages {bounds}{damaged}{missing}{again}")
+    yield from capped("lost", lines, "queue")
+    if report.lost.indexed:
+        yield "lost", f"{report.lost.indexed:,} of unknown queues, by index items alone"
+    moving = (
+        f"{_queue(one)}: {_many(one.unknown, 'queue offset', 'queue offsets')} without a record, though"
+        " nothing is lost there; later messages move down"
+        for one in report.moving
+    )
+    yield from capped("moves", moving, "queue")
+
+
+# --- carve
+
+_CAUSES = {
+    "frame": "lengths do not add up",
+    "body": "BODYCRC fails",
+    "signature": "__CRC32# fails",
+    "tail": "topic and properties may be another's",
+    "inner": "inside another record",
+    "conflict": "another record has its place",
+    "straddles": "would lie in two files",
+    "offset": "the records around them contradict their offset",
+    "stray": "too few of their log",
+}
+_CARVED_LOGS = _HOSTS = 20
+
+
+def carve_text(report: CarveReport, text: TextReport) -> None:
+    """Write the outcome of a carving."""
+    text.verdict(report.verdict, _carve_figures(report))
+
+
+def _carve_figures(report: CarveReport) -> Iterator[tuple[str, str]]:
+    yield from capped("image", map(_image, report.images), "image")
+    if report.out is not None:
+        yield "result", escape_text(report.out)
+    for log in report.logs[:_CARVED_LOGS]:
+        yield from _log(log)
+    yield from capped("log", report.logs[_CARVED_LOGS:], "log", listed=0)
+    for cause, count in report.loose.items():
+        yield "loose", f"{count:,} {_CAUSES[cause]}"
+    yield from capped("note", map(escape_text, report.notes), "note")
+    yield "seconds", stages_text(report.seconds)
+
+
+def _image(image: CarvedImage) -> str:
+    parts = [f"{size_text(image.size_bytes)}, {size_text(image.used_bytes)} used"]
+    if image.unreadable_bytes:
+        parts.append(f"{size_text(image.unreadable_bytes)} could not be read")
+    if image.left_out_bytes:
+        parts.append(f"{size_text(image.left_out_bytes)} not read, by its map")
+    return f"{escape_text(image.path)}: {', '.join(parts)}"
+
+
+def _log(log: CarvedLog) -> Iterator[tuple[str, str]]:
+    hosts = ", ".join(log.store_hosts[:_HOSTS])
+    more = f" and {len(log.store_hosts) - _HOSTS} more" if len(log.store_hosts) > _HOSTS else ""
+    yield "log", f"{log.directory}: store host {hosts}{more}"
+    bounds = f"{log.first_offset:,} to {log.end_offset:,}"
+    yield "", f"{_many(log.records, 'record')}, {size_text(log.bytes)}, {bounds}"
+    yield "", f"stored {time_text(log.first_stored_ms)} to {time_text(log.last_stored_ms)}"
+    size = f"{log.file_size:,} bytes ({log.file_size_origin.value})"
+    yield "", f"{_many(log.files, 'file')} of {size}"
+    if log.holes:
+        yield "", f"{_many(log.holes, 'hole')}, {log.missing_bytes:,} bytes missing"
+    if log.duplicates or log.conflicts:
+        yield "", f"{log.duplicates:,} duplicates, {log.conflicts:,} conflicts"
+
+
+# --- export and replay
+
+
+def export_text(report: ExportReport, text: TextReport) -> None:
+    """Write the outcome of an export."""
+    size = size_text(sum(file.bytes for file in report.files))
+    figures = [
+        *(("store", escape_text(store)) for store in report.stores),
+        *(("left out", escape_text(one.reason)) for one in report.left_out),
+        ("result", escape_text(report.out)),
+        ("files", f"{_many(len(report.files), report.format + ' file')}, {size}"),
+        ("seconds", f"{report.seconds:.2f}"),
+    ]
+    text.verdict(f"{_many(report.messages, 'message')} of {size_text(report.log_bytes)} of log", figures)
+    text.findings(report.findings)
+    for code in report.findings.counts:
+        if more := report.findings.suppressed(code):
+            text.line(f"{code}: {more:,} more")
+
+
+_REFUSED = 10
+
+
+def replay_text(report: ReplayReport, text: TextReport) -> None:
+    """Write what was sent, or would be."""
+    waiting = sum(one.messages for one in report.topics)
+    count = f"{_many(waiting, 'message')} would be" if report.dry_run else _many(report.sent, "message")
+    text.verdict(escape_text(f"{report.file}: {count} sent to {report.proxy}"), _replay_figures(report))
+    if report.dry_run and waiting:
+        text.line("nothing was sent; --send does it")
+
+
+def _replay_figures(report: ReplayReport) -> Iterator[tuple[str, str]]:
+    for one in report.topics:
+        target = "" if one.target == one.topic else f" -> {one.target}"
+        yield "topic", escape_text(f"{one.topic}{target}: {one.messages:,} of {one.bytes:,} bytes")
+    if report.already:
+        yield "in the ledger already", f"{report.already:,} ({escape_text(report.ledger)})"
+    for reason, count in report.left_out.items():
+        yield "left out", f"{count:,} of {reason}"
+    refused = (escape_text(f"line {one.line}, {one.topic}: {one.reason}") for one in report.refused)
+    yield from capped("not taken", refused, "message", more=report.more_refused, listed=_REFUSED)
+
+
+# --- repair
+
+_REPAIRS = {
+    "nothing-to-do": "nothing to repair",
+    "planned": "nothing is changed yet",
+    "interrupted": "an interrupted repair waits to be finished; these moves are left",
+    "done": "repaired",
+    "finished": "an interrupted repair is finished",
+    "rolled-back": "taken back: the store was no better for it",
+    "undone": "the newest repair is taken back: every byte is as before",
+}
+_TO_BE_CHOSEN = frozenset({"nothing-to-do", "planned", "rolled-back"})
+"""Outcomes that leave the user to choose."""
+
+_STEPS = {"set-aside": "set aside", "put-in": "put in", "replace": "replace"}
+_MISSING = 20
+
+
+def repair_text(report: RepairReport, text: TextReport) -> None:
+    """Write a repair, planned or done."""
+    text.verdict(
+        escape_text(f"{report.store}: {_REPAIRS[report.outcome]}{_what_else(report)}"),
+        _repair_figures(report),
+    )
+    for diagnosis in report.configs if report.outcome in _TO_BE_CHOSEN else ():
+        title = escape_text(f"{diagnosis.file}: a broker now takes {diagnosis.broker.value}")
+        text.pairs(title, _choices(diagnosis))
+    text.finish()
+
+
+def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
+    for step in report.steps:
+        yield _STEPS[step.action], escape_text(f"{step.path}: {step.why}")
+    for one in report.left:
+        yield "left as it is", escape_text(f"{one.path}: {one.why}")
+    yield from log_loss_facts(report.log_losses)
+    if report.log_losses is not None and report.log_losses.messages:
+        kept = "" if report.journal is None else f"; what proves them is in {report.journal}/"
+        yield "", f"a replica may have them: rmqtool salvage STORE REPLICA --out DIR{kept}"
+    if report.after is not None:
+        yield "findings", f"{_counts(report.before)}; now {_counts(report.after)}"
+    if report.outcome == "interrupted":
+        yield "or undo", f"rmqtool repair --undo; {report.journal}/journal.ndjson lists all its moves"
+    elif report.journal is not None and report.outcome != "undone":
+        yield "undo", f"rmqtool repair --undo; the previous files are in {report.journal}/"
+
+
+def _what_else(report: RepairReport) -> str:
+    lost = report.log_losses.messages if report.log_losses is not None else 0
+    said = f"; {lost_words(lost)}" if lost else ""
+    if report.findings.exit_status() is ExitStatus.FAILED:
+        said += "; not all of it may be read, rmqtool verify says what"
+    if report.left:
+        stays = counted(len(report.left), "thing stays as it is", "things stay as they are")
+        return f"{said}; {stays}, see below"
+    return said
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {code}" for code, count in counts.items()) or "none"
+
+
+def _choices(one: ConfigDiagnosis) -> Iterator[tuple[str, str]]:
+    for copy in one.copies:
+        yield "copy", escape_text(f"{copy}, {copy.size_bytes:,} bytes")
+    for number, choice in enumerate(one.choices):
+        mark = " (the doctor's)" if number == 0 and one.obvious else ""
+        yield escape_text(choice.name), escape_text(f"{choice.about}{mark}: {_meaning(choice)}")
+        felt = (
+            effect
+            for effect in choice.effects
+            if effect.offset is None or effect.again_at_most or effect.skipped_at_most
+        )
+        yield from capped("", (f"  {_effect(effect)}" for effect in felt), "queue")
+
+
+def _meaning(choice: ConfigChoice) -> str:
+    said = choice.consequences()
+    if choice.missing:
+        more = f" and {len(choice.missing) - _MISSING} more" if len(choice.missing) > _MISSING else ""
+        said.append(f"without {', '.join(choice.missing[:_MISSING])}{more}")
+    return ", ".join(said)
+
+
+def _effect(effect: OffsetEffect) -> str:
+    at = "restarts" if effect.offset is None else f"goes on at {effect.offset:,}"
+    queue = "no such queue"
+    if effect.max_offset is not None:
+        queue = f"{effect.min_offset:,} to {effect.max_offset:,}"
+    again = f"{effect.again_at_least:,} to {effect.again_at_most:,} again"
+    place = escape_text(f"{effect.reader} in {effect.topic}/{effect.queue_id}")
+    return f"{place} ({queue}): {at}, {again}, up to {effect.skipped_at_most:,} skipped"
+
+
+# --- case
+
+_CASES = {"intact": "unchanged", "files-differ": "unchanged; files have changed", "altered": "ALTERED"}
+
+
+def case_text(check: CaseCheck, text: TextReport) -> None:
+    """Write whether a case is as it was."""
+    records = counted(len(check.records), "record")
+    text.verdict(escape_text(f"{check.case}: {records}, {_CASES[check.result]}"), _case_figures(check))
+
+
+def _case_figures(check: CaseCheck) -> Iterator[tuple[str, str]]:
+    for record in check.records:
+        yield from _record(record)
+    for digest in check.missing:
+        yield "ERROR", escape_text(f"{digest}: no record has this digest")
+    if check.files is not None:
+        yield "files", ", ".join(f"{count:,} {state}" for state, count in check.files.items()) or "none"
+    for file in check.differing:
+        yield "", escape_text(_differing(file))
+    if check.head is not None:
+        yield "last", check.head
+
+
+def _record(record: RecordLine) -> Iterator[tuple[str, str]]:
+    if record.command:
+        status = "" if record.exit_status is None else f", exit status {record.exit_status}"
+        facts = f"{record.started}  {record.operator}  {record.outcome}{status}"
+        yield f"{record.number:04d}", escape_text(facts)
+        yield "", escape_text(shlex.join(record.command))
+    if record.problem is not None:
+        yield "ERROR", escape_text(f"{record.number:04d}.json: {record.problem}")
+
+
+def _differing(file: FileLine) -> str:
+    return {
+        "changed": f"{file.path}: SHA-256 is {file.observed}, in record {file.record} {file.expected}",
+        "gone": f"{file.path}: is missing; record {file.record} has it",
+    }.get(file.state, f"{file.path}: unknown: {file.reason}")
