@@ -126,7 +126,8 @@ def _end(last: Segment) -> int:
     end = -1
     for position in range(0, last.size_bytes, _READ_BYTES):
         data = last.read_at(position, min(_READ_BYTES, last.size_bytes - position))
-        for log_offset, size, _, _, queue_offset, messages in _UNIT.iter_unpack(data):
+        whole = memoryview(data)[: len(data) // _UNIT.size * _UNIT.size]
+        for log_offset, size, _, _, queue_offset, messages in _UNIT.iter_unpack(whole):
             if log_offset < 0 or size <= 0 or queue_offset < 0 or messages <= 0:
                 return end
             end = log_offset + size

@@ -82,7 +82,7 @@ def _damage(verdict: Verdict) -> str:
         entries = counted(missing, "entry that the log requires", "entries that the log requires", spec=",")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
     if lost := log_losses(verdict):
-        said += f"; {lost_words(lost)}"
+        said += f"{', but' if not status else ';'} {lost_words(lost)}"
     ahead = report.findings.counts.get(OF_AHEAD.code, 0)
     if ahead:
         offsets = counted(ahead, "consumer offset lies", "consumer offsets lie", spec=",")

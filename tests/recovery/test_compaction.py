@@ -48,3 +48,12 @@ def test_a_broker_without_compaction_loads_none_of_it(tmp_path: Path) -> None:
     off = open_store(root, properties=["enableCompaction=false"])
     assert predict_recovery(off, RELEASES["5.3.3"]).loads
     assert predict_recovery(open_store(root), RELEASES["4.9.8"]).loads
+
+
+def test_a_queue_file_that_ends_within_a_unit_is_read_up_to_it(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(STORE, root)
+    for part in ("compactionLog", "compactionCq"):
+        (root / "compaction" / part / "Orders" / "0").mkdir(parents=True)
+        (root / "compaction" / part / "Orders" / "0" / f"{0:020}").write_bytes(bytes(100))
+    assert predict_recovery(open_store(root), RELEASES["5.3.3"]).loads
