@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
@@ -191,6 +191,14 @@ class Answer(Rows["rows.Message"]):
     def unanswered(self) -> str | None:
         """Return why the structure that should answer cannot; None if it can, or was not asked yet."""
         return self._query.unanswered
+
+    @property
+    def lost(self) -> Mapping[int, Sequence[KeyQuestion]]:
+        """Return physical offsets of requested messages that were lost, with the keys that led there.
+
+        They are known once all messages are drawn.
+        """
+        return self._query.lost
 
     @property
     def is_truncated(self) -> bool:

@@ -18,12 +18,13 @@ from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.findings.model import counted
+from rmqtool.lookup.topic_names import some
 from rmqtool.projection import json_value
 from rmqtool.report.formats import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Set
 
     from rmqtool.api.results import Answer
     from rmqtool.api.store import Store
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 
 _SCHEMA = "rmqtool.query/2"
-_NAMED = 5
 _EXAMPLES = """\
 # the messages of a key
 rmqtool query $STORE -t TopicTest -k order-1
@@ -118,12 +118,15 @@ def query_command(
     if answered and answer.missing_group is not None:
         session.console.error(answer.missing_group)
     if keys is not None:
-        _tell_missing(session.console, [one for one in keys if one not in answered])
+        lost_keys = {one for keys_of in answer.lost.values() for one in keys_of}
+        _tell_missing(session.console, [one for one in keys if one not in answered], lost_keys)
     if not answered or unanswered is not None:
-        session.console.error(unanswered or f"no message {_question(options)} in {store.location}")
+        lost = f": lost from the log at {some(map(str, answer.lost))}" if answer.lost else ""
+        session.console.error(unanswered or f"no message {_question(options)} in {store.location}{lost}")
         for sentence in () if explain else answer.hints:
             session.console.note(f"hint: {sentence}")
-        for line in _next(store, options, explain=explain, has_structure=unanswered is None):
+        has_structure = unanswered is None
+        for line in _next(store, options, explain=explain, has_structure=has_structure, lost=bool(lost)):
             session.console.note(line)
     return status
 
@@ -188,14 +191,18 @@ def _keys_of(keys_file: str | None, topic: str | None) -> tuple[KeyQuestion, ...
     return read_keys(keys_file, topic)
 
 
-def _tell_missing(console: Console, missing: list[KeyQuestion]) -> None:
+def _tell_missing(console: Console, missing: list[KeyQuestion], lost: Set[KeyQuestion]) -> None:
+    """Name the keys without a message, those of lost messages first."""
+    missing = sorted(missing, key=lambda one: one not in lost)
     if missing:
-        named = ", ".join(one.key for one in missing[:_NAMED])
-        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
-        console.note(f"no message for {counted(len(missing), 'key')}: {named}{more}")
+        named = some(f"{one.key}{' (lost)' * (one in lost)}" for one in missing)
+        among = f", {len(lost)} of them of lost messages" if lost else ""
+        console.note(f"no message for {counted(len(missing), 'key')}{among}: {named}")
 
 
-def _next(store: Store, options: dict[str, Any], *, explain: bool, has_structure: bool) -> Iterator[str]:
+def _next(
+    store: Store, options: dict[str, Any], *, explain: bool, has_structure: bool, lost: bool
+) -> Iterator[str]:
     """Yield what else could be tried, each with its command line."""
     from rmqtool.cli.session import command_line
 
@@ -204,7 +211,9 @@ def _next(store: Store, options: dict[str, Any], *, explain: bool, has_structure
         yield f"query the whole store: {command_line(store_path=root)}"
     if has_structure and not explain:
         yield f"to see why: {command_line('--explain')}"
-    if not options["scan"] and not options["collisions"] and options["offset"] is None:
+    if lost:
+        yield f"to look for it in a replica: {command_line(store_path='REPLICA')}"
+    elif not options["scan"] and not options["collisions"] and options["offset"] is None:
         yield f"to walk the log itself: {command_line('--scan')}"
 
 

@@ -174,6 +174,8 @@ class LeftOut:
     Attributes:
         lost: Physical offsets of hits whose file of the log is missing.
         absent: Physical offsets of hits in files of the log at which no record lies.
+        other: Physical offsets of hits at which a record lies that has no key of the hash.
+        keys: Of physical offsets without a record, the keys whose items lead there.
         proofs: Of physical offsets without a record, the unit or the index item that leads there.
     """
 
@@ -183,14 +185,18 @@ class LeftOut:
         self._times_ms: tuple[int, int] | None = None
         self.lost: list[int] = []
         self.absent: list[int] = []
+        self.other: list[int] = []
         self.proofs: dict[int, str] = {}
+        self.keys: dict[int, list[KeyQuestion]] = {}
         self.places: dict[int, int | None] = {}
 
     def add(self, reason: Reason, physical_offset: int) -> None:
         """Count a hit."""
         if reason in _WORDS:
             self._counts[reason] += 1
-        if reason is Reason.LOG_MISSING:
+        if reason is Reason.WRONG_RECORD:
+            self.other.append(physical_offset)
+        elif reason is Reason.LOG_MISSING:
             self.lost.append(physical_offset)
         elif reason is Reason.NO_RECORD and self._store.commitlog.segment_at(physical_offset) is not None:
             self.absent.append(physical_offset)

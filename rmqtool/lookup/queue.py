@@ -28,6 +28,7 @@ from rmqtool.scan.records import Record, record_at
 from rmqtool.scan.window import Window
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import KINDS, PathKind
+from rmqtool.times import time_text
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 
 _LOOKED_AT = 200
+_NEAR = 20
+"""Units around that of a lost message whose records may show when it was stored."""
 
 
 class Look(NamedTuple):
@@ -145,9 +148,10 @@ def places_of(record: Record) -> Iterator[RecordPlace]:
 
 def queues_problem(store: Store) -> tuple[Reason, str] | None:
     """Return why no queue can answer; None if they can."""
-    directory = None if store.root is None else store.root / "consumequeue"
-    if directory is not None and is_rocksdb(directory):
-        return Reason.QUEUE_MISSING, f"{directory} is a RocksDB database, which is not read"
+    names = ["consumequeue"] if next(store.queues(), None) is not None else ["consumequeue", "consumequeue_r"]
+    for directory in () if store.root is None else [store.root / name for name in names]:
+        if is_rocksdb(directory):
+            return Reason.QUEUE_MISSING, f"{directory} is a RocksDB database, which is not read"
     return None
 
 
@@ -247,8 +251,9 @@ class QueueConsumer:
         place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
         missing = self._context.left_out.missing_part(offset)
         if missing is not None or offset >= self._log.start:
-            unit = next(units_at(self.queue, offset), f"a unit of {self.name} #{entry.queue_offset}")
-            self._context.left_out.prove(offset, unit)
+            start, unit = unit_at(self.queue, offset, self._log) or (-1, "")
+            facts = unit if start == offset else f"a unit of {self.name} #{entry.queue_offset}"
+            self._context.left_out.prove(offset, facts)
             self._context.left_out.places[entry.queue_offset] = None if self.is_of_batches else offset
         if missing is not None:
             self._context.left_out.add(Reason.LOG_MISSING, offset)
@@ -364,25 +369,44 @@ def is_in_batch(queue_offset: int, entry: QueueEntry, record: Record | None) -> 
     return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
 
 
-def units_at(queue: QueueFiles, physical_offset: int) -> Iterator[str]:
-    """Yield the facts of the units, in a queue in order, that lead to a physical offset."""
+def unit_at(queue: QueueFiles, physical_offset: int, log: FileQueue | None = None) -> tuple[int, str] | None:
+    """Return where the record around a physical offset begins, and facts, by a unit of a queue in order.
+
+    With ``log``, they tell when it was stored, by the records before and after it.
+    """
     if queue.kind is not PathKind.CONSUMEQUEUE:
-        return
+        return None
     files = [QueueFile(segment, UNITS) for segment in queue.files]
 
-    def leads_on(file: QueueFile[UnitFields], number: int) -> bool:
+    def leads_past(file: QueueFile[UnitFields], number: int) -> bool:
         unit = file.unit(number)
-        return unit.size <= 0 or (unit.size != PREBLANK_SIZE and unit.physical_offset >= physical_offset)
+        return unit.size <= 0 or (unit.size != PREBLANK_SIZE and unit.physical_offset > physical_offset)
 
-    first = first_holding(len(files), lambda number: leads_on(files[number], 0))
-    for file in files[max(first - 1, 0) : first + 1]:
-        row = first_holding(file.room, lambda number: leads_on(file, number))  # noqa: B023 - used at once
-        unit = file.unit(row) if row < file.room else None
-        if unit is not None and unit.physical_offset == physical_offset and unit.size > 0:
-            yield (
-                f"{queue.topic}/{queue.queue_id} #{file.first_number + row}, {unit.size} bytes with tags code"
-                f" {unit.tags_code} by its unit"
-            )
+    past = first_holding(len(files), lambda number: leads_past(files[number], 0))
+    if not past:
+        return None
+    file = files[past - 1]
+    row = first_holding(file.room, lambda number: leads_past(file, number)) - 1
+    unit = file.unit(row)
+    start, stop = unit.physical_offset, unit.physical_offset + unit.size
+    if unit.size == PREBLANK_SIZE or not start <= physical_offset < stop:
+        return None
+    place = f"{queue.topic}/{queue.queue_id} #{file.first_number + row}"
+    when = "" if log is None else _stored(file, row, log)
+    return start, f"{place}, {unit.size} bytes with tags code {unit.tags_code} by its unit{when}"
+
+
+def _stored(file: QueueFile[UnitFields], row: int, log: FileQueue) -> str:
+    """Return when the message of a unit was stored, by the records that the units around it lead to."""
+    words = []
+    before, after = range(row - 1, max(row - _NEAR, -1), -1), range(row + 1, min(row + _NEAR, file.room))
+    for word, rows in (("after", before), ("before", after)):
+        units = (file.unit(one) for one in rows)
+        records = (record_at(log, one.physical_offset) for one in units if 0 < one.size != PREBLANK_SIZE)
+        nearest = next((one for one in records if one is not None), None)
+        if nearest is not None:
+            words.append(f"{word} {time_text(nearest.head.store_timestamp_ms)}")
+    return f", stored {' and '.join(words)}" if words else ""
 
 
 def find_queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:

@@ -51,6 +51,19 @@ def test_many_keys_are_answered_as_each_by_itself(
     assert "no message for 1 key: nobody" in found.err
 
 
+def test_keys_of_lost_messages_are_named_as_such(
+    run: Callable[..., Run], plain_copy: Path, tmp_path: Path
+) -> None:
+    (plain_copy / "commitlog" / "00000000000000016384").unlink()
+    file = tmp_path / "keys"
+    file.write_text("nobody\norder-77\nC0A80114E24018B4AAC200000000004D\n")
+    found = run("query", plain_copy, "-t", "TopicTest", "--keys-file", file)
+    assert found.status == 5
+    assert "no message for 3 keys, 2 of them of lost messages: order-77 (lost)" in found.err
+    assert ": lost from the log at 24191" in found.err
+    assert "to look for it in a replica: rmqtool query REPLICA --topic TopicTest" in found.err
+
+
 def test_objects_name_topics_and_unique_keys(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
     first = run("query", plain, "--offset", 0, "--format", "ndjson").objects[0]
     lines: list[dict[str, Any]] = [

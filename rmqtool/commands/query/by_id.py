@@ -14,9 +14,22 @@ from rmqtool.scan.records import Record, record_at
 def by_offset(context: QueryContext, offset: int) -> Record | None:
     """Return the record at a physical offset; explain why if there is none."""
     record = record_at(context.store.commitlog, offset)
-    if record is None:
+    if record is None and not prove_lost(context, offset):
         context.explain_nothing_at(offset)
     return record
+
+
+def prove_lost(context: QueryContext, offset: int) -> bool:
+    """Keep the unit that leads to a record around a physical offset; return whether there is one."""
+    from rmqtool.lookup.queue import unit_at
+
+    log, left_out = context.store.commitlog, context.left_out
+    for queue in context.store.queues():
+        start, facts = unit_at(queue, offset, log) or (-1, "")
+        if start >= log.start:
+            left_out.add(left_out.absence(start)[0], start)
+            left_out.prove(start, facts)
+    return bool(left_out.proofs)
 
 
 def by_offset_id(context: QueryContext, text: str) -> Record | None:
@@ -30,9 +43,10 @@ def by_offset_id(context: QueryContext, text: str) -> Record | None:
     record = record_at(context.store.commitlog, offset) if offset >= 0 else None
     if record is not None and offset_id_of(record) == text.upper():
         return record
+    is_lost = record is None and offset_id.doubt is None and prove_lost(context, offset)
     message = (
         f"as an offset id, {text} is log offset {offset} of the broker {offset_id.host}:{offset_id.port}:"
-        f" {_what_lies_at(context, offset, record)}; so it is taken for a unique id"
+        f" {_what_lies_at(context, offset, record)}{'' if is_lost else '; so it is taken for a unique id'}"
     )
     if offset_id.doubt is None:
         context.explanation.advise(Reason.ID, message, physicalOffset=offset)

@@ -11,7 +11,7 @@ from rmqtool.findings.model import counted
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import index_key_hash
 from rmqtool.lookup.explain import Reason
-from rmqtool.lookup.queue import peek_after, units_at
+from rmqtool.lookup.queue import peek_after, unit_at
 from rmqtool.rows.messages import keys_of
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import PathKind
@@ -251,7 +251,9 @@ class IndexSearch:
                 self._context.left_out.add(reason, item.physical_offset)
             borne_out = item.physical_offset <= index_file.header.end_phy_offset
             if reason in {Reason.LOG_MISSING, Reason.NO_RECORD} and borne_out:
-                self._context.left_out.prove(item.physical_offset, self._proof(index_file, item, search))
+                left_out = self._context.left_out
+                left_out.prove(item.physical_offset, self._proof(index_file, item, search))
+                left_out.keys.setdefault(item.physical_offset, []).append(search.question)
             message = f"{place} points to log offset {item.physical_offset}: {why}"
             if reason in _SUSPICIOUS:
                 self._context.doubt(message)
@@ -267,8 +269,9 @@ class IndexSearch:
         """Return what is known of a message that a hit leads to and that the log lacks."""
         topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
         queues = self._context.store.queues(PathKind.CONSUMEQUEUE, topic)
-        units = [unit for queue in queues for unit in units_at(queue, item.physical_offset)]
-        by_unit = f", {units[0]}" if units else ""
+        found = (unit_at(queue, item.physical_offset) for queue in queues)
+        unit = next((facts for start, facts in filter(None, found) if start == item.physical_offset), None)
+        by_unit = "" if unit is None else f", {unit}"
         stored = f"stored about {time_text(stored_ms)}"
         return f"{search.question.key} of {topic}, or a key with its hash: {stored}{by_unit}"
 

@@ -20,6 +20,7 @@ from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import FoundEdge, ends_chain
 from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.record_walk import record_defects, record_finding, walk_log
+from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -75,9 +76,7 @@ def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -
     _tell_missing(context, defects, progress)
     for offset, proof in islice(sorted(context.left_out.proofs.items()), _EXAMINED):
         if offset in lost:
-            progress.warn(
-                f"lost from the log at physical offset {offset}: {proof}; a replica may have it: query that"
-            )
+            progress.warn(f"lost from the log at physical offset {offset}: {proof}; a replica may have it")
     return lost
 
 
@@ -127,7 +126,8 @@ class Query:
     """One question to one store.
 
     Only the structure that answers is imported: a look-up by key costs no more than what it reads.
-    ``unanswered`` is why that structure cannot answer.
+    ``unanswered`` is why that structure cannot answer; ``lost`` are physical offsets of requested messages
+    that were lost, with the keys that led there.
     """
 
     def __init__(
@@ -144,6 +144,7 @@ class Query:
         self._rows = MessageRows(store.commitlog, store.settings.delay_levels)
         self._defects = MetDefects(self._rows, self._remarks)
         self.unanswered: str | None = None
+        self.lost: dict[int, list[KeyQuestion]] = {}
 
     @property
     def findings(self) -> FindingLog:
@@ -205,9 +206,12 @@ class Query:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
         lost = _tell_lost(self._context, self._defects, self._progress)
+        left_out = self._context.left_out
+        self.lost = {place: left_out.keys.get(place, []) for place in sorted(lost & left_out.proofs.keys())}
         if self._context.request.queue_offset is not None:
             self._tell_lost_of_places(lost, found_any=bool(shown))
         if not shown:
+            self._tell_damaged()
             from rmqtool.commands.query.miss_reasons import advise
 
             advise(self._context)
@@ -216,6 +220,17 @@ class Query:
             self._progress.warn(
                 f"only the {self.limit.words} {self.limit.wanted}{of_each} are shown: -m 0 for all"
             )
+
+    def _tell_damaged(self) -> None:
+        """Report the hits whose records lack the key because their properties are damaged."""
+        for place in self._context.left_out.other[:_EXAMINED]:
+            record = record_at(self._context.store.commitlog, place)
+            if record is None:
+                continue
+            defects = [*_torn_properties(record), *filter(None, [self._against(record)])]
+            for defect in defects[:1]:
+                self._defects.note(defect)
+                self._progress.warn(f"the message at {place} may be the one: show it with --offset {place}")
 
     def _tell_lost_of_places(self, lost: set[int], *, found_any: bool) -> None:
         """Report the lost messages among those requested by their places in a queue, with the proof."""
@@ -231,7 +246,8 @@ class Query:
             return
         for finding in lost_of_places(self._context, proven.keys()):
             self._defects.findings.add(finding)
-            self._progress.warn(f"{finding.message}; a replica may have it: query that")
+            self._progress.warn(f"{finding.message}; a replica may have it")
+            self.lost[finding.physical_offset or 0] = []
 
     def _answers(self) -> Iterable[Match]:
         request = self._context.request
@@ -324,6 +340,8 @@ class Query:
         if record is not None:
             yield record
             return
+        if self._context.left_out.proofs:
+            return  # the damage there is reported with the lost message
         events = walk_log(FoundEdge.of(self._context.store), offset, offset + 1)
         for event in islice(events, 1):
             if isinstance(event, Finding) and (event.physical_offset or 0) <= offset:

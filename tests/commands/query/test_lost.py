@@ -79,3 +79,50 @@ def test_a_wrong_unit_proves_no_message_where_the_log_is_sound(tmp_path: Path) -
     assert list(query.run()) == []
     assert not any(one.startswith("lost") for one in said.warnings)
     assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.CLEAN
+
+
+@pytest.mark.parametrize(
+    "question",
+    [{"offset": 54600}, {"offset": 54700}, {"msg_id": "0A09080700002A9F000000000000D548"}],
+    ids=["where it began", "amid it", "its offset id"],
+)
+def test_a_lost_message_is_named_by_its_place(cut: Path, question: dict[str, Any]) -> None:
+    """Nothing lies there any more, but a unit leads there."""
+    said = Warnings()
+    query = Query(open_store(cut), QueryRequest(**question), said)
+    assert list(query.run()) == []
+    (lost,) = [one for one in said.warnings if one.startswith("lost from the log")]
+    assert "at physical offset 54600: Orders/0 #11, 404 bytes" in lost
+    assert "stored after 2026-11-21 03:28:47.594Z" in lost
+    assert list(query.lost) == [54600]
+    assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
+
+
+def test_a_place_amid_a_sound_record_is_no_lost_message() -> None:
+    query = Query(open_store(fixture("plain-5.3.3")), QueryRequest(offset=54700), Warnings())
+    assert (list(query.run()), query.lost) == ([], {})
+    assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.CLEAN
+
+
+def test_a_key_that_a_damaged_record_lost_leads_to_it(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), store)
+    log = store / "commitlog" / "00000000000000024576"
+    log.write_bytes(log.read_bytes().replace(b"order-77", bytes(8)))
+    said = Warnings()
+    query = Query(open_store(store), QueryRequest(key="order-77"), said)
+    assert list(query.run()) == []
+    assert any("at 24787 may be the one" in one for one in said.warnings)
+    assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
+
+
+def test_queues_in_a_database_are_not_said_to_be_none(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.5.1"), store)
+    shutil.rmtree(store / "consumequeue")
+    shutil.copytree(store / "rocksdbstore", store / "consumequeue_r")
+    question = QueryRequest(topic="TopicTest", queue_id=0, queue_offset=3)
+    query = Query(open_store(store), question, Warnings())
+    assert list(query.run()) == []
+    assert query.unanswered is not None
+    assert "RocksDB" in query.unanswered
