@@ -22,7 +22,7 @@ from rmqtool.commands.export.model import ExportReport, StoreFinding
 from rmqtool.commands.fleet import StoreOutcome
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
-from rmqtool.dispatch.tag_evidence import TagRule
+from rmqtool.dispatch.index_keys import TagRule
 from rmqtool.doctor.choices import ConfigChoice
 from rmqtool.doctor.copies import ConfigCopy
 from rmqtool.findings import Finding, FindingLog
@@ -30,8 +30,7 @@ from rmqtool.findings.codes import CL_CRC
 from rmqtool.lookup.explain import Reason, Step
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.recovery.model import Prediction
-from rmqtool.reput.damage import SkippedRange
-from rmqtool.reput.gap_contents import UnreachableRange
+from rmqtool.reput.damage import SkippedRange, UnreachableRange
 from rmqtool.store import Setting
 
 PACKAGE = Path(rmqtool.__file__).parent

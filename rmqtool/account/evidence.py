@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.account.log_losses import queue_units
-from rmqtool.account.records import by_queue
+from rmqtool.account.records import Survey, by_queue
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.account.records import Survey
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.store import Store
 

@@ -30,8 +30,7 @@ from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records,
 from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
-from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.hidden import HiddenRecords
+from rmqtool.scan.gap_walk import GapWalk, HiddenRecords
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
 from rmqtool.scan.record_checks import RecordChecker, most_have_none
 from rmqtool.scan.records import Record, check_record
@@ -81,7 +80,6 @@ RECORD_ROW = np.dtype(
         ("source", np.uint8),  # number of the copy it was read from
     ]
 )
-
 """A true record."""
 
 UNIT_ROW = np.dtype(
@@ -93,7 +91,6 @@ UNIT_ROW = np.dtype(
         ("light", np.bool_),  # by a multi dispatch: the record stands in another queue, too
     ]
 )
-
 """Where a record would stand in a queue."""
 
 

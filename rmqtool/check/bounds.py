@@ -14,7 +14,7 @@ from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import PREBLANK, UNITS
 from rmqtool.recovery.first_file import NO_UNITS, StartWindow, read_checkpoint, window_of
 from rmqtool.recovery.model import Refusal
-from rmqtool.scan.log_end import first_record
+from rmqtool.scan.record_walk import first_record
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.store.setting import Origin
 from rmqtool.times import utc_text

@@ -17,13 +17,12 @@ from rmqtool.check.queues.fields import OTHER_TAGS
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import CL_PROPERTIES, CQ_SIZE_TAG, IX_WRONG
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.segments import finding_at
+from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rmqtool.store.segments import FileQueue
 
 _WITNESSES = 2
 CONTRADICTING_UNIT, CONTRADICTING_ITEM = "the tags code of its unit", "an index item"

@@ -22,7 +22,7 @@ from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
 from rmqtool.recovery.first_file import Start, first_file, read_checkpoint
 from rmqtool.recovery.model import RecoverySwitches, Refusal
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import find_true
 from rmqtool.scan.window import Window
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind

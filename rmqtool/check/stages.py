@@ -32,7 +32,7 @@ from rmqtool.findings.codes import (
 from rmqtool.findings.model import counted
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
-from rmqtool.scan.page_tail import page_writer
+from rmqtool.scan.classify import page_writer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from rmqtool.projection import json_value
 from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import Format, document_of, size_text
 from rmqtool.report.outcome_text import export_text
-from rmqtool.scan.log_end import LogExtent
+from rmqtool.scan.record_walk import LogExtent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

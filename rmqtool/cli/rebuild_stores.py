@@ -19,7 +19,7 @@ from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import document_of
 from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.terminal import escape_text
-from rmqtool.scan.log_end import LogExtent
+from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.results import REBUILD_REPORT
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
 from rmqtool.findings.codes import IO_CHANGED, IO_DENIED
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end, first_record
+from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder

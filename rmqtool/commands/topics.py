@@ -15,10 +15,9 @@ from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity
 from rmqtool.findings.codes import CL_HALF_RECORD
 from rmqtool.formats.message import Outcome
-from rmqtool.scan.classify import FoundEdge, classify
+from rmqtool.scan.classify import FoundEdge, classify, last_used_byte
 from rmqtool.scan.file_pass import FilePass, GapJob, GapSink
-from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.page_tail import last_used_byte
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store.kinds import PathKind
 from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind, kind_of

@@ -1,8 +1,8 @@
 """RULES: messages to what the store must contain: consume queue units, index entries.
 
 Pure: numpy arrays in, numpy arrays out; no files. ``policy`` holds the broker's switches, ``index_keys`` the
-keys of index entries, ``tag_evidence`` the rule for tags that a store follows; ``queues`` are the queues met
-so far, ``totals`` adds up by queue. The kernels are `rmqtool.kernels.dispatch`, `rmqtool.kernels.queues` and
+keys of index entries, and the rule for tags that a store follows; ``queues`` are the queues met so far,
+``totals`` adds up by queue. The kernels are `rmqtool.kernels.dispatch`, `rmqtool.kernels.queues` and
 `rmqtool.kernels.units`.
 """
 

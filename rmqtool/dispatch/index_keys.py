@@ -4,18 +4,28 @@ Source: ``IndexService#buildIndex`` (4.9.8, 5.3.3, 5.4.0, 5.5.1); the kernels do
 5.4.0 it puts after the entries of UNIQ_KEY and KEYS one more for ``topic#T#TAGS``, where TAGS is there and
 not empty. Brokers before 5.4.0 put none, and nobody adds one later: in a store that changed its broker a
 message has its tag item exactly if one of 5.4.0 or later dispatched it.
+
+Which rule a store follows, its present index shows, else its broker. The index is sampled, not read: where
+two samples differ, the place between them is searched to the message. Nothing of it is trusted: a message
+counts only if its items are just those that its record demands.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
+from rmqtool.derived.index_files import IndexFile
 from rmqtool.errors import UsageError
-from rmqtool.javacompat import decode_utf8, parse_long, split_keys, string_hash
+from rmqtool.javacompat import decode_utf8, index_key_hash, parse_long, split_keys, string_hash
+from rmqtool.scan.records import Record, record_at
+from rmqtool.store import Origin, Store
+from rmqtool.store.settings import BROKER_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.releases import Release
 
@@ -99,3 +109,170 @@ def index_seeds(raw_topic: bytes) -> tuple[int, int]:
     """
     keys = string_hash(decode_utf8(raw_topic) + "#")
     return keys, string_hash(INDEX_TYPE_TAG + "#", keys)
+
+
+_SAMPLES = 256
+_MESSAGES_PER_SAMPLE = 16  # so many are looked at until one has tags
+_LEAST_AROUND = 16  # items of a message that are read at once with one of them
+
+
+@dataclass(frozen=True, slots=True)
+class TagRule:
+    """The rule, and why.
+
+    Attributes:
+        value: which messages have tag items.
+        origin: given, inferred or default.
+        reason: one sentence.
+    """
+
+    value: TagItems
+    origin: Origin
+    reason: str
+
+    @classmethod
+    def given(cls, value: TagItems) -> Self:
+        """Return a rule that the user chose."""
+        return cls(value, Origin.GIVEN, "as requested")
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message in the index.
+
+    Attributes:
+        stop: number, among the items of all files, after its last one.
+        physical_offset: where its record lies.
+        has_tag_item: None where it has no tags, or its items are not those of its record.
+    """
+
+    stop: int
+    physical_offset: int
+    has_tag_item: bool | None
+
+
+def tag_rule(store: Store) -> TagRule:
+    """Return the rule that made a store's index."""
+    if store.settings.touched_by_5_4 is False:
+        return _rule_of_release(store)  # no broker that puts them was here: what looks so is damage
+    index = _Index(store)
+    try:
+        return _rule_of_index(index, store) or _rule_of_release(store)
+    finally:
+        index.close()
+
+
+def _rule_of_release(store: Store) -> TagRule:
+    """Return what the broker that wrote the store last does with every message."""
+    setting, release = store.settings[BROKER_VERSION], store.settings.release
+    since = "brokers since 5.4.0 write them" if release.tag_items else "brokers before 5.4.0 write none"
+    why = f" ({setting.note})" if setting.note else ""
+    return TagRule(TagItems.of(release), setting.origin, f"{since}, and this is {release.name}'s store{why}")
+
+
+def _rule_of_index(index: _Index, store: Store) -> TagRule | None:
+    """Return what the present index shows; None where no message shows any."""
+    samples = index.samples()
+    if not samples:
+        return None
+    pairs = [(one, two) for one, two in pairwise(samples) if one.has_tag_item is not two.has_tag_item]
+    begin = ALL_TAG_ITEMS if samples[0].has_tag_item else NO_TAG_ITEMS
+    value = TagItems((*begin.turns, *(index.turn(*pair) for pair in pairs)))
+    reason = f"so it is in {len(samples)} sampled messages of the present index"
+    return TagRule(value, Origin.INFERRED, reason)
+
+
+class _Index:
+    """The items of all index files as one sequence, numbered from 0."""
+
+    def __init__(self, store: Store) -> None:
+        self._log = store.commitlog
+        geometry = store.settings.index_geometry
+        self._files = [IndexFile(file, geometry) for file in store.index_files]
+        self._stops = list(accumulate(file.last_item for file in self._files))
+        self._total = self._stops[-1] if self._stops else 0
+
+    def close(self) -> None:
+        for index_file in self._files:
+            index_file.file.close()
+
+    def samples(self) -> list[_Message]:
+        """Return messages all over the index that have tags, in its order; closely at both ends."""
+        even = range(0, self._total, max(self._total // _SAMPLES, 1))
+        ends = [1 << power for power in range(self._total.bit_length())]
+        numbers = sorted({0, *even, *ends, *(self._total - number for number in ends)})
+        found: dict[int, _Message] = {}
+        for number, after in pairwise([*numbers, self._total]):
+            message = self._first_telling(number, after, _MESSAGES_PER_SAMPLE)
+            if message is not None:
+                found[message.stop] = message
+        return list(found.values())
+
+    def turn(self, before: _Message, after: _Message) -> int:
+        """Return the physical offset of the first message that is like the later of two that differ."""
+        low, high, first = before.stop, after.stop, after.physical_offset
+        while low < high:
+            middle = (low + high) // 2
+            message = self._first_telling(middle, high, None)
+            if message is None:
+                high = middle
+            elif message.has_tag_item is after.has_tag_item:
+                high, first = middle, message.physical_offset
+            else:
+                low = message.stop
+        return first
+
+    def _first_telling(self, start: int, stop: int, most: int | None) -> _Message | None:
+        """Return the first message that shows the rule, of those with items in ``[start, stop)``."""
+        for count, message in enumerate(self._messages(start, stop)):
+            if message.has_tag_item is not None:
+                return message
+            if count + 1 == most:
+                break
+        return None
+
+    def _messages(self, start: int, stop: int) -> Iterator[_Message]:
+        while start < stop:
+            message = self._message(start)
+            yield message
+            start = message.stop
+
+    def _message(self, number: int) -> _Message:
+        """Return the message that an item belongs to."""
+        self._focus(number - _LEAST_AROUND)
+        _, offset = self._item(number)
+        record = record_at(self._log, offset)
+        if record is None:
+            return _Message(number + 1, offset, None)
+        demanded = [index_key_hash(record.topic, key) for key in item_keys(record.properties)]
+        start = stop = number
+        while start > 0 and number - start < len(demanded) and self._item(start - 1)[1] == offset:
+            start -= 1
+        while stop < self._total and stop - start < len(demanded) and self._item(stop)[1] == offset:
+            stop += 1
+        hashes = [self._item(one)[0] for one in range(start, stop)]
+        return _Message(max(stop, number + 1), offset, _has_tag_item(record, demanded, hashes))
+
+    def _focus(self, number: int) -> None:
+        """Read items from a number on in one piece, of those that come next."""
+        file, own = self._place(max(number, 0))
+        self._files[file].focus(own)
+
+    def _place(self, number: int) -> tuple[int, int]:
+        """Return the number of an item's file, and its number there."""
+        file = bisect_right(self._stops, number)
+        return file, number - (self._stops[file - 1] if file else 0) + 1
+
+    def _item(self, number: int) -> tuple[int, int]:
+        """Return hash and physical offset of an item; of one that is not there what no message has."""
+        file, own = self._place(number)
+        item = self._files[file].item(own)
+        return (-1, -1) if item is None else (item.key_hash, item.physical_offset)
+
+
+def _has_tag_item(record: Record, demanded: Sequence[int], found: Sequence[int]) -> bool | None:
+    if not record.properties.get("TAGS"):
+        return None
+    if found == demanded:
+        return True
+    return False if found == demanded[:-1] else None

@@ -22,7 +22,7 @@ from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.queue_files import QueueFile, first_holding
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.javacompat import index_key_hash
-from rmqtool.scan.log_end import first_record
+from rmqtool.scan.record_walk import first_record
 from rmqtool.scan.records import record_at
 from rmqtool.store.kinds import KINDS, UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import LMQ_PREFIX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.findings.model import counted
-from rmqtool.scan.page_tail import PAGE_BYTES
+from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.setting import Origin
 from rmqtool.topics import SCHEDULE_TOPIC
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery.model import Refusal
-from rmqtool.scan.page_tail import PAGE_BYTES
+from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.names import label_of
 from rmqtool.store.segments import Segment
 

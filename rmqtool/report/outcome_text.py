@@ -14,7 +14,7 @@ from rmqtool.findings.model import counted
 from rmqtool.report.formats import capped, size_text
 from rmqtool.report.sentences import log_loss_facts, lost_facts
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.text_report import stages_text
+from rmqtool.report.text_report import TextReport, stages_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.replay.model import ReplayReport
     from rmqtool.commands.salvage import SalvageReport
     from rmqtool.doctor import ConfigChoice, ConfigDiagnosis, OffsetEffect
-    from rmqtool.report.text_report import TextReport
 
 
 def _many(count: int, noun: str, nouns: str = "") -> str:

@@ -11,7 +11,7 @@ from rmqtool.findings.model import counted
 from rmqtool.report.formats import size_text
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.text_report import SEVERITY_WORDS, stages_text
+from rmqtool.report.text_report import SEVERITY_WORDS, TextReport, stages_text
 from rmqtool.report.verify_headline import headline, is_healthy, names_limits, next_command
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from rmqtool.check.model import Examined
     from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.report.text_report import TextReport
 
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.reput.blocks import Block, write_columns
-from rmqtool.reput.chain import ReputChain, follow
+from rmqtool.reput.chain import ReputChain, ScanJob, follow
 from rmqtool.reput.emit_queues import emit_queues
 from rmqtool.reput.indexes import (
     IndexBundle,
@@ -23,10 +23,15 @@ from rmqtool.reput.indexes import (
     plan_indexes,
     without_backward_messages,
 )
-from rmqtool.reput.kept import left_out_units
-from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.queues import BundleTotals, QueueBundle, QueueGeometry, QueuePlan, bundle_queues
-from rmqtool.reput.scan import ScanJob
+from rmqtool.reput.queues import (
+    BundleTotals,
+    QueueBundle,
+    QueueGeometry,
+    QueuePlan,
+    bundle_queues,
+    plan_queues,
+)
+from rmqtool.reput.units import left_out_units
 from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, plan_splits, read_split
 
 if TYPE_CHECKING:
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
 
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.reput.scan import RecordJudge
+    from rmqtool.reput.chain import RecordJudge
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import options, rows
 from rmqtool.dispatch.index_keys import index_keys
-from rmqtool.findings import Severity, Structure
+from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.codes import CL_PROP_CRC
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG
@@ -22,7 +22,6 @@ from rmqtool.scan.records import Record
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from rmqtool.findings import Finding
     from rmqtool.store import FileQueue, Segment
 
 _PORT_BYTES = 4

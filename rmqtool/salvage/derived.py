@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.tag_evidence import tag_rule
+from rmqtool.dispatch.index_keys import tag_rule
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput

@@ -26,14 +26,13 @@ from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records,
 from rmqtool.releases import NEWEST
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap
-from rmqtool.store.segments import finding_at
+from rmqtool.store.segments import Segment, finding_at
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.segments import Segment
 
 _HITS = 64 * MAX_HITS
 _CRC_MASK = 0x7FFFFFFF

@@ -1,17 +1,18 @@
-"""Walk of the log in order, record by record, with the damage between.
+"""Walk of the log, record by record, with the damage between, and the log's end, found from the back.
 
-It follows a chain of records as a broker does. Where the chain breaks, it searches the next intact record
-(``resync``) and names what lies between (``classify``). ``gap_walk`` does the same at memory speed.
+The walk follows a chain of records as a broker does. Where the chain breaks, it searches the next intact
+record and names what lies between (``classify``). ``gap_walk`` does the same at memory speed. Nothing on disk
+states where a log ends, and reading all of it takes minutes: so only its last files are walked.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.findings import Finding
-from rmqtool.findings.codes import CL_CRC, CL_NUMBER, CL_PHY_MISMATCH, CL_PROP_CRC
+from rmqtool.findings import Finding, FindingCode, Severity
+from rmqtool.findings.codes import CL_CRC, CL_GHOST, CL_NUMBER, CL_PHY_MISMATCH, CL_PROP_CRC, CL_TAIL_ZERO
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
@@ -22,7 +23,9 @@ from rmqtool.scan.classify import (
     ends_chain,
     ghosts,
     is_of_record,
+    last_used_byte,
     missing_blank,
+    start_before,
     stop_of,
     unreadable_part,
 )
@@ -33,9 +36,10 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.findings import FindingCode, Severity
-    from rmqtool.scan.hidden import HiddenRecords
+    from rmqtool.scan.gap_walk import HiddenRecords
+    from rmqtool.store import Store
     from rmqtool.store.segments import Segment
+
 
 LOOK_BACK_BYTES = 8 << 20
 """Distance before a start at which the search begins: two messages of the default maximum."""
@@ -162,7 +166,7 @@ class ChainWalk:
     def _hidden(self) -> HiddenRecords:
         """Load kernels only at a frame of another place: look-ups in sound logs need none."""
         from rmqtool.kernels.rows import rules_of
-        from rmqtool.scan.hidden import HiddenRecords
+        from rmqtool.scan.gap_walk import HiddenRecords
 
         return HiddenRecords(self._segment, rules_of(LENIENT))
 
@@ -252,3 +256,80 @@ def _record_crc_holds(record: Record) -> bool:
         return True
     stated = parse_prop_crc_digits(reserved[len(PROP_CRC_NAME) : -1])
     return reserved.endswith(b"\x02") and stated == masked_crc32(record.raw[:-PROP_CRC_SIZE])
+
+
+_NORMAL = (CL_TAIL_ZERO, CL_GHOST)
+
+
+class LogEnd(NamedTuple):
+    """The last record of a log.
+
+    Attributes:
+        last: The record, None in a log without any.
+        end: Physical offset after the last record or BLANK; the log's start when there is none.
+        tail: What follows in that file, if that is anything but zeros.
+    """
+
+    last: Record | None
+    end: int
+    tail: Finding | None
+
+    @property
+    def ends_cleanly(self) -> bool:
+        """Whether only zeros follow, nothing, or what is left in a page as ever."""
+        return self.tail is None or self.tail.severity is Severity.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class LogExtent:
+    """What there is of a log; a later look tells by it whether the log has changed.
+
+    Attributes:
+        start: Physical offset of its first file.
+        end: Physical offset after its last record.
+    """
+
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, store: Store) -> LogExtent:
+        """Look at the log of a store; little of it is read."""
+        edge = FoundEdge.of(store)
+        end = find_log_end(edge).end
+        for segment in edge.segments:
+            segment.close()
+        return cls(edge.segments[0].start if edge.segments else 0, end)
+
+
+def first_record(segments: Sequence[Segment]) -> Record | None:
+    """Return the record that the log begins with; None if its first bytes are none."""
+    if not segments:
+        return None
+    return check_record(Window(segments[0]), 0, LENIENT, base=segments[0].start).record
+
+
+def find_log_end(edge: FoundEdge) -> LogEnd:
+    """Find the last record of the log, and where it ends.
+
+    In the last file that holds a record, true ones are searched backwards from the last byte that is not
+    zero, and the chain is followed from there to its end. Damage further to the front is not seen.
+    """
+    if edge.last >= 0:
+        return _end_of_segment(edge)
+    segments = edge.segments
+    return LogEnd(None, segments[0].start if segments else 0, None)
+
+
+def _end_of_segment(edge: FoundEdge) -> LogEnd:
+    segment = edge.segments[edge.last]
+    last, end, tail = None, segment.start, None
+    start = segment.start + start_before(segment, last_used_byte(segment))
+    for event in ChainWalk(edge.last, edge).run(start, None):
+        if isinstance(event, Record):
+            last, end, tail = event, event.physical_offset + len(event.raw), None
+        elif isinstance(event, Blank):
+            end = segment.stop
+        elif not is_of_record(event) and tail is None and event.code not in _NORMAL:
+            tail = event
+    return LogEnd(last, end, tail)

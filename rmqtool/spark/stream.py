@@ -16,8 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.record_walk import record_defects
+from rmqtool.scan.record_walk import find_log_end, record_defects
 from rmqtool.spark.options import ReadOptions, Table
 from rmqtool.spark.plan import open_stores, parts_of, store_name
 from rmqtool.spark.reading import PartitionReader

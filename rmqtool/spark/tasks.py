@@ -17,8 +17,8 @@ from rmqtool.releases import LENIENT
 from rmqtool.rows import Damage, Item
 from rmqtool.rows.log_splits import after_segment
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.log_end import first_record
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
+from rmqtool.scan.record_walk import first_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,11 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.findings.model import Finding
+from rmqtool.findings.model import Finding, FindingCode
 from rmqtool.io import Location, ReadOnlyFile, UnreadableRange, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
-
-    from rmqtool.findings.model import FindingCode
 
 
 NAME_DIGITS = 20

@@ -10,7 +10,7 @@ import pytest
 from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import open_store
 from tests.broker import jvm
 from tests.broker.starts import Case, judged

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.reput.chain import ScanJob
 from rmqtool.reput.indexes import index_stream
-from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.scan import ScanJob
+from rmqtool.reput.queues import plan_queues
 from rmqtool.scan.log_pass import SplitTask, plan_splits, read_split
 from rmqtool.store import PathKind, Store, open_store
 

@@ -16,8 +16,8 @@ from rmqtool.check.index.checks import check_index
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.io import location_of
+from rmqtool.reput.chain import ScanJob
 from rmqtool.reput.indexes import index_stream
-from rmqtool.reput.scan import ScanJob
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.segments import StoreFile

@@ -24,7 +24,7 @@ from rmqtool.commands.fleet.run import _Asking
 from rmqtool.errors import RefusedError
 from rmqtool.formats.message import HEAD_OFFSETS
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import open_store
 from tests.cli.conftest import STORES
 from tests.cli.spoiling import spoil_queue, state_of

@@ -11,7 +11,7 @@ import pytest
 from rmqtool.check.model import VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener
 from tests.damage.running import ONE_THREAD, codes

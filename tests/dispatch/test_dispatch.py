@@ -18,7 +18,7 @@ from rmqtool.kernels.queues import find_queue
 from rmqtool.kernels.rows import UNIT_ROW, Trait
 from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.reput import dispatcher
-from rmqtool.reput.scan import ScanJob, SplitReport
+from rmqtool.reput.chain import ScanJob, SplitReport
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.store.names import safe_component
 from tests.broker_model.index import IndexService

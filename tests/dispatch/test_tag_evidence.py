@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, tag_rule
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.dispatch.tag_evidence import tag_rule
 from rmqtool.releases import RELEASES
 from rmqtool.store import Origin, Store, open_store
 from tests.broker_model.reput import BrokerModel, Sizes

@@ -13,9 +13,9 @@ import pytest
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.progress import NullProgress
+from rmqtool.reput.chain import ScanJob
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, emit_task, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.reput.scan import ScanJob
 from rmqtool.scan.log_pass import SplitTask, plan_splits, read_split
 from rmqtool.store import Store, open_store
 from rmqtool.store.staging import StagingArea

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.formats import message
-from rmqtool.reput.chain import follow
-from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.scan import ScanJob
+from rmqtool.reput.chain import ScanJob, follow
+from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.units import units_of
 from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_split
 from tests.broker_model.reput import Sizes
@@ -31,7 +30,7 @@ from tests.strategies import BATCH_TOPIC
 
 if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.reput.scan import SplitReport
+    from rmqtool.reput.chain import SplitReport
     from rmqtool.store.segments import FileQueue, Segment
     from rmqtool.store.staging import StagingHandle
 

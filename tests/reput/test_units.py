@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from rmqtool.kernels.rows import KEY_ROW
-from rmqtool.reput import placing, units
+from rmqtool.reput import queues, units
+from rmqtool.reput.chain import ScanJob
 from rmqtool.reput.dispatcher import KnownQueues
-from rmqtool.reput.placing import plan_queues
-from rmqtool.reput.scan import ScanJob
+from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.units import by_queue, units_of
 from rmqtool.scan.log_pass import SplitTask, plan_splits, read_split
 from tests.broker_model.reput import Sizes
@@ -143,9 +143,9 @@ def test_digests_that_are_half_alike_are_told_apart() -> None:
     keys = np.zeros(6, KEY_ROW)
     keys["high"] = [5, 5, 9, 5, 5, 9]
     keys["low"] = [2, 1, 0, 1, 2, 0]
-    assert placing._order(keys).tolist() == [1, 3, 0, 4, 2, 5]
+    assert queues._order(keys).tolist() == [1, 3, 0, 4, 2, 5]
     keys["low"] = 0
-    assert placing._order(keys).tolist() == [0, 1, 3, 4, 2, 5]
+    assert queues._order(keys).tolist() == [0, 1, 3, 4, 2, 5]
 
 
 def test_no_queue_at_all() -> None:
@@ -164,7 +164,7 @@ def test_output_is_the_same_in_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = build(log, SIZE, POLICY_5, sizes=sizes)
     monkeypatch.setattr(units, "_GROUP_UNITS", 5)
     monkeypatch.setattr(units, "_LEAST_READ_UNITS", 0)
-    monkeypatch.setattr(placing.plan_queues, "__defaults__", (2,))
+    monkeypatch.setattr(queues.plan_queues, "__defaults__", (2,))
     ranges = build(log, SIZE, POLICY_5, sizes=sizes)
     assert (ranges.queues, ranges.index, ranges.result.skipped_units) == (
         whole.queues,

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from rmqtool.io.reading import ReadOnlyFile
-from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import LogEnd, find_log_end, first_record
-from rmqtool.scan.page_tail import last_used_byte
-from rmqtool.scan.record_walk import walk
+from rmqtool.scan.classify import FoundEdge, last_used_byte
+from rmqtool.scan.record_walk import LogEnd, find_log_end, first_record, walk
 from rmqtool.scan.records import Record
 from rmqtool.store import Segment
 from tests.scan.log_builder import full_file, open_file, record, segment

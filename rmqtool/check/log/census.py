@@ -16,7 +16,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.census import CELL_ROW, ONE_QUEUE, TOPIC_ROW, CensusTally, count_messages, place_cells
 from rmqtool.releases import LENIENT
-from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import check_record, find_true
 from rmqtool.scan.window import Window
 from rmqtool.store.names import safe_component

@@ -18,13 +18,12 @@ from rmqtool.findings.codes import LMQ_STALL
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.record_checks import Ahead, RecordChecker
-from rmqtool.store.segments import finding_at
+from rmqtool.store.segments import Segment, finding_at
 
 if TYPE_CHECKING:
     from rmqtool.scan.gaps import Gap
     from rmqtool.scan.log_pass import Split, SplitRead
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.segments import Segment
 
 
 @dataclass(kw_only=True)

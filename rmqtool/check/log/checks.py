@@ -34,7 +34,7 @@ from rmqtool.check.log.transaction_checks import check_transactions, transaction
 from rmqtool.check.model import Examined
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.findings.codes import CL_BAD_MAGIC, CL_TS_BACK
-from rmqtool.reput.placing import plan_queues
+from rmqtool.reput.queues import QueuePlan, plan_queues
 from rmqtool.scan.log_pass import SPLIT_BYTES
 from rmqtool.store.unread import unreadable_findings
 
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import QueuePlan
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle
 

@@ -23,7 +23,7 @@ from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import classified, ghosts, missing_blank
 from rmqtool.scan.record_checks import Ahead, most_have_none
 from rmqtool.store.names import component_problem
-from rmqtool.store.segments import finding_at
+from rmqtool.store.segments import FileQueue, Segment, finding_at
 from rmqtool.times import utc_text
 from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from rmqtool.check.log.check_split import CheckReport
     from rmqtool.check.log.segment_scan import RecordRun, SegmentScan, StaleTail
     from rmqtool.io.reading import UnreadableRange
+    from rmqtool.reput.chain import SplitReport
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.reput.scan import SplitReport
     from rmqtool.store import Store
-    from rmqtool.store.segments import FileQueue, Segment
 
 _LEGAL = frozenset(b"%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 """``TopicValidator#isTopicOrGroupIllegal`` (4.9.8, 5.3.3)."""

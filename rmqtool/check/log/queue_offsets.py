@@ -25,7 +25,7 @@ from rmqtool.kernels.continuity import BREAK_ROW, Discontinuity, find_breaks, ne
 from rmqtool.reput.blocks import UNIT_COLUMNS, Block
 from rmqtool.reput.queues import PLACE, QueuePlan
 from rmqtool.reput.units import QueueUnits, by_queue
-from rmqtool.store.segments import finding_at
+from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.store.segments import FileQueue
 
 
 class RepeatedName(NamedTuple):

@@ -25,8 +25,8 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.codes import IO_CHANGED
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_split
+from rmqtool.scan.record_walk import find_log_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

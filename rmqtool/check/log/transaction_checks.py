@@ -14,7 +14,7 @@ from rmqtool.findings import Finding, FindingCode, FindingLog
 from rmqtool.findings.codes import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
 from rmqtool.findings.model import counted
 from rmqtool.kernels.transactions import TRANSACTION_ROW, Role, collect_transactions
-from rmqtool.store.segments import finding_at
+from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.reput.blocks import Block
     from rmqtool.scan.walk import MessageBatch
-    from rmqtool.store.segments import FileQueue
 
     Rows = npt.NDArray[Any]
 

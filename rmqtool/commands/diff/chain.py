@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.findings import FindingLog, Severity
+from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import FoundEdge, classified
@@ -17,7 +17,6 @@ from rmqtool.scan.record_checks import RecordChecker
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
-    from rmqtool.findings import Finding
     from rmqtool.store import FileQueue, Segment
 
 

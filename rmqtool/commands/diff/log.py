@@ -15,10 +15,10 @@ from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import LogEnd, find_log_end
+from rmqtool.scan.record_walk import LogEnd, find_log_end
 from rmqtool.scan.records import Record, check_record
 from rmqtool.scan.window import Window
-from rmqtool.store.segments import finding_at
+from rmqtool.store.segments import Segment, finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding, FindingCode
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.store import FileQueue, Store
-    from rmqtool.store.segments import Segment
 
 
 _SHOWN_BYTES = 20

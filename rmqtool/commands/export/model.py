@@ -21,7 +21,7 @@ from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
     from rmqtool.engine import EngineOptions
-    from rmqtool.scan.log_end import LogExtent
+    from rmqtool.scan.record_walk import LogExtent
     from rmqtool.store import Store
     from rmqtool.store.scratch import Target
 

@@ -21,8 +21,8 @@ from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
 from rmqtool.rows.log_splits import Ranges, after_segment
-from rmqtool.scan.log_end import LogExtent
 from rmqtool.scan.log_pass import stitch
+from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.results import folder_names
 from rmqtool.store.scratch import output_area
 

@@ -7,7 +7,7 @@ from rmqtool.lookup.context import KeyQuestion, QueryContext
 from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import host_text, offset_id_of
-from rmqtool.scan.log_end import first_record
+from rmqtool.scan.record_walk import first_record
 from rmqtool.scan.records import Record, record_at
 
 

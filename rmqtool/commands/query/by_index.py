@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.query.index import IndexSearch, header_times, index_files
 from rmqtool.commands.query.miss_reasons import explain_absence
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile
-from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS
-from rmqtool.dispatch.tag_evidence import tag_rule
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, tag_rule
 from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.javacompat import string_hash

@@ -18,8 +18,7 @@ from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
 from rmqtool.scan.classify import FoundEdge, ends_chain
-from rmqtool.scan.log_end import LogExtent
-from rmqtool.scan.record_walk import record_defects, record_finding, walk_log
+from rmqtool.scan.record_walk import LogExtent, record_defects, record_finding, walk_log
 from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from rmqtool.findings.codes import CL_LOST, CL_PROPERTIES
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
-from rmqtool.scan.log_end import LogExtent
-from rmqtool.scan.record_walk import record_finding
+from rmqtool.scan.record_walk import LogExtent, record_finding
 from rmqtool.store.kinds import PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 

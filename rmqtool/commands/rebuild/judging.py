@@ -29,9 +29,8 @@ from rmqtool.findings.codes import (
 )
 from rmqtool.progress import NullProgress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
-from rmqtool.scan.classify import stop_of
-from rmqtool.scan.log_end import find_log_end
-from rmqtool.scan.page_tail import copied_records
+from rmqtool.scan.classify import FoundEdge, LogEdge, copied_records, stop_of
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.layout import log_file_findings
 from rmqtool.store.setting import Origin
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
-    from rmqtool.scan.classify import FoundEdge, LogEdge
     from rmqtool.store import Store
 
 

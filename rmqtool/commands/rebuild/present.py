@@ -21,10 +21,8 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.codes import CL_PROPERTIES
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
 from rmqtool.javacompat import index_key_hash
-from rmqtool.reput.damage import skip_tasks
-from rmqtool.reput.gap_contents import true_records, unreachable_tasks
-from rmqtool.reput.kept import KeptUnits, QueueEnd, end_of, kept_units, no_units
-from rmqtool.reput.units import QueueUnits, by_queue
+from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
+from rmqtool.reput.units import KeptUnits, QueueEnd, QueueUnits, by_queue, end_of, kept_units, no_units
 from rmqtool.scan.records import record_at
 from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind

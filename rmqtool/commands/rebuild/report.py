@@ -12,7 +12,7 @@ from rmqtool.commands.rebuild.request import Asked, RebuildRequest
 from rmqtool.errors import DeniedError, ExitStatus
 from rmqtool.findings import FailOn, FindingLog, Findings
 from rmqtool.findings.model import counted
-from rmqtool.scan.log_end import LogExtent
+from rmqtool.scan.record_walk import LogExtent
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 
 if TYPE_CHECKING:
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
-    from rmqtool.dispatch.tag_evidence import TagRule
-    from rmqtool.reput.damage import SkippedRange
-    from rmqtool.reput.gap_contents import UnreachableRange
+    from rmqtool.dispatch.index_keys import TagRule
+    from rmqtool.reput.damage import SkippedRange, UnreachableRange
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.store import Setting, Store
 

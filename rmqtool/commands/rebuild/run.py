@@ -12,27 +12,22 @@ from rmqtool.account.model import NO_LOSSES, indexes_beyond
 from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
-from rmqtool.commands.rebuild.present import (
-    Present,
-    RebuildLosses,
-    compare_with_present,
-)
+from rmqtool.commands.rebuild.present import Present, RebuildLosses, compare_with_present
 from rmqtool.commands.rebuild.report import RebuildReport, RebuildRun, report_of
+from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
-from rmqtool.dispatch.tag_evidence import TagRule, tag_rule
 from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.findings.codes import CL_QOFF_GAP
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch
-from rmqtool.reput.damage import inspect_skips
-from rmqtool.reput.gap_contents import inspect_unreachable
+from rmqtool.reput.damage import inspect_skips, inspect_unreachable
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
 from rmqtool.scan.record_checks import RecordChecker
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import REBUILD_REPORT
 from rmqtool.store.scratch import AnyArea, output_area, temporary_place

@@ -23,7 +23,7 @@ from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, Checkpo
 from rmqtool.io import FileKind, Location
 from rmqtool.releases import UncleanStart
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.log_end import find_log_end
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
