@@ -6,15 +6,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import Consumed, consumed_offsets, loaded_checkpoint
 from rmqtool.derived.queue_files import Bounds, queue_bounds
-from rmqtool.doctor import (
-    ONLY_SHOWN,
-    BrokerTakes,
-    ConfigChoice,
-    ConfigDiagnosis,
-    CopyState,
-    diagnose,
-    diagnose_timer,
-)
+from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis
+from rmqtool.doctor.copies import ONLY_SHOWN, CopyState
+from rmqtool.doctor.diagnose import diagnose, diagnose_timer
 from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import (

@@ -7,22 +7,3 @@ messages that would be delivered again or skipped. Nothing is written here.
 """
 
 from __future__ import annotations
-
-from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis, OffsetEffect
-from rmqtool.doctor.copies import CONFIG_KINDS, OFFSET_DATABASES, ONLY_SHOWN, ConfigCopy, CopyState
-from rmqtool.doctor.diagnose import TimerDiagnosis, diagnose, diagnose_timer
-
-__all__ = [
-    "CONFIG_KINDS",
-    "OFFSET_DATABASES",
-    "ONLY_SHOWN",
-    "BrokerTakes",
-    "ConfigChoice",
-    "ConfigCopy",
-    "ConfigDiagnosis",
-    "CopyState",
-    "OffsetEffect",
-    "TimerDiagnosis",
-    "diagnose",
-    "diagnose_timer",
-]

@@ -13,7 +13,9 @@ from rmqtool.account.log_losses import LogAccount, log_losses
 from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals
 from rmqtool.account.survey import LogSurvey
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.doctor import ONLY_SHOWN, BrokerTakes, diagnose
+from rmqtool.doctor.choices import BrokerTakes
+from rmqtool.doctor.copies import ONLY_SHOWN
+from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import UsageError
 from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats.message import RECORD_STARTS

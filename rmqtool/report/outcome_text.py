@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.repair.model import RepairReport
     from rmqtool.commands.replay.model import ReplayReport
     from rmqtool.commands.salvage import SalvageReport
-    from rmqtool.doctor import ConfigChoice, ConfigDiagnosis, OffsetEffect
+    from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis, OffsetEffect
 
 
 def _many(count: int, noun: str, nouns: str = "") -> str:

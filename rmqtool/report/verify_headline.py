@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.account.model import lost_words
 from rmqtool.check.model import PREDICTED, VerifyReport
-from rmqtool.doctor import ONLY_SHOWN
+from rmqtool.doctor.copies import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.codes import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from rmqtool.doctor import ConfigDiagnosis, diagnose
+from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
 from rmqtool.formats.consumequeue import BATCH_UNITS
@@ -30,6 +30,7 @@ from rmqtool.store.broker_json import (
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
+    from rmqtool.doctor.choices import ConfigDiagnosis
     from collections.abc import Iterator
 
     from rmqtool.salvage.accounts import QueueAccount

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.doctor import CONFIG_KINDS, BrokerTakes, diagnose
-from rmqtool.doctor.copies import read_bytes
+from rmqtool.doctor.choices import BrokerTakes
+from rmqtool.doctor.copies import CONFIG_KINDS, read_bytes
+from rmqtool.doctor.diagnose import diagnose
 from rmqtool.io import location_of
 from rmqtool.store import open_store
 from tests.broker import jvm
@@ -19,7 +20,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.doctor import ConfigDiagnosis
+    from rmqtool.doctor.choices import ConfigDiagnosis
 
 pytestmark = pytest.mark.broker
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.doctor import BrokerTakes, diagnose
+from rmqtool.doctor.choices import BrokerTakes
+from rmqtool.doctor.diagnose import diagnose
 from rmqtool.io import location_of
 from rmqtool.store import open_store
 from tests.store.fixture_stores import fixture
@@ -16,7 +17,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.doctor import ConfigDiagnosis
+    from rmqtool.doctor.choices import ConfigDiagnosis
 
 NOW = '{"offsetTable":{"Orders@billing":{0:9},"TopicTest@readers":{0:21,1:3,2:2}}}'
 BEFORE = '{"offsetTable":{"Orders@billing":{0:7},"TopicTest@readers":{0:20,1:3}}}'

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.doctor import diagnose_timer
+from rmqtool.doctor.diagnose import diagnose_timer
 from rmqtool.store import open_store
 from tests.damage.running import verified
 from tests.store.fixture_stores import fixture

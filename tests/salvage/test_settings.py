@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.doctor import diagnose
+from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.store import open_store
 from rmqtool.store.broker_json import parse_broker_json

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.account.model import LogLosses
-    from rmqtool.doctor import ConfigDiagnosis
+    from rmqtool.doctor.choices import ConfigDiagnosis
     from rmqtool.store import Store
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.commands.repair.model import RepairAction, RepairPart, RepairRequest
 from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, swap_refusal
-from rmqtool.doctor import CONFIG_KINDS
+from rmqtool.doctor.copies import CONFIG_KINDS
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.store.journal import ASIDE, KEPT, REBUILT, STAGED, Draft, Journal
 from rmqtool.store.names import digits_of, label_of

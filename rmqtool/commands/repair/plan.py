@@ -14,7 +14,8 @@ from rmqtool.commands.repair.model import (
     RepairStep,
 )
 from rmqtool.derived.positions import loaded_checkpoint
-from rmqtool.doctor import CONFIG_KINDS, ConfigChoice, ConfigDiagnosis, diagnose
+from rmqtool.doctor.copies import CONFIG_KINDS
+from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Severity, Structure
 from rmqtool.findings.codes import CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY
@@ -27,6 +28,7 @@ from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
+    from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
     from collections.abc import Iterator
 
 
