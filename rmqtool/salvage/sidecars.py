@@ -30,9 +30,9 @@ from rmqtool.store.broker_json import (
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
-    from rmqtool.doctor.choices import ConfigDiagnosis
     from collections.abc import Iterator
 
+    from rmqtool.doctor.choices import ConfigDiagnosis
     from rmqtool.salvage.accounts import QueueAccount
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle

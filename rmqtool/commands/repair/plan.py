@@ -28,8 +28,9 @@ from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
-    from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
     from collections.abc import Iterator
+
+    from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
 
 
 def checkpoint_bytes(store: Store) -> bytes | None:
