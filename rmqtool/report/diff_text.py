@@ -36,12 +36,17 @@ def diff_text(
             shown.extend(_lines(row, zone))
         else:
             rest += 1
-    text.verdict(f"{_verdict(comparison)} in {_numbers(comparison.compared) or 'nothing'} compared")
+    differences = f"{_verdict(comparison)} in {_numbers(comparison.compared) or 'nothing'} compared"
+    losses = [*_healing_lines(comparison)]
+    worst, *others = (*losses, differences)
+    text.verdict(worst)
+    for line in others:
+        text.line(line)
     beyond = comparison.beyond.total()
     if beyond:
         what = counted(beyond, "entry of only one side is", "entries of only one side are")
         text.line(f"{what} of records that the other's log has not")
-    for line in (*_healing_lines(comparison), *shown):
+    for line in shown:
         text.line(line)
     if rest:
         text.line(f"… {rest} more, see --format ndjson")

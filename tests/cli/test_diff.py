@@ -340,7 +340,9 @@ def test_a_side_that_lost_messages_is_told_who_can_heal_it(
     assert found.document["healing"] == [{"side": "b", "lost": 11, "held": 11, "damaged": 0}]
     assert found.status == 5
     told = run("diff", short, plain)
-    assert "11 messages are lost from the log of A, B has 11 of them" in told.out
+    assert told.out.startswith(
+        "11 messages are lost from the log of A, B has 11 of them\nNo difference, 1 as between"
+    )
     assert f"{plain} can heal {short}: rmqtool salvage {short} {plain} --out DIR" in told.err
 
 

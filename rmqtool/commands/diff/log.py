@@ -173,7 +173,7 @@ def _bounds(reaches: LogBounds) -> Iterator[Difference]:
         shorter = "B" if b_end < a_end else "A"
         sentence = (
             f"the logs end at {a_end} and {b_end}: {shorter} is {abs(a_end - b_end)} bytes shorter, as a "
-            "slave that lags, or an older copy"
+            "slave that lags, an older copy, or a log that has lost its end"
         )
         yield _bound(Change.ENDS, sentence, "end", a_end, b_end)
 
