@@ -112,6 +112,13 @@ def test_no_sideways_scrolling(visit: Visit, night: Path, hostile: Path, width: 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+def test_figures_are_on_a_narrow_screen(visit: Visit, night: Path) -> None:
+    """Times and names may need a swipe; columns of which nothing is known take no room."""
+    beyond = "innerWidth < e.getBoundingClientRect().right"
+    page = visit(night, viewport={"width": 400, "height": 900}).page
+    assert page.evaluate(f"[...document.querySelectorAll('td.r')].filter(e => {beyond}).length") == 0
+
+
 def test_dark_and_light_can_be_read(visit: Visit, night: Path) -> None:
     """The contrast of text and paper, as WCAG measures it, is at least 4.5."""
     for scheme in ("light", "dark"):

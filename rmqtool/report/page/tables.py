@@ -32,6 +32,12 @@ class PageTable(NamedTuple):
     rows: tuple[Cells, ...] = ()
     more: str = ""
 
+    @property
+    def empty(self) -> frozenset[int]:
+        """Return the columns in which no row has anything: they would push others off a narrow screen."""
+        columns = enumerate(zip(*self.rows, strict=True))
+        return frozenset(number for number, cells in columns if not any(cells))
+
 
 def _table(rows: Sequence[Cells], limit: int, what: str, more: int = 0) -> PageTable:
     left = max(0, len(rows) - limit) + more
@@ -59,8 +65,8 @@ def names_table(report: StoreReport) -> PageTable:
         queue = "" if one.queue_id is None else f"{one.topic}/{one.queue_id}"
         places = (one.queue_offset, one.physical_offset)
         place, offset = ("" if number is None else f"{number}" for number in places)
-        names = (one.uniq_key or "", " ".join(one.keys or ()), one.store_timestamp or "")
-        rows.append((shown(queue), place, *map(shown, names), offset, one.reason.value))
+        names = (one.store_timestamp or "", one.uniq_key or "", " ".join(one.keys or ()))
+        rows.append((shown(queue), place, offset, one.reason.value, *map(shown, names)))
     lost = sum(one.next_start + one.missing for one in report.losses)
     more = f"{len(rows):,} of {lost:,}; the option --lost of verify has all." if lost > len(rows) else ""
     return PageTable(tuple(rows), more)
@@ -82,11 +88,11 @@ def topics_table(report: StoreReport, clock: Clock) -> PageTable:
             shown(one.topic),
             f"{one.messages:,}",
             size_text(one.bytes),
+            f"{slowest[one.topic]:,}" if one.topic in slowest else "",
+            size_text(one.largest),
             share(one.bytes, whole),
             clock(one.oldest_ms),
             clock(one.newest_ms),
-            size_text(one.largest),
-            f"{slowest[one.topic]:,}" if one.topic in slowest else "",
         )
         for one in topics[:_TOPICS]
     ]
@@ -97,11 +103,11 @@ def topics_table(report: StoreReport, clock: Clock) -> PageTable:
                 f"{len(others):,} other topics",
                 f"{sum(one.messages for one in others):,}",
                 size_text(sum(one.bytes for one in others)),
+                "",
+                size_text(max(one.largest for one in others)),
                 share(sum(one.bytes for one in others), whole),
                 clock(min(one.oldest_ms for one in others)),
                 clock(max(one.newest_ms for one in others)),
-                size_text(max(one.largest for one in others)),
-                "",
             )
         )
     more = f"the {_TOPICS} with most bytes are listed, the others in one row; --format json has all"
