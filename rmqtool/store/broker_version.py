@@ -1,6 +1,6 @@
 """The range of releases that wrote a store last, inferred from its files.
 
-Signs (5.3.3 to 5.5.1): places that only newer brokers make (`rmqtool.store.features`); RocksDB's version in
+Signs (5.3.3 to 5.5.1): places that only newer brokers make (`rmqtool.store.places`); RocksDB's version in
 the newest ``rocksdbstore/OPTIONS-*``, of which each start of 5.4.0+ writes one; ``checkpoint[40]``, which
 5.5.0+ writes; and the form of ``config/consumerOffset.json``, which a running broker writes every few
 seconds: without it, an older broker that was started last leaves no sign.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import DEFAULT, NEWEST, RELEASES, Release
-from rmqtool.store.features import PLACES, ROCKSDB_STORE
+from rmqtool.store.places import PLACES, ROCKSDB_STORE
 
 if TYPE_CHECKING:
     from rmqtool.io import Location

@@ -1,9 +1,4 @@
-"""Places in a store root beside the structures that are examined: one row for each kind.
-
-A row names a path, the release that first makes it, and the finding that reports it, so the rows also show
-which broker wrote here (`rmqtool.store.broker_version`). Where such a place may hold the log, or the queues
-that consumers read, files and settings decide together.
-"""
+"""Parts of a store that are named and not examined; where one may hold the log or queues, settings decide."""
 
 from __future__ import annotations
 
@@ -13,42 +8,30 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.codes import (
-    ST_COMPACTION,
-    ST_DLEDGER,
-    ST_ONE_PATH,
-    ST_POP,
-    ST_ROCKSDB,
-    ST_ROCKSDB_BESIDE,
-    ST_TIERED,
-    ST_TIMER,
-)
+from rmqtool.findings.codes import ST_DLEDGER, ST_ONE_PATH, ST_ROCKSDB, ST_ROCKSDB_BESIDE
 from rmqtool.findings.model import Structure
+from rmqtool.store.places import (
+    DATABASE,
+    FILE_QUEUES,
+    PLACES,
+    QUEUE_DATABASES,
+    ROCKSDB_STORE,
+    has_queue_files,
+    holds,
+)
 from rmqtool.store.setting import DEFINITIONS, Origin
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rmqtool.findings import FindingCode
     from rmqtool.io import Location
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.settings import Settings
 
-ROCKSDB_STORE = "rocksdbstore"
-"""Every start of 5.4.0+ makes it (``DefaultMessageStore#<init>``); empty unless a setting uses it."""
-
-_TABLES = "*.sst"
-_DATABASE = ("CURRENT", "MANIFEST-*", _TABLES)
-_FILE_QUEUES = "consumequeue"
-QUEUE_DATABASES = (_FILE_QUEUES, "consumequeue_r", "consumequeue_rocksdb")
 _SETTINGS_DATABASES = ("config/topics", "config/consumerOffsets", "config/metadata")
 """Databases that only ``storeType=defaultRocksDB`` makes (``BrokerController#<init>``, 5.1.4+)."""
-_DLEDGER = ("data", "index", "currterm", "checkpoint")
-_QUEUE_FILES = "*/*/" + 20 * "[0-9]"
-_ROCKSDB_FILE = re.compile(
-    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
-)
 _ROWS = re.compile(r"[0-9]{6,}\.(log|sst|blob)")
 _ROCKSDB_TYPE = "defaultRocksDB"
 _LIGHT = "which alone holds the light queues (combineCQUseRocksdbForLmq)"
@@ -59,57 +42,6 @@ _FEWEST_GAPS = 2
 """Equal gaps from which on a log is taken as one of several directories' parts."""
 _LISTED = 100
 """Places of one row that are reported singly."""
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPlace:
-    """Kind of file or directory in a store root.
-
-    ``path`` may end in a glob. ``since`` is the release that first makes it, or the oldest known one for
-    places that all brokers make. One of the names or globs in ``holds`` must be in it. Without a ``code``, it
-    is examined elsewhere or of no interest.
-    """
-
-    path: str
-    since: str
-    code: FindingCode | None = None
-    holds: tuple[str, ...] = ()
-
-    def found_in(self, root: Location) -> Iterator[Location]:
-        """Yield the existing places of this kind, by name."""
-        return (place for place in root.matching(self.path) if _holds(place, self.holds))
-
-
-PLACES = (
-    KnownPlace(_FILE_QUEUES, "5.2.0", ST_ROCKSDB, _DATABASE),
-    KnownPlace("consumequeue_r", "5.2.0", ST_ROCKSDB, _DATABASE),
-    KnownPlace("consumequeue_rocksdb", "5.5.0", ST_ROCKSDB, _DATABASE),
-    KnownPlace("index", "5.2.0", ST_ROCKSDB, _DATABASE),
-    KnownPlace("config/topics", "5.1.4", ST_ROCKSDB, _DATABASE),
-    KnownPlace("config/consumerOffsets", "5.1.4", ST_ROCKSDB, _DATABASE),
-    KnownPlace("config/subscriptionGroups", "5.1.4", ST_ROCKSDB, _DATABASE),
-    KnownPlace("config/rdb", "5.3.2", ST_ROCKSDB, _DATABASE),
-    KnownPlace("config/metadata", "5.3.4", ST_ROCKSDB, _DATABASE),
-    KnownPlace(ROCKSDB_STORE, "5.4.0", ST_ROCKSDB_BESIDE),
-    KnownPlace("kvStore", "5.3.2", ST_POP, _DATABASE),
-    KnownPlace("dledger-*", "4.5.0", ST_DLEDGER, _DLEDGER),
-    KnownPlace("timerwheel", "5.0.0", ST_TIMER),
-    KnownPlace("timerwheel.[0-9]*", "5.3.4", ST_TIMER),
-    KnownPlace("timerlog", "5.0.0", ST_TIMER),
-    KnownPlace("compaction", "5.1.0"),
-    KnownPlace("compaction/compactionLog", "5.1.0", ST_COMPACTION),
-    KnownPlace("tiered_index_file", "5.2.0", ST_TIERED),
-    KnownPlace("config/tieredStoreMetadata.json", "5.1.0", ST_TIERED),
-    KnownPlace("abort.bak", "5.0.0"),
-    KnownPlace("batchconsumequeue", "5.0.0"),
-    KnownPlace("epochFileCheckpoint", "5.0.0"),
-    KnownPlace("brokerIdentity", "5.1.1"),
-    KnownPlace("config/timercheck", "5.0.0"),
-    KnownPlace("config/timermetrics", "5.0.0"),
-    KnownPlace("config/topicQueueMapping.json", "5.0.0"),
-    KnownPlace("config/consumerOrderInfo.json", "5.0.0"),
-    KnownPlace("config/messageRequestMode.json", "5.0.0"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +94,12 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
 
     Java: ``DefaultMessageStore#createConsumeQueueStore`` (5.3.3), ``CombineConsumeQueueStore`` (5.3.4+).
     """
-    has_files = _has_queue_files(root / _FILE_QUEUES)
+    has_files = has_queue_files(root / FILE_QUEUES)
     note = _why_unread(root, settings, has_files=has_files, has_database=bool(databases))
     light_only = note in {_LIGHT, _PERHAPS_LIGHT}
     if not databases and note:
         yield Feature(
-            ST_ROCKSDB, _FILE_QUEUES, unread=Structure.UNREAD, light_only=light_only, note=f"{note}, not here"
+            ST_ROCKSDB, FILE_QUEUES, unread=Structure.UNREAD, light_only=light_only, note=f"{note}, not here"
         )
     for one in databases:
         if note:
@@ -185,7 +117,7 @@ def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_data
     light = settings["combineCQUseRocksdbForLmq"]
     is_open = reads.origin is not Origin.GIVEN and not settings.has_conf
     prefers = writes_both and settings["combineCQPreferCQType"].value == _ROCKSDB_TYPE
-    made_by = next((one for one in _SETTINGS_DATABASES if _holds(root / one, _DATABASE)), None)
+    made_by = next((one for one in _SETTINGS_DATABASES if holds(root / one, DATABASE)), None)
     reasons = (
         (reads.value == _ROCKSDB_TYPE, f"which storeType={_ROCKSDB_TYPE} reads"),
         (prefers, f"which combineCQPreferCQType={_ROCKSDB_TYPE} reads"),
@@ -204,7 +136,7 @@ def _may_hold_light(root: Location, settings: Settings) -> bool:
     is_known = DEFINITIONS[setting.name].is_known_to(settings.release)
     if not is_known or setting.origin is Origin.GIVEN or settings.has_conf:
         return False
-    return not any((root / _FILE_QUEUES).matching(f"{LMQ_PREFIX}*"))
+    return not any((root / FILE_QUEUES).matching(f"{LMQ_PREFIX}*"))
 
 
 def _lacks_tables(root: Location, database: Location) -> bool:
@@ -225,31 +157,6 @@ def split_log(log: FileQueue) -> Iterator[Feature]:
     if size > 0 and stride > size and stride % size == 0:
         note = f"1 of {stride // size} (storePathCommitLog): the files between are in the others"
         yield Feature(ST_ONE_PATH, log.segments[0].path.parent.name, unread=Structure.UNREAD_LOG, note=note)
-
-
-def is_rocksdb(directory: Location) -> bool:
-    """Whether RocksDB, in or beside a directory, holds what that is for, and no file queues do.
-
-    ``useSeparateStorePathForRocksdbCQ`` (5.5.0+) puts it beside (``StorePathConfigHelper``).
-    """
-    separate = directory.with_name(directory.name + "_rocksdb")
-    is_there = _holds(directory, _DATABASE) or _holds(separate, _DATABASE)
-    return is_there and not _has_queue_files(directory)
-
-
-def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
-    """Return the names that are files of a RocksDB database in the directory."""
-    if not _holds(directory, _DATABASE):
-        return set()
-    return {name for name in names if _ROCKSDB_FILE.fullmatch(name)}
-
-
-def _holds(directory: Location, names: tuple[str, ...]) -> bool:
-    return not names or any(any(directory.matching(name)) for name in names)
-
-
-def _has_queue_files(directory: Location) -> bool:
-    return any(directory.matching(_QUEUE_FILES))
 
 
 def _has_rows(directory: Location) -> bool:

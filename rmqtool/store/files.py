@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
-from rmqtool.store.features import rocksdb_files
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.names import (
     digits_of,
@@ -19,7 +18,7 @@ from rmqtool.store.names import (
     list_index_files,
     safe_component,
 )
-from rmqtool.store.places import BACKUP, is_config_name
+from rmqtool.store.places import BACKUP, is_config_name, rocksdb_files
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
 
 if TYPE_CHECKING:

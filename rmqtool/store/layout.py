@@ -30,11 +30,11 @@ from rmqtool.findings.codes import (
 )
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.io import FileKind, Location
-from rmqtool.store.features import Feature, is_rocksdb
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.index_layout import index_findings
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.names import label_of
+from rmqtool.store.places import is_rocksdb
 from rmqtool.store.setting import Origin, Setting
 from rmqtool.store.side_layout import side_findings
 from rmqtool.store.unread import denied_finding
@@ -42,6 +42,7 @@ from rmqtool.store.unread import denied_finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.store.features import Feature
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray
 

@@ -13,8 +13,8 @@ from rmqtool.lookup.explain import Reason
 from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.topic_names import some, topics_of, unknown_topic
 from rmqtool.store import PathKind, Store
-from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.store.places import is_rocksdb
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:

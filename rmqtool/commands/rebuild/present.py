@@ -24,8 +24,8 @@ from rmqtool.javacompat import index_key_hash
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
 from rmqtool.reput.units import KeptUnits, QueueEnd, QueueUnits, by_queue, end_of, kept_units, no_units
 from rmqtool.scan.records import record_at
-from rmqtool.store.features import is_rocksdb
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
+from rmqtool.store.places import is_rocksdb
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
