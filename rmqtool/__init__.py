@@ -24,52 +24,51 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 _HOMES = {
-    "api.carving": "carve_images",
-    "api.engines": "open_engine",
-    "api.exporting": "export",
-    "api.fleet": "ask_stores",
-    "api.messages": "Messages",
-    "api.opening": "decode_id open",
-    "api.parts": "Index Queue",
-    "api.results": "Answer Differences Rows",
-    "api.store": "Store",
-    "check.model": "VerifyInterruptedError VerifyReport",
-    "commands.carve": "CarveReport CarvedImage CarvedLog",
-    "commands.diff.model": "Difference",
-    "commands.export.model": "ExportReport",
-    "commands.fleet": "FleetReport FleetSummary StoreOutcome",
-    "commands.info": "StoreSummary",
-    "commands.query": "KeyQuestion",
-    "commands.query.consumption": "Consumption",
-    "commands.rebuild.report": "RebuildReport",
-    "commands.salvage": "SalvageReport",
-    "commands.topics": "TopicTotals TopicsReport",
-    "engine": "EngineError EngineOptions",
-    "errors": "EnvironmentFailureError RefusedError RmqtoolError UnansweredError UsageError",
-    "findings": "Finding FindingCode",
-    "projection": "json_value",
-    "recovery": "LostMessage LostTotals Prediction",
-    "rows": "BatchUnit Chain Damage IndexHeader Item Message Slot Unit",
-    "salvage.model": "SalvagePlan",
-    "store": "Setting",
-    "version": "__version__",
+    "api.arguments": ("open_engine",),
+    "api.carving": ("carve_images",),
+    "api.exporting": ("export",),
+    "api.fleet": ("ask_stores",),
+    "api.opening": ("decode_id", "open"),
+    "api.parts": ("Index", "Messages", "Queue"),
+    "api.results": ("Answer", "Differences", "Rows"),
+    "api.store": ("Store",),
+    "check.model": ("VerifyInterruptedError", "VerifyReport"),
+    "commands.carve": ("CarveReport", "CarvedImage", "CarvedLog"),
+    "commands.diff.model": ("Difference",),
+    "commands.export.model": ("ExportReport",),
+    "commands.fleet": ("FleetReport", "FleetSummary", "StoreOutcome"),
+    "commands.info": ("StoreSummary",),
+    "commands.query": ("KeyQuestion",),
+    "commands.query.consumption": ("Consumption",),
+    "commands.rebuild.report": ("RebuildReport",),
+    "commands.salvage": ("SalvageReport",),
+    "commands.topics": ("TopicTotals", "TopicsReport"),
+    "engine": ("EngineError", "EngineOptions"),
+    "errors": ("EnvironmentFailureError", "RefusedError", "RmqtoolError", "UnansweredError", "UsageError"),
+    "findings": ("Finding", "FindingCode"),
+    "projection": ("json_value",),
+    "recovery": ("LostMessage", "LostTotals", "Prediction"),
+    "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
+    "salvage.model": ("SalvagePlan",),
+    "store": ("Setting",),
+    "version": ("__version__",),
 }
 """Public names, by the modules that define them, which load at the first use of a name."""
 
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _MODULES = frozenset({"errors", "progress", "spark"})
 
 __all__ = [*_HOME_OF]  # noqa: PLE0604
 
 if TYPE_CHECKING:
+    from rmqtool.api.arguments import open_engine as open_engine
     from rmqtool.api.carving import carve_images as carve_images
-    from rmqtool.api.engines import open_engine as open_engine
     from rmqtool.api.exporting import export as export
     from rmqtool.api.fleet import ask_stores as ask_stores
-    from rmqtool.api.messages import Messages as Messages
     from rmqtool.api.opening import decode_id as decode_id
     from rmqtool.api.opening import open as open
     from rmqtool.api.parts import Index as Index
+    from rmqtool.api.parts import Messages as Messages
     from rmqtool.api.parts import Queue as Queue
     from rmqtool.api.results import Answer as Answer
     from rmqtool.api.results import Differences as Differences

@@ -6,6 +6,10 @@ Damage in a store is never an exception: it is data (see ``rmqtool.findings``).
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class ExitStatus(IntEnum):
@@ -40,6 +44,11 @@ class EnvironmentFailureError(RmqtoolError):
     """I/O, permission, not a store, out of space, engine not available."""
 
     status = ExitStatus.FAILED
+
+
+def write_failure(failure: OSError, path: Path) -> EnvironmentFailureError:
+    """Return the error for the user about a failed write."""
+    return EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}")
 
 
 class _PathError(RmqtoolError):

@@ -12,10 +12,10 @@ from rmqtool.commands.carve import CarveReport, CarveRequest, carve
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import UsageError
 from rmqtool.io import location_of
-from rmqtool.io.images import image_at
+from rmqtool.io.location import image_at
 from rmqtool.options import check_least
 from rmqtool.progress import NullProgress, Progress
-from rmqtool.store.given import given_settings
+from rmqtool.store.setting import given_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import AnyStore, target_of
-from rmqtool.api.engines import AnyEngine, engine_of
+from rmqtool.api.arguments import AnyEngine, AnyStore, engine_of, target_of
 from rmqtool.api.opened import OpenedStore
 from rmqtool.columns.names import FileFormat, column_names, names_in_files
 from rmqtool.commands.export.model import ExportReport, ExportRequest, LeftOut
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from rmqtool.api.options import ExportOptions
     from rmqtool.api.store import Store
     from rmqtool.engine import EngineOptions
-    from rmqtool.store.scratch import Target
+    from rmqtool.store.results import Target
 
 
 def export(

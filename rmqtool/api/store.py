@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool.api.arguments import AnyStore, target_of
 from rmqtool.api.opened import OpenedStore, kind_named
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.options import check_least, names_of, request_of
+from rmqtool.options import names_of, request_of
 from rmqtool.progress import NullProgress, Progress, RecordingProgress
 from rmqtool.store import PathKind
 from rmqtool.store import Store as StoreFiles
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from rmqtool.api.engines import AnyEngine
-    from rmqtool.api.messages import Messages
+    from rmqtool.api.arguments import AnyEngine
     from rmqtool.api.options import (
         DumpOptions,
         MessagesOptions,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
         TopicsOptions,
         VerifyOptions,
     )
-    from rmqtool.api.parts import Index, Queue
+    from rmqtool.api.parts import Index, Messages, Queue
     from rmqtool.api.results import Answer, Differences
     from rmqtool.check.model import VerifyReport
     from rmqtool.commands.query import KeyQuestion
@@ -84,14 +83,9 @@ class Store(OpenedStore):
             EnvironmentFailureError: No commit log is there; or, while rows are drawn, a file cannot be
                 opened or read.
         """
-        from rmqtool.api.messages import Messages
-        from rmqtool.commands.dump.request import DumpRequest
+        from rmqtool.api.parts import messages_of
 
-        self.files.require_log("read messages from")
-        check_least(1, limit=limit)
-        kinds = frozenset({PathKind.COMMITLOG})
-        request = request_of(DumpRequest, options, self._zone, kinds=kinds)
-        return Messages(self.files, request, RecordingProgress(progress), limit)
+        return messages_of(self, options, limit, progress)
 
     def dump(
         self,
@@ -240,7 +234,7 @@ class Store(OpenedStore):
             EnvironmentFailureError: A directory cannot be listed, or scratch files cannot be written.
             VerifyInterruptedError: Ctrl-C; it carries the report so far.
         """
-        from rmqtool.api.engines import engine_of
+        from rmqtool.api.arguments import engine_of
         from rmqtool.check.model import VerifyRequest
         from rmqtool.check.run import verify
 
@@ -300,7 +294,7 @@ class Store(OpenedStore):
             RefusedError: A broker holds the lock, or has worked on the store since the repair to be undone.
             EnvironmentFailureError: A file cannot be read or written; run it again to finish, or undo.
         """
-        from rmqtool.api.engines import engine_of
+        from rmqtool.api.arguments import engine_of
         from rmqtool.commands.repair.model import RepairRequest
         from rmqtool.commands.repair.run import plan_repair, repair, undo_repair
 
@@ -352,7 +346,7 @@ class Store(OpenedStore):
             RefusedError: A broker holds the lock, the output exists, or it lies inside the store.
             EnvironmentFailureError: Reading the log or writing the output failed; nothing was left behind.
         """
-        from rmqtool.api.engines import engine_of
+        from rmqtool.api.arguments import engine_of
         from rmqtool.commands.rebuild.request import RebuildRequest
         from rmqtool.commands.rebuild.run import rebuild
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from rmqtool.carve.images import Image, ImageReader
     from rmqtool.carve.layout import Layout
-    from rmqtool.store.staged_file import StagedFile
-    from rmqtool.store.staging import StagingHandle
+    from rmqtool.store.staging import StagedFile, StagingHandle
 
     Rows = npt.NDArray[Any]
 

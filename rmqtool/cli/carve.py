@@ -12,7 +12,7 @@ from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.io.images import image_at
+from rmqtool.io.location import image_at
 from rmqtool.report.outcome_text import carve_text
 from rmqtool.store.results import CARVE_REPORT
 

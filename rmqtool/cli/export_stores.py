@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
-    from rmqtool.store.scratch import Target
+    from rmqtool.store.results import Target
 
 
 def export_stores(

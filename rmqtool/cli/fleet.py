@@ -12,8 +12,7 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
 from rmqtool.report.fleet import Forms, fleet_document, write_fleet
 from rmqtool.report.output import silence_standard_output
-from rmqtool.store.results import folder_names
-from rmqtool.store.scratch import Target, refuse_evidence
+from rmqtool.store.results import Target, folder_names, refuse_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
-    from rmqtool.store.scratch import Target
+    from rmqtool.store.results import Target
 
 _OF_ONE_LOG = "is a place in one log: give one STORE"
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet import FleetReport
-    from rmqtool.store.scratch import Target
+    from rmqtool.store.results import Target
 
 
 _Report = TypeVar("_Report", bound="DataclassInstance")

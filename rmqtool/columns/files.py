@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from typing_extensions import Buffer
 
-    from rmqtool.store.staged_file import StagedFile
-    from rmqtool.store.staging import StagingHandle
+    from rmqtool.store.staging import StagedFile, StagingHandle
 
 
 _WORDS = ("file", "magic", "transactionType", "bornHost", "storeHost", "topic", "tags")

@@ -28,7 +28,7 @@ from rmqtool.engine import Engine, EngineOptions, open_engine
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.findings.model import counted
-from rmqtool.io.images import refuse_same_device
+from rmqtool.io.location import refuse_same_device
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
 from rmqtool.store.places import looks_like_store

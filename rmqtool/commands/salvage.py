@@ -32,8 +32,7 @@ from rmqtool.salvage.sidecars import (
 )
 from rmqtool.salvage.writing import WrittenFile, write_found, writing_log
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.results import SALVAGE_SIDECARS, fetched
-from rmqtool.store.scratch import AnyArea, Target, output_area
+from rmqtool.store.results import SALVAGE_SIDECARS, AnyArea, Target, fetched, output_area
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:

@@ -96,7 +96,7 @@ def open_engine(options: EngineOptions) -> Engine:
 def check_master_form(options: EngineOptions) -> None:
     """Raise `UsageError` if a master is named that Spark does not accept."""
     if options.master is not None or options.spark_conf:
-        from rmqtool.engine.spark_master import check_form
+        from rmqtool.engine.spark_settings import check_form
 
         check_form(options)
 

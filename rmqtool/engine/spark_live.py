@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.engine.interface import EngineOptions
 from rmqtool.engine.spark_jobs import FrameJobs, Jobs, MappingEngine, RddJobs
-from rmqtool.engine.spark_master import check_master
 from rmqtool.engine.spark_private import is_stopped, submitted_conf
-from rmqtool.engine.spark_settings import CLUSTER_SETTINGS, master_of
+from rmqtool.engine.spark_settings import CLUSTER_SETTINGS, check_master, master_of
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.errors import EnvironmentFailureError, RefusedError, write_failure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -62,7 +62,7 @@ def make_pack(path: Path, kernels: Path, also: Sequence[str] = ()) -> Pack:
         partial.rename(path)
         size_bytes = path.stat().st_size
     except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
+        raise write_failure(failure, path) from failure
     finally:
         partial.unlink(missing_ok=True)
     return Pack(path, size_bytes, tuple(f"{one.name} {one.version}" for one in packages))

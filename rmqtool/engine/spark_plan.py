@@ -26,7 +26,7 @@ from rmqtool.store.staging import StagingHandle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rmqtool.io.zero_tails import ZeroTail
+    from rmqtool.io.object_pieces import ZeroTail
 
 _FILES = "files"
 """Placeholder of this machine's files; a URL's beginning is that of an object store's."""

@@ -1,4 +1,4 @@
-"""Location of a store's file or directory: a name in a source."""
+"""Location of a store's file or directory, or of an image or block device: a name in a source."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.io.local import LocalFiles
+from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.io.local import Descriptor, LocalFiles, open_only
 from rmqtool.io.object_urls import SCHEMES, is_object_url, split_url
 from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
 from rmqtool.io.source import DirectoryEntry, FileKind, Source, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
-    from pathlib import Path
 
 
 _WILD = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
 """With one slash, as `pathlib` leaves it; a directory whose name ends with a colon needs its whole path."""
 
 
@@ -179,3 +180,61 @@ def local_name(path: str | os.PathLike[str]) -> str:
             f" {', '.join(f'{scheme}://' for scheme in SCHEMES)}, as text: rmqtool help objects"
         )
     return text
+
+
+_OPENED = frozenset({FileKind.FILE, FileKind.BLOCK_DEVICE})
+_DEVICES = Path("/sys/dev/block")
+
+
+@dataclass(frozen=True, slots=True)
+class LocalImages(LocalFiles):
+    """File systems of this machine, with block devices that the user named readable, too.
+
+    FIFOs and character devices stay refused: they have no positions to read at.
+    """
+
+    def open(self, path: str) -> Descriptor:
+        """Open a regular file or a block device, see `rmqtool.io.local.open_only`."""
+        return Descriptor(open_only(path, _OPENED))
+
+
+def image_at(path: str | os.PathLike[str]) -> Location:
+    """Return the location of an image, absolute, links kept, which must be a file or a block device."""
+    files = LocalImages()
+    place = Location(files, files.absolute(os.fspath(path)))
+    status = place.status()
+    if status is None or status.kind not in _OPENED:
+        found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
+        raise EnvironmentFailureError(f"{place}: {found}; give an image, a file or a block device")
+    return place
+
+
+def refuse_same_device(image: Location, out: Path) -> None:
+    """Refuse an output on the block device that is carved, as it may overwrite messages (`RefusedError`)."""
+    if image.kind() is not FileKind.BLOCK_DEVICE:
+        return
+    place = next(one for one in (out, *out.absolute().parents) if one.exists())
+    if is_part_of(place.stat().st_dev, os.stat(image.text).st_rdev):  # noqa: PTH116 - as in `LocalFiles`
+        raise RefusedError(
+            f"{out}: lies on {image}, which is carved: the output may overwrite the messages; choose "
+            "another device for it"
+        )
+
+
+def is_part_of(device: int, whole: int, devices: Path = _DEVICES) -> bool:
+    """Return whether a device is another, a partition of it, or made of it, by their numbers."""
+    return device == whole or _real(devices, whole) in _below(_real(devices, device))
+
+
+def _real(devices: Path, number: int) -> Path:
+    return (devices / f"{os.major(number)}:{os.minor(number)}").resolve()
+
+
+def _below(device: Path) -> set[Path]:
+    found = {device}
+    if (device / "partition").exists():
+        found |= _below(device.parent)
+    slaves = device / "slaves"
+    for slave in sorted(slaves.iterdir()) if slaves.is_dir() else ():
+        found |= _below(slave.resolve())
+    return found

@@ -19,11 +19,10 @@ from rmqtool.errors import (
     SourceUnreachableError,
     UsageError,
 )
-from rmqtool.io.object_pieces import ObjectPieces, PieceCache, begin
+from rmqtool.io.object_pieces import ObjectPieces, PieceCache, TailSampler, ZeroTail, begin
 from rmqtool.io.object_store import ObjectStore, OpenObject, Version
 from rmqtool.io.object_urls import is_object_url, split_url
 from rmqtool.io.source import DirectoryEntry, FileKind, Status
-from rmqtool.io.zero_tails import TailSampler, ZeroTail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -129,8 +128,7 @@ class ObjectFiles:
     """Files below a scheme and an authority, as ``s3://bucket``; names are whole URLs.
 
     Unpickling opens it again. ``planned`` are the versions by name that a task's objects must have. With
-    ``samples``, ends of objects may be taken for zeros, see `rmqtool.io.zero_tails`, unless the environment
-    forbids it.
+    ``samples``, ends of objects may be taken for zeros (`TailSampler`), unless the environment forbids it.
     """
 
     def __init__(

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from pathlib import Path
 
-    from rmqtool.io.zero_tails import ZeroTail
+    from rmqtool.io.object_pieces import ZeroTail
 
 
 class FileKind(Enum):

@@ -28,7 +28,7 @@ from rmqtool.io.object_urls import is_object_url
 from rmqtool.kernels.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
 from rmqtool.kernels.transactions import TRANSACTION_ROW
 from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue
-from rmqtool.store.scratch import AnyArea, scratch_area
+from rmqtool.store.results import AnyArea, scratch_area
 
 if TYPE_CHECKING:
     import numpy.typing as npt

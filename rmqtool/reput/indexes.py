@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.store.geometry import Geometry
-    from rmqtool.store.staged_file import StagedFile
-    from rmqtool.store.staging import StagingHandle
+    from rmqtool.store.staging import StagedFile, StagingHandle
 
     Array = npt.NDArray[Any]
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.errors import EnvironmentFailureError, RefusedError, write_failure
 from rmqtool.io.local import take_lock
-from rmqtool.store.staged_file import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -120,7 +119,7 @@ def remove_dead_areas(out: Path) -> None:
         owned = [(path, owner) for path in areas if (owner := _marked_owner(path)) is not None]
         alive = {path for path, owner in owned if _is_alive(path / _MARKER, owner)}
     except OSError as failure:
-        raise failure_of(failure, out.parent) from failure
+        raise write_failure(failure, out.parent) from failure
     for path, owner in owned:
         if path in alive:
             who = f"process {owner.get('pid')} on {owner.get('host')}"

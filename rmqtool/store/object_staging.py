@@ -19,8 +19,7 @@ from rmqtool.io.object_urls import split_url
 from rmqtool.io.objects import ObjectFiles
 from rmqtool.store.lock import is_owner_alive, owner_of
 from rmqtool.store.segments import StoreFile
-from rmqtool.store.staged_file import StagedFile, checked_relative
-from rmqtool.store.staging import StagingHandle
+from rmqtool.store.staging import StagedFile, StagingHandle, checked_relative
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,11 +11,11 @@ from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.io import Location, location_of
 from rmqtool.store.features import Feature, features_of, split_log
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
-from rmqtool.store.given import OPTION_NOTE, GivenSettings, given_settings
 from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind
 from rmqtool.store.names import label_of, list_directories
 from rmqtool.store.places import CONFIG_DIRECTORY, QUEUE_DATABASES, Place, find_place
+from rmqtool.store.setting import OPTION_NOTE, GivenSettings, given_settings
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:

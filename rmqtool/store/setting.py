@@ -1,18 +1,22 @@
-"""Broker setting: its definition, its value and where the value comes from."""
+"""Settings of a broker: their definitions, and those that the user gives, by ``broker.conf`` or singly."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rmqtool.caches import packaged_text
-from rmqtool.errors import UsageError
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int, parse_long, read_delay_levels
-from rmqtool.releases import RELEASES, Release
+from rmqtool.releases import NEWEST, RELEASES, Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
 
 SettingValue = int | float | str | bool | None
@@ -184,6 +188,7 @@ CONCERNING = (
     "transRocksDBEnable",
     "timerRocksDBEnable",
 )
+
 """Settings that decide what the files hold, or what the next start does with them."""
 
 
@@ -204,4 +209,202 @@ def _read_definitions() -> Iterator[Definition]:
 
 
 DEFINITIONS: dict[str, Definition] = {definition.name: definition for definition in _read_definitions()}
+
 """All settings of the store, by name (``MessageStoreConfig``, 4.9.8 to 5.5.1)."""
+
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = " \t\f"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_UNICODE_DIGITS = re.compile(r"[0-9A-Fa-f]{4}")
+
+
+def parse_java_properties(data: bytes) -> dict[str, str]:
+    r"""Return a properties file's values by name, trimmed only before the value, as Java does.
+
+    Raises `UsageError` for a ``\u`` escape without four hexadecimal digits: Java refuses the whole file.
+    """
+    properties = {}
+    for line in _logical_lines(data.decode("iso-8859-1")):
+        key, value = _split(line)
+        properties[_unescape(key)] = _unescape(value)
+    return properties
+
+
+def _logical_lines(text: str) -> list[str]:
+    """Join continued lines, drop blank lines and comments."""
+    lines: list[str] = []
+    pending: str | None = None
+    for natural in _LINE_END.split(text):
+        line = natural.lstrip(_BLANKS)
+        if pending is None and (not line or line[0] in "#!"):
+            continue
+        joined = (pending or "") + line
+        # A continued line that is blank ends the logical line; one that starts with '#' is not a comment.
+        pending = joined[:-1] if line and _ends_in_continuation(line) else None
+        if pending is None and joined:
+            lines.append(joined)
+    if pending:
+        lines.append(pending)
+    return lines
+
+
+def _ends_in_continuation(line: str) -> bool:
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _split(line: str) -> tuple[str, str]:
+    """Cut a logical line at its first unescaped ``=``, ``:`` or blank, and drop one separator with blanks."""
+    end = 0
+    while end < len(line) and line[end] not in "=:" + _BLANKS:
+        end += 2 if line[end] == "\\" else 1
+    rest = line[end:].lstrip(_BLANKS)
+    if rest[:1] in {"=", ":"}:
+        rest = rest[1:].lstrip(_BLANKS)
+    return line[:end], rest
+
+
+def _unescape(text: str) -> str:
+    if "\\" not in text:
+        return text
+    pieces = []
+    position = 0
+    while position < len(text):
+        char = text[position]
+        position += 1
+        if char == "\\" and position < len(text):
+            char = text[position]
+            position += 1
+            if char == "u":
+                char = _code_unit(text, position)
+                position += 4
+            else:
+                char = _ESCAPES.get(char, char)
+        pieces.append(char)
+    return _join_surrogates("".join(pieces))
+
+
+def _code_unit(text: str, position: int) -> str:
+    digits = text[position : position + 4]
+    if not _UNICODE_DIGITS.fullmatch(digits):
+        raise UsageError(f"malformed escape '\\u{digits}' in a properties file; a broker refuses it too")
+    return chr(int(digits, 16))
+
+
+def _join_surrogates(text: str) -> str:
+    """Make one character of two escaped surrogates, as Java's UTF-16 does by itself."""
+    return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be", "replace")
+
+
+CONF_NOTE = "broker.conf"
+OPTION_NOTE = "-p"
+
+_CONTROLLED = "enableControllerMode"  # of BrokerConfig
+_LARGEST_CONF = 1 << 20
+
+
+class GivenSettings(dict[str, Setting]):
+    """Settings of origin "given" by name.
+
+    Where ``conf``, the broker's properties file, is given, a broker has its release's defaults for everything
+    else. ``is_controlled`` is None where controller mode is not named.
+    """
+
+    conf: Path | None = None
+    unknown_names: tuple[str, ...] = ()
+    is_controlled: bool | None = None
+
+
+def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> GivenSettings:
+    """Read the given settings; single ``NAME=VALUE`` texts win over the file.
+
+    Where a broker would silently ignore the file's value, the setting is absent, as it is for the broker.
+    Raises `UsageError` if the file cannot be used, or a property has no ``=``, an unknown name or a senseless
+    value.
+    """
+    single = dict(_name_and_value(text) for text in properties)
+    given, found = GivenSettings(), {}
+    if broker_conf is not None:
+        found = read_broker_conf(broker_conf)
+        given.conf = broker_conf
+        given.unknown_names = tuple(
+            f"{broker_conf}: no broker reads {name}{_near(name)}" for name in found if not _is_known(name)
+        )
+        for name, text in found.items():
+            if name in DEFINITIONS and name not in single and not _is_ignored(name, text):
+                given[name] = _read(name, text, CONF_NOTE)
+    for name, text in single.items():
+        if name in DEFINITIONS:
+            given[name] = _read(name, text.strip(), OPTION_NOTE)
+    if (controlled := {**found, **single}.get(_CONTROLLED)) is not None:
+        given.is_controlled = controlled.strip().lower() == "true"
+    return given
+
+
+def read_broker_conf(path: Path) -> dict[str, str]:
+    """Read a properties file; `UsageError` if unreadable, larger than 1 MiB, or refused by Java."""
+    try:
+        data = location_of(path).read_head(_LARGEST_CONF + 1)
+    except EnvironmentFailureError as failure:
+        raise UsageError(str(failure)) from failure
+    if len(data) > _LARGEST_CONF:
+        raise UsageError(f"{path}: larger than 1 MiB, so it is not a broker's properties file")
+    try:
+        return parse_java_properties(data)
+    except UsageError as failure:
+        raise UsageError(f"{path}: {failure}") from failure
+
+
+@cache
+def known_broker_properties() -> frozenset[str]:
+    """Return every property that a broker of 4.9.8 to 5.5.1 reads from its file.
+
+    Java: the setters of BrokerConfig, BrokerIdentity, MessageStoreConfig (store and tieredstore),
+    NettyServerConfig, NettyClientConfig and AuthConfig, by which ``MixAll#properties2Object`` goes, and the
+    two names that ``BrokerStartup#properties2SystemEnv`` reads. ``fixtures/make/settings.py`` makes the list.
+    """
+    return frozenset(packaged_text("store/broker_properties.txt").split())
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    name = name.strip()
+    if not separator:
+        raise UsageError(f"-p {text!r}: expected NAME=VALUE")
+    if not _is_known(name):
+        raise UsageError(f"-p {text!r}: no broker has a property {name!r}{_near(name)}")
+    return name, value
+
+
+def _is_known(name: str) -> bool:
+    return name in DEFINITIONS or name in known_broker_properties()
+
+
+def _near(name: str) -> str:
+    """Suggest the nearest known name; nothing if none is near."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, sorted(known_broker_properties() | DEFINITIONS.keys()), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _is_ignored(name: str, text: str) -> bool:
+    """Whether Java cannot read a value of a properties file.
+
+    ``MixAll#properties2Object`` (4.9.8 to 5.5.1) drops the exception, so the broker runs with its default. A
+    setting that decides how files are read is ignored only for blanks around a number: then the files prove
+    more than the text. Anything else may be meant, and is refused.
+    """
+    definition = DEFINITIONS[name]
+    if name in CONCERNING:
+        is_integer = type(definition.default(NEWEST)) is int
+        return is_integer and text != text.strip() and parse_int(text.strip()) is not None
+    try:
+        definition.read(name, text)
+    except UsageError:
+        return True
+    return False
+
+
+def _read(name: str, text: str, source: str) -> Setting:
+    return Setting(name, DEFINITIONS[name].read(name, text), Origin.GIVEN, source)

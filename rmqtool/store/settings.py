@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
-    from rmqtool.store.given import GivenSettings
     from rmqtool.store.inference import Inferred, SettingsInference
+    from rmqtool.store.setting import GivenSettings
 
 BROKER_VERSION = "brokerVersion"
 INDEX_TIMEZONE = "indexTimezone"

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rmqtool.errors import DeniedError
     from rmqtool.io import Location
+    from rmqtool.io.object_pieces import ZeroTail
     from rmqtool.io.reading import UnreadableRange
-    from rmqtool.io.zero_tails import ZeroTail
 
 
 def denied_finding(failure: DeniedError, base: Location) -> Finding:

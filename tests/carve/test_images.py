@@ -25,8 +25,8 @@ from rmqtool.carve.images import (
 )
 from rmqtool.carve.layout import lay_out
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.io import FileKind, images, local
-from rmqtool.io.images import LocalImages, image_at, is_part_of, refuse_same_device
+from rmqtool.io import FileKind, local, location
+from rmqtool.io.location import LocalImages, image_at, is_part_of, refuse_same_device
 from tests.builders import InlineEngine
 from tests.carve.planting import carved, images_of, places, planted, whole_records
 
@@ -192,7 +192,7 @@ def test_nothing_is_written_on_the_device_that_is_carved(
     image = image_at(__file__)
     refuse_same_device(image, tmp_path / "out")
     monkeypatch.setattr(local, "_kind", lambda _: FileKind.BLOCK_DEVICE)
-    monkeypatch.setattr(images, "is_part_of", lambda *_: True)
+    monkeypatch.setattr(location, "is_part_of", lambda *_: True)
     with pytest.raises(RefusedError, match="choose another device"):
         refuse_same_device(image, tmp_path / "out")
 

@@ -208,7 +208,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, log: Planted, monkeypatch: p
     def full(*_: object) -> None:
         raise EnvironmentFailureError("cannot be written: No space left on device")
 
-    monkeypatch.setattr("rmqtool.store.staged_file.StagedFile.write_at", full)
+    monkeypatch.setattr("rmqtool.store.staging.StagedFile.write_at", full)
     with pytest.raises(EnvironmentFailureError, match="No space left"):
         rmqtool.carve_images(tmp_path / "image", tmp_path / "out")
     assert [one.name for one in tmp_path.iterdir()] == ["image"]

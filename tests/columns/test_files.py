@@ -399,7 +399,7 @@ def test_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     for form in FileFormat:
         written = 0
         with monkeypatch.context() as patch:
-            patch.setattr("rmqtool.store.staged_file.StagedFile.write_at", write_at)
+            patch.setattr("rmqtool.store.staging.StagedFile.write_at", write_at)
             with pytest.raises(EnvironmentFailureError, match="No space left"):
                 rmqtool.export(store, out, format=form)
         assert list(tmp_path.iterdir()) == []

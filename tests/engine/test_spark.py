@@ -13,8 +13,8 @@ import pytest
 
 from rmqtool.engine import EngineError, EngineOptions, open_engine
 from rmqtool.engine.spark_java import Java
+from rmqtool.engine.spark_jobs import failure_of
 from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python
-from rmqtool.engine.spark_task import failure_of
 from rmqtool.errors import EnvironmentFailureError
 from tests.engine import tasks
 

@@ -9,7 +9,7 @@ import pytest
 
 from rmqtool.cli import main
 from rmqtool.engine import EngineOptions, open_engine
-from rmqtool.engine.spark_master import check_form, check_master
+from rmqtool.engine.spark_settings import check_form, check_master
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from tests.store.fixture_stores import fixture
 

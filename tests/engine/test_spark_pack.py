@@ -44,7 +44,7 @@ def test_modules_and_kernels_lie_where_they_are_looked_for(
         names = set(archive.getnames())
         owners = {(one.uid, one.uname) for one in archive}
         modes = {one.mode for one in archive}
-    assert {"rmqtool/engine/spark_task.py", "rmqtool/store/store_settings.txt", "construct/core.py"} <= names
+    assert {"rmqtool/engine/spark_jobs.py", "rmqtool/store/store_settings.txt", "construct/core.py"} <= names
     assert "cache/rmqtool/kernels-0/rmqtool.scan/walk.nbc" in names
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pth") or ".." in name]
     assert owners == {(0, "")}

@@ -38,8 +38,6 @@ TOUCHES: dict[str, str] = {
     "io": "the seam itself",
     "store/staging.py": WRITTEN,
     "store/results.py": WRITTEN,
-    "store/staged_file.py": WRITTEN,
-    "store/scratch.py": WRITTEN,
     "store/names.py": WRITTEN,
     "store/disk.py": "changes a store: renames, new files and times below its root, for repair alone",
     "store/lock.py": "names processes from /proc: holder of the lock, writer of a result; locks for repair",
@@ -107,10 +105,9 @@ BELOW = frozenset(
 
 PATHS: dict[str, str] = {
     "store/root.py": "takes the user's path, and tells where nothing may be written",
-    "store/given.py": "takes the path of a broker.conf",
+    "store/setting.py": "takes the path of a broker.conf",
     "store/object_staging.py": WRITTEN,
     "store/results.py": WRITTEN,
-    "store/scratch.py": WRITTEN,
 }
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import rmqtool
 from rmqtool.cli import main
+from rmqtool.io.object_pieces import SHORTEST_BYTES, TailSampler
 from rmqtool.io.object_store import OpenObject
-from rmqtool.io.zero_tails import SHORTEST_BYTES, TailSampler
 from tests.engine.test_spark_plan import AwayEngine
 from tests.io.directory import as_objects
 from tests.runs import run_line

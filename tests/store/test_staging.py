@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError
-from rmqtool.store.scratch import scratch_area
+from rmqtool.store.results import scratch_area
 from rmqtool.store.staging import StagingArea
 
 
@@ -178,7 +178,7 @@ def test_contents_that_came_meanwhile_are_kept(tmp_path: Path) -> None:
 _KILLED = """
 import os, signal, sys
 from pathlib import Path
-from rmqtool.store.scratch import scratch_area
+from rmqtool.store.results import scratch_area
 from rmqtool.store.staging import StagingArea
 area = StagingArea(Path(sys.argv[1]))
 with area.create_file("a") as file:
@@ -191,7 +191,7 @@ sys.stdin.read()
 
 _KILLED_SCRATCH = """
 import os, signal
-from rmqtool.store.scratch import scratch_area
+from rmqtool.store.results import scratch_area
 with scratch_area([]) as area:
     area.create_file("a").finish()
     os.kill(os.getpid(), signal.SIGKILL)
@@ -276,7 +276,7 @@ def test_a_full_disk_names_the_path_and_leaves_nothing(
 
     def work() -> None:
         with StagingArea(tmp_path / "out") as area:
-            monkeypatch.setattr(f"rmqtool.store.staged_file.os.{call}", full if call == "open" else fail)
+            monkeypatch.setattr(f"rmqtool.store.staging.os.{call}", full if call == "open" else fail)
             with area.create_file("index/a", 100) as file:
                 file.write_at(0, b"x")
 
@@ -301,7 +301,7 @@ def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with StagingArea(tmp_path / "out") as area:
         with area.create_file("a") as file:
             monkeypatch.setattr(
-                "rmqtool.store.staged_file.os.pwrite",
+                "rmqtool.store.staging.os.pwrite",
                 lambda descriptor, data, position: real(descriptor, bytes(data)[:3], position),
             )
             file.write_at(2, memoryview(b"0123456789"))
@@ -326,8 +326,8 @@ def test_without_syncfs_every_file_is_flushed(tmp_path: Path, monkeypatch: pytes
     def note(descriptor: int) -> None:
         flushed.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)  # noqa: PTH115 - a kernel link
 
-    monkeypatch.setattr("rmqtool.store.staged_file.ctypes.CDLL", lambda *_, **__: object())
-    monkeypatch.setattr("rmqtool.store.staged_file.os.fsync", note)
+    monkeypatch.setattr("rmqtool.store.staging.ctypes.CDLL", lambda *_, **__: object())
+    monkeypatch.setattr("rmqtool.store.staging.os.fsync", note)
     with StagingArea(tmp_path / "out") as area:
         area.create_file("index/a").finish()
         area.publish()

@@ -12,7 +12,7 @@ from rmqtool.commands.case.records import Afterwards, BrokenSealError, CaseDirec
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.io import FileKind, location_of
-from rmqtool.io.images import image_at
+from rmqtool.io.location import image_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -29,7 +29,7 @@ from rmqtool.commands.case.records import (
 from rmqtool.engine.interface import MapInterruptedError
 from rmqtool.findings import FindingLog
 from rmqtool.io import FileKind, Location, location_of
-from rmqtool.io.images import refuse_same_device
+from rmqtool.io.location import refuse_same_device
 from rmqtool.store import PathKind, Store
 from rmqtool.store.staging import refuse_inside
 

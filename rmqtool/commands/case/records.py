@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rmqtool.errors import RefusedError
+from rmqtool.errors import RefusedError, write_failure
 from rmqtool.io import Location, location_of
 from rmqtool.projection import json_object
-from rmqtool.store.staged_file import failure_of, sync_directory
+from rmqtool.store.staging import sync_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -333,7 +333,7 @@ class CaseDirectory:
         try:
             yield
         except OSError as failure:
-            raise failure_of(failure, self.path) from failure
+            raise write_failure(failure, self.path) from failure
 
 
 def read_record(place: Location) -> Sealed:

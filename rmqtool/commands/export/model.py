@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import EngineOptions
     from rmqtool.scan.record_walk import LogExtent
     from rmqtool.store import Store
-    from rmqtool.store.scratch import Target
+    from rmqtool.store.results import Target
 
 REPORT_NAME = "_export.json"
 """Readers of a folder of files skip a name with this first character."""

@@ -23,8 +23,7 @@ from rmqtool.rows import Damage
 from rmqtool.rows.log_splits import Ranges, after_segment
 from rmqtool.scan.log_pass import stitch
 from rmqtool.scan.record_walk import LogExtent
-from rmqtool.store.results import folder_names
-from rmqtool.store.scratch import output_area
+from rmqtool.store.results import folder_names, output_area
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from os import PathLike
 
-    from rmqtool.store.scratch import Target
+    from rmqtool.store.results import Target
 
 
 R = TypeVar("R")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rmqtool.account.lost import LostMessage
     from rmqtool.engine import EngineOptions
     from rmqtool.store import Store
-    from rmqtool.store.scratch import Target
+    from rmqtool.store.results import Target
 
 AUTO = "auto"
 PARTS = frozenset({"consumequeue", "index"})

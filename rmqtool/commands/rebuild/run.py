@@ -29,8 +29,7 @@ from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.results import REBUILD_REPORT
-from rmqtool.store.scratch import AnyArea, output_area, temporary_place
+from rmqtool.store.results import REBUILD_REPORT, AnyArea, output_area, temporary_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
