@@ -24,8 +24,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 _HOMES = {
-    "api.arguments": ("open_engine",),
     "api.carving": ("carve_images",),
+    "api.engines": ("open_engine",),
     "api.exporting": ("export",),
     "api.fleet": ("ask_stores",),
     "api.opening": ("decode_id", "open"),
@@ -61,8 +61,8 @@ _MODULES = frozenset({"errors", "progress", "spark"})
 __all__ = [*_HOME_OF]  # noqa: PLE0604
 
 if TYPE_CHECKING:
-    from rmqtool.api.arguments import open_engine as open_engine
     from rmqtool.api.carving import carve_images as carve_images
+    from rmqtool.api.engines import open_engine as open_engine
     from rmqtool.api.exporting import export as export
     from rmqtool.api.fleet import ask_stores as ask_stores
     from rmqtool.api.opening import decode_id as decode_id

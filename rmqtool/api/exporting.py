@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import AnyEngine, AnyStore, engine_of, target_of
+from rmqtool.api.arguments import AnyStore, target_of
+from rmqtool.api.engines import AnyEngine, engine_of
 from rmqtool.api.opened import OpenedStore
 from rmqtool.columns.names import FileFormat, column_names, names_in_files
 from rmqtool.commands.export.model import ExportReport, ExportRequest, LeftOut

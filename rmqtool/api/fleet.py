@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.api.arguments import AnyEngine, engine_of
+from rmqtool.api.engines import AnyEngine, engine_of
 from rmqtool.api.opening import kind_of_part
 from rmqtool.api.opening import open as open_store
 from rmqtool.commands.fleet import FleetReport, ask_members, gathered
