@@ -95,21 +95,20 @@ def engine_options(
     return options
 
 
-def engine_of(engine: AnyEngine, jobs: int | None) -> tuple[EngineOptions, Engine | None]:
-    """Return the options of an engine, and the engine if it is open already.
+def engine_of(engine: AnyEngine, jobs: int | None) -> EngineOptions | Engine:
+    """Return an engine that is open already, or the options of one.
 
     Raises:
         UsageError: There is no such engine, or ``jobs`` is asked of one that has its own.
     """
     if isinstance(engine, str):
-        return engine_options(engine, jobs=jobs), None
+        return engine_options(engine, jobs=jobs)
     if jobs is not None:
         raise UsageError("an open engine has its own jobs; set them when you open it")
     if isinstance(engine, EngineOptions):
-        return engine, None
+        return engine
     is_open = hasattr(engine, "map") and hasattr(engine, "options")
-    opened = cast("Engine", engine) if is_open else _live(engine, None)
-    return opened.options, opened
+    return cast("Engine", engine) if is_open else _live(engine, None)
 
 
 def _live(session: object, options: EngineOptions | None) -> Engine:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.options import ExportOptions
     from rmqtool.api.store import Store
-    from rmqtool.engine import EngineOptions
+    from rmqtool.engine import Engine, EngineOptions
     from rmqtool.store.results import Target
 
 
@@ -58,16 +58,15 @@ def export(
     opened = (stores,) if isinstance(stores, OpenedStore) else tuple(stores)
     if not opened:
         raise UsageError("nothing to export: name a store")
-    chosen, working = engine_of(engine, jobs)
     missing = tuple(LeftOut(path, why) for path, why in (left_out or {}).items())
-    request = export_request(opened, target_of(out), chosen, missing, **options)
-    return run_export(request, progress or NullProgress(), working)
+    request = export_request(opened, target_of(out), engine_of(engine, jobs), missing, **options)
+    return run_export(request, progress or NullProgress())
 
 
 def export_request(
     stores: tuple[Store, ...],
     out: Target,
-    engine: EngineOptions,
+    engine: EngineOptions | Engine,
     left_out: tuple[LeftOut, ...] = (),
     **options: Unpack[ExportOptions],
 ) -> ExportRequest:

@@ -69,9 +69,9 @@ def ask_stores(
         broker_version=broker_version,
         timezone=timezone,
     )
-    options, opened = engine_of(engine, jobs)
+    chosen = engine_of(engine, jobs)
     members = gathered(named, opening, log_bytes)
-    with opened_engine(options, opened) as working:
+    with opened_engine(chosen) as working:
         return ask_members(
             members,
             partial(_asked, ask, word_of("fail_on", fail_on, FailOn)),

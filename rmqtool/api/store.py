@@ -238,9 +238,9 @@ class Store(OpenedStore):
         from rmqtool.check.model import VerifyRequest
         from rmqtool.check.run import verify
 
-        chosen, opened = engine_of(engine, jobs)
+        chosen = engine_of(engine, jobs)
         request = request_of(VerifyRequest, options, store=self._examined(), engine=chosen)
-        return verify(request, progress or NullProgress(), opened)
+        return verify(request, progress or NullProgress())
 
     def diff(self, other: Store, *, max_differences: int = 20) -> Differences:
         """Compare with another store, or the same part of one, by what is said rather than by bytes.
@@ -300,12 +300,12 @@ class Store(OpenedStore):
 
         if plan and undo:
             raise UsageError("plan and undo exclude each other")
-        shown, (chosen, opened) = progress or NullProgress(), engine_of(engine, jobs)
+        shown, chosen = progress or NullProgress(), engine_of(engine, jobs)
         request = request_of(
             RepairRequest,
             options,
             store=self.files,
-            rebuild=partial(_rebuild, self.files, chosen, opened, shown),
+            rebuild=partial(_rebuild, self.files, chosen, shown),
             choices=config or {},
             engine=chosen,
             facts={"rmqtool": __version__, "command": command},
@@ -350,18 +350,17 @@ class Store(OpenedStore):
         from rmqtool.commands.rebuild.request import RebuildRequest
         from rmqtool.commands.rebuild.run import rebuild
 
-        chosen, opened = engine_of(engine, jobs)
         request = request_of(
             RebuildRequest,
             options,
             self._zone,
             store=self._examined(),
             out=None if out is None else target_of(out),
-            engine=chosen,
+            engine=engine_of(engine, jobs),
             parts=frozenset(names_of(parts)),
             tell_lost=lost,
         )
-        return rebuild(request, progress or NullProgress(), opened)
+        return rebuild(request, progress or NullProgress())
 
     def plan_salvage(
         self,
@@ -459,8 +458,7 @@ def _lags(files: StoreFiles, progress: Progress) -> Iterable[Lag]:
 
 def _rebuild(
     files: StoreFiles,
-    options: EngineOptions,
-    opened: Engine | None,
+    engine: EngineOptions | Engine,
     progress: Progress,
     parts: frozenset[str],
     out: Path | None,
@@ -472,6 +470,6 @@ def _rebuild(
     from rmqtool.commands.rebuild.run import rebuild
 
     request = RebuildRequest(
-        files, out, options, parts, dry_run=out is None, live=True, own=own, tell_queue=tell_queue
+        files, out, engine, parts, dry_run=out is None, live=True, own=own, tell_queue=tell_queue
     )
-    return rebuild(request, progress, opened)
+    return rebuild(request, progress)

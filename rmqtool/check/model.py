@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from rmqtool import options
-from rmqtool.engine import EngineOptions
+from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, RmqtoolError
 from rmqtool.findings import FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure
 from rmqtool.findings.codes import (
@@ -77,7 +77,7 @@ class VerifyRequest:
     )
     max_findings: int = options.max_findings(100, "listed")
     live: bool = options.live()
-    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
+    engine: EngineOptions | Engine = field(default_factory=lambda: EngineOptions("local"))
     pictured: bool = False
 
 

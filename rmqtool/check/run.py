@@ -30,7 +30,6 @@ from rmqtool.store.unread import is_zero, tails_text, unfetched
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 
@@ -145,8 +144,8 @@ _BETWEEN = "engine"
 """The stage between the others: engine and scratch files are set up, or removed."""
 
 
-def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = None) -> VerifyReport:
-    """Verify a store, or the part of it that is shown; an open ``engine`` stays open.
+def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
+    """Verify a store, or the part of it that is shown; an open engine stays open.
 
     Raises:
         UsageError: there is no such level.
@@ -157,16 +156,16 @@ def verify(request: VerifyRequest, progress: Progress, engine: Engine | None = N
     if not 0 <= request.level <= MAX_LEVEL:
         raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
     tails = Tails(request.store)
-    run = _run(request, progress, engine)
+    run = _run(request, progress)
     if tails.refute(run):
         progress.note("the unfetched ranges may hold records: everything is fetched and checked again")
-        run = _run(request, progress, engine)
+        run = _run(request, progress)
     run.limits.extend(tails.limits())
     fit_remedies(run.findings, request.store)
     return run.report()
 
 
-def _run(request: VerifyRequest, progress: Progress, engine: Engine | None) -> VerifyRun:
+def _run(request: VerifyRequest, progress: Progress) -> VerifyRun:
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))
     run = VerifyRun(VerifyReport(str(request.store.base), request.level, findings, Examined()))
@@ -180,7 +179,7 @@ def _run(request: VerifyRequest, progress: Progress, engine: Engine | None) -> V
             # Here, because the layout alone needs no compiler, and takes a fraction of a second without.
             from rmqtool.check.stages import check_contents
 
-            check_contents(request, run, progress, engine)
+            check_contents(request, run, progress)
     except KeyboardInterrupt:
         run.interrupted = run.interrupted or _BETWEEN
         raise VerifyInterruptedError(run.report()) from None

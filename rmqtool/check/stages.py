@@ -54,10 +54,8 @@ _BALANCE_LEVEL = 3
 """From this level on half messages, op messages and commits are compared with each other."""
 
 
-def check_contents(
-    request: VerifyRequest, run: VerifyRun, progress: Progress, engine: Engine | None = None
-) -> None:
-    """Add the content of the files to a run, also if that is interrupted; None opens the request's engine.
+def check_contents(request: VerifyRequest, run: VerifyRun, progress: Progress) -> None:
+    """Add the content of the files to a run, also if that is interrupted.
 
     Raises:
         UsageError: no place for scratch files is named that a cluster sees.
@@ -65,8 +63,8 @@ def check_contents(
         EnvironmentFailureError: scratch files cannot be written, or the engine failed.
     """
     roots = request.store.evidence_roots
-    with open_scratch(request.engine, roots) as area, opened_engine(request.engine, engine) as working:
-        if request.engine.kind != "local":
+    with open_scratch(request.engine, roots) as area, opened_engine(request.engine) as working:
+        if request.engine.options.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         _Contents(request, run, progress).check(area.handle, working)
 

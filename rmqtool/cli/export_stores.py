@@ -77,7 +77,7 @@ class ExportQuestion:
             RmqtoolError: As `rmqtool.export`.
         """
         out, words = self.outs[store.location], self.words
-        request = export_request((store,), out, engine.options, **words)
+        request = export_request((store,), out, engine, **words)
         wanted = {
             "schema": ExportReport.schema,
             "stores": [store.location],

@@ -247,9 +247,7 @@ class SalvageReport:
         return ExitStatus.LOG_DAMAGED
 
 
-def salvage(
-    request: SalvageRequest, out: Target, progress: Progress, engine: Engine | None = None
-) -> SalvageReport:
+def salvage(request: SalvageRequest, out: Target, progress: Progress) -> SalvageReport:
     """Salvage into ``out``, a directory or what a URL names; it appears complete or not at all.
 
     Raises:
@@ -258,29 +256,27 @@ def salvage(
         EnvironmentFailureError: reading or writing failed, or there is nothing to give back.
     """
     seconds: dict[str, float] = {}
-    with _staging(request, out) as area, opened_engine(request.engine, engine) as hands:
+    with _staging(request, out) as area, opened_engine(request.engine) as hands:
         plan = _plan(request, progress, hands, seconds)
         return _carry_out(plan, request, area, progress, hands, seconds)
 
 
-def plan_salvage(request: SalvageRequest, progress: Progress, engine: Engine | None = None) -> SalvagePlan:
+def plan_salvage(request: SalvageRequest, progress: Progress) -> SalvagePlan:
     """Return what a salvage would do, with digests of the copies; nothing is written."""
-    with opened_engine(request.engine, engine) as hands:
+    with opened_engine(request.engine) as hands:
         plan = _plan(request, progress, hands, {})
         progress.stage("digests", None)
         return replace(plan, sources=_with_digests(request, hands))
 
 
-def apply_plan(
-    plan: SalvagePlan, request: SalvageRequest, out: Target, progress: Progress, engine: Engine | None = None
-) -> SalvageReport:
+def apply_plan(plan: SalvagePlan, request: SalvageRequest, out: Target, progress: Progress) -> SalvageReport:
     """Do what a plan says, and nothing else.
 
     Raises:
         RefusedError: a copy is not what it was when the plan was made; or as for ``salvage``.
     """
     _check(request)
-    with _staging(request, out) as area, opened_engine(request.engine, engine) as hands:
+    with _staging(request, out) as area, opened_engine(request.engine) as hands:
         _refuse_changed(plan, request, hands)
         if plan.file_size != (size := request.copies.file_size):
             raise RefusedError(
@@ -423,7 +419,7 @@ class SalvageRequest:
     """What to salvage, and how; ``stores`` are copies of one log, of which the first leads."""
 
     stores: tuple[Store, ...]
-    engine: EngineOptions
+    engine: EngineOptions | Engine
     holes: Holes = options.word(
         Holes,
         Holes.TOMBSTONE,

@@ -55,8 +55,9 @@ def require_spark() -> None:
         )
 
 
-def runs_elsewhere(options: EngineOptions) -> bool:
+def runs_elsewhere(engine: EngineOptions | Engine) -> bool:
     """Return whether tasks run on machines that do not see this one's temporary files."""
+    options = engine.options
     if options.kind == "local":
         return False
     from rmqtool.engine.spark_live import is_submitted, submitted_master
@@ -108,6 +109,6 @@ def live_engine(session: object, options: EngineOptions | None = None) -> Engine
     return LiveSparkEngine(session, options) if is_session(session) else None
 
 
-def opened_engine(options: EngineOptions, engine: Engine | None) -> AbstractContextManager[Engine]:
+def opened_engine(engine: EngineOptions | Engine) -> AbstractContextManager[Engine]:
     """Return an engine for a ``with``: an open one, which stays open, or a new one."""
-    return open_engine(options) if engine is None else nullcontext(engine)
+    return open_engine(engine) if isinstance(engine, EngineOptions) else nullcontext(engine)

@@ -59,6 +59,11 @@ class EngineOptions:
     log_file: Path | None = None
     scratch: Path | Location | None = None
 
+    @property
+    def options(self) -> EngineOptions:
+        """Itself: a request holds these, or an open engine, which has options, too."""
+        return self
+
 
 class LiveSession(Protocol):
     """Shape of pyspark's ``SparkSession``, as pyspark may not be installed."""

@@ -10,7 +10,6 @@ import pytest
 
 import rmqtool
 from rmqtool.commands.salvage import SalvageRequest, salvage
-from rmqtool.engine import EngineOptions
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
 from rmqtool.store import open_store
@@ -123,7 +122,7 @@ def _prepared(case: Case, folder: Path) -> Salvaged:
     if queues == "beside":
         rmqtool.open(root, broker_conf=store.conf).rebuild(out, salvage=True)
         return Salvaged(jvm.Found(_installed(out, root), store.conf), survivors, {}, set(), ends)
-    salvage(SalvageRequest((opened,), EngineOptions("local")), out, NullProgress(), InlineEngine())
+    salvage(SalvageRequest((opened,), InlineEngine()), out, NullProgress())
     written = records_of(out / "commitlog")
     if queues == "own":
         for directory in DERIVED:

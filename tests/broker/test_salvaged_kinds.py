@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.commands.salvage import SalvageRequest, salvage
-from rmqtool.engine import EngineOptions
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
 from rmqtool.salvage.model import Holes
@@ -71,8 +70,8 @@ def salvaged(root: Path, conf: Path, before: dict[int, bytes], holes: Holes = Ho
     survivors = {place: raw for place, raw in before.items() if now(root, place, len(raw)) == raw}
     assert 0 < len(survivors) < len(before)
     out = root.with_name("out")
-    request = SalvageRequest((open_store(root, broker_conf=conf),), EngineOptions("local"), holes)
-    salvage(request, out, NullProgress(), InlineEngine())
+    request = SalvageRequest((open_store(root, broker_conf=conf),), InlineEngine(), holes)
+    salvage(request, out, NullProgress())
     written = records_of(out / "commitlog")
     assert written.keys() == survivors.keys() | made_places(out)
     return Made(jvm.Found(out, conf), survivors, written)

@@ -13,7 +13,6 @@ import pytest
 
 import rmqtool
 from rmqtool.commands.salvage import SalvageRequest, salvage
-from rmqtool.engine import EngineOptions
 from rmqtool.io import location_of
 from rmqtool.progress import NullProgress
 from rmqtool.salvage import layout, making
@@ -71,8 +70,8 @@ def rub_out(site: Site, topics: Mapping[str, Sequence[int]]) -> set[str]:
 def salvaged(site: Site, lost: int) -> None:
     """Put the salvaged store in the place of the damaged one; services begin anew."""
     store, out = open_store(site.store, broker_conf=site.conf), site.folder / "out"
-    request = SalvageRequest((store,), EngineOptions("local"))
-    report = salvage(request, out, NullProgress(), InlineEngine())
+    request = SalvageRequest((store,), InlineEngine())
+    report = salvage(request, out, NullProgress())
     assert report.lost.damaged == report.lost.placed == lost
     conf = site.conf.read_bytes() + CHECKS
     shutil.rmtree(site.store)

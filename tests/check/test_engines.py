@@ -40,7 +40,7 @@ def session() -> Iterator[Engine]:
 
 @pytest.fixture(autouse=True)
 def _no_session_of_its_own(session: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    def opened(options: EngineOptions, _: Engine | None) -> object:
+    def opened(options: EngineOptions) -> object:
         return nullcontext(session) if options is SPARK else open_engine(options)
 
     monkeypatch.setattr(stages, "opened_engine", opened)

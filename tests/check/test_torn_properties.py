@@ -58,7 +58,7 @@ def test_verify_and_rebuild_name_the_same_changed_properties(
 ) -> None:
     """Also where the queues are not the same as those that are made."""
     root = edited(fixture("plain-5.3.3"), tmp_path / "store", edits)
-    report = rebuild_store(root, root / "broker.conf", None, options=ONE_THREAD, dry_run=True)
+    report = rebuild_store(root, root / "broker.conf", None, engine=ONE_THREAD, dry_run=True)
     judged = verified(root)
     told = [
         [(one.physical_offset, one.message) for one in findings if one.code.code == "CL-PROPERTIES"]

@@ -47,8 +47,7 @@ def rebuild_store(
     conf: Path | None,
     out: Path | None,
     *,
-    engine: Engine | None = None,
-    options: EngineOptions = LOCAL,
+    engine: EngineOptions | Engine = LOCAL,
     listener: Listener | None = None,
     properties: tuple[str, ...] = (),
     **request: Any,  # noqa: ANN401 - any field of the request
@@ -59,14 +58,13 @@ def rebuild_store(
         root: Store root.
         conf: The broker's properties file.
         out: Output directory, or None.
-        engine: An open engine; by default threads of this process.
-        options: Engine to open where ``engine`` is None.
+        engine: An open engine, or options of one; by default threads of this process.
         listener: Hears what is said meanwhile.
         properties: Single settings, ``NAME=VALUE``.
         request: Further fields of the request.
     """
     store = open_store(root, broker_conf=conf, properties=properties)
-    return rebuild(RebuildRequest(store, out, options, **request), listener or Listener(), engine)
+    return rebuild(RebuildRequest(store, out, engine, **request), listener or Listener())
 
 
 def fingerprint(root: Path) -> dict[str, tuple[int, int, int, str]]:

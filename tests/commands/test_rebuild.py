@@ -122,7 +122,7 @@ class TestOnSpark:
     def test_every_byte_is_the_brokers(self, store: FixtureStore, spark: Engine, tmp_path: Path) -> None:
         """Another engine, the same bytes."""
         out, tag_items = tmp_path / "out", _of_one_broker(store)
-        report = rebuild_store(store.root, store.conf, out, engine=spark, options=SPARK, tag_items=tag_items)
+        report = rebuild_store(store.root, store.conf, out, engine=spark, tag_items=tag_items)
         assert compare_derived(store.expected, tmp_path / "out") == []
         assert json_object(report)["engine"] == "spark"
 
@@ -130,7 +130,7 @@ class TestOnSpark:
         self, plain: FixtureStore, spark: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-        report = rebuild_store(plain.root, plain.conf, None, engine=spark, options=SPARK, compare=True)
+        report = rebuild_store(plain.root, plain.conf, None, engine=spark, compare=True)
         assert (report.compared, report.differences) == (True, ())
         assert list(tmp_path.iterdir()) == []
 

@@ -66,7 +66,7 @@ def alone(tmp_path: Path) -> Path:
 
 def test_nothing_is_compared_or_installed_by_a_size_in_doubt(alone: Path, tmp_path: Path) -> None:
     listener = Listener()
-    report = rebuild_store(alone, None, tmp_path / "out", options=ONE_THREAD, compare=True, listener=listener)
+    report = rebuild_store(alone, None, tmp_path / "out", engine=ONE_THREAD, compare=True, listener=listener)
     assert set(report.doubtful_settings) == {"maxHashSlotNum", "maxIndexNum"}
     assert not report.compared
     assert any("maxHashSlotNum is in doubt" in text for text in listener.warnings)
@@ -91,7 +91,7 @@ def test_verify_and_info_tell_of_the_doubt(alone: Path, capsys: pytest.CaptureFi
 
 def test_what_is_given_is_not_in_doubt(alone: Path) -> None:
     given = ("maxHashSlotNum=25", "maxIndexNum=40")
-    report = rebuild_store(alone, None, None, options=ONE_THREAD, dry_run=True, properties=given)
+    report = rebuild_store(alone, None, None, engine=ONE_THREAD, dry_run=True, properties=given)
     assert report.doubtful_settings == {}
     assert report.exit_status() == ExitStatus.CLEAN
 

@@ -40,7 +40,7 @@ def case_of(name: str) -> Case:
 
 def rebuilt(root: Path, **request: Any) -> RebuildReport:  # noqa: ANN401 - any field of the request
     request.setdefault("dry_run", "out" not in request)
-    return rebuild_store(root, root / "broker.conf", request.pop("out", None), options=ONE_THREAD, **request)
+    return rebuild_store(root, root / "broker.conf", request.pop("out", None), engine=ONE_THREAD, **request)
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ class TestAccounts:
         for path in sorted((alone / "commitlog").iterdir())[:-1]:
             path.unlink()
         (alone / "broker.conf").unlink()
-        report = rebuild_store(alone, None, None, options=ONE_THREAD, dry_run=True)
+        report = rebuild_store(alone, None, None, engine=ONE_THREAD, dry_run=True)
         assert report.findings.counts["CL-HALF-RECORD"] == 1
         assert report.exit_status() == ExitStatus.LOG_DAMAGED
 
@@ -275,7 +275,7 @@ def test_a_delay_table_that_nothing_shows_is_a_warning(tmp_path: Path) -> None:
     root, listener = tmp_path / "store", Listener()
     shutil.copytree(fixture("delaycustom-5.3.3"), root)
     shutil.rmtree(root / "consumequeue")
-    rebuild_store(root, None, None, options=ONE_THREAD, dry_run=True, listener=listener)
+    rebuild_store(root, None, None, engine=ONE_THREAD, dry_run=True, listener=listener)
     assert any("messageDelayLevel is not known" in text for text in listener.warnings)
 
 

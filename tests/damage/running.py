@@ -79,7 +79,7 @@ def install_rebuilt(root: Path, properties: list[str]) -> None:
     conf = _conf(root)
     with tempfile.TemporaryDirectory(dir=root.parent) as scratch:
         out = Path(scratch) / "out"
-        rebuild_store(root, conf, out, options=ONE_THREAD, properties=tuple(properties))
+        rebuild_store(root, conf, out, engine=ONE_THREAD, properties=tuple(properties))
         for name in DERIVED:
             _remove(root / name)
             if (out / name).exists():
@@ -89,7 +89,7 @@ def install_rebuilt(root: Path, properties: list[str]) -> None:
 def rebuild_differences(root: Path, properties: list[str]) -> list[str]:
     """Return what another rebuild would change."""
     report = rebuild_store(
-        root, _conf(root), None, options=ONE_THREAD, compare=True, properties=tuple(properties)
+        root, _conf(root), None, engine=ONE_THREAD, compare=True, properties=tuple(properties)
     )
     return [f"{one.file}: {one.message}" for one in report.differences]
 

@@ -86,7 +86,7 @@ def said_by_rebuild(root: Path) -> set[Verdict]:
     """Return what rebuild says."""
     conf = root / "broker.conf"
     report = rebuild_store(
-        root, conf if conf.is_file() else None, None, options=ONE_THREAD, dry_run=True, max_findings=100
+        root, conf if conf.is_file() else None, None, engine=ONE_THREAD, dry_run=True, max_findings=100
     )
     return _verdicts(report.findings)
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.account.evidence import read_evidence
 from rmqtool.commands.salvage import SalvageRequest, salvage
-from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import BATCH_UNITS
@@ -98,12 +97,12 @@ def run(
     scenes, names = [scene for scene, _ in made], [name for _, done in made for name in done]
     out = folder / "out"
     stores = tuple(open_store(scene.root, broker_conf=source / "broker.conf") for scene in scenes)
-    request = SalvageRequest(stores, EngineOptions("local"))
+    request = SalvageRequest(stores, InlineEngine())
     outcome = Outcome()
     survivors = {place: raw for scene in scenes for place, raw in scene.survivors().items()}
     outcome.survivors = len(survivors)
     try:
-        outcome.report = salvage(request, out, NullProgress(), InlineEngine())
+        outcome.report = salvage(request, out, NullProgress())
     except EnvironmentFailureError:
         outcome.missing = sorted(survivors)
         return outcome, names

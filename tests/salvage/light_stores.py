@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import rmqtool
 from rmqtool.commands.salvage import SalvageRequest, salvage
-from rmqtool.engine import EngineOptions
 from rmqtool.progress import NullProgress
 from rmqtool.store import open_store
 from tests.broker.log_damage import LogCopy
@@ -105,5 +104,5 @@ def lose_neighbours(root: Path, chance: random.Random, evidence: str) -> None:
 
 def salvaged(root: Path, conf: Path, out: Path) -> None:
     """Salvage a store."""
-    request = SalvageRequest((open_store(root, broker_conf=conf),), EngineOptions("local"))
-    salvage(request, out, NullProgress(), InlineEngine())
+    request = SalvageRequest((open_store(root, broker_conf=conf),), InlineEngine())
+    salvage(request, out, NullProgress())

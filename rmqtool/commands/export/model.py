@@ -20,7 +20,7 @@ from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
-    from rmqtool.engine import EngineOptions
+    from rmqtool.engine import Engine, EngineOptions
     from rmqtool.scan.record_walk import LogExtent
     from rmqtool.store import Store
     from rmqtool.store.results import Target
@@ -64,7 +64,7 @@ class ExportRequest:
 
     stores: tuple[Store, ...]
     out: Target
-    engine: EngineOptions
+    engine: EngineOptions | Engine
     format: FileFormat
     columns: tuple[str, ...] = tuple(COLUMNS)
     left_out: tuple[LeftOut, ...] = ()

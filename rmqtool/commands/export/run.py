@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
 
-def export(request: ExportRequest, progress: Progress, engine: Engine | None = None) -> ExportReport:
+def export(request: ExportRequest, progress: Progress) -> ExportReport:
     """Write the messages of stores to files in ``request.out``, which appears complete or not at all.
 
-    An open ``engine`` stays open.
+    An open engine stays open.
 
     Raises:
         RefusedError: The output exists, or lies inside the evidence.
@@ -47,7 +47,7 @@ def export(request: ExportRequest, progress: Progress, engine: Engine | None = N
     start = time.perf_counter()
     require_library("pyarrow")
     place = output_area(request.out, request.stores, elsewhere=runs_elsewhere(request.engine))
-    with place as area, opened_engine(request.engine, engine) as working:
+    with place as area, opened_engine(request.engine) as working:
         made = _Export(request, area.handle, working, LimitedProgress(progress))
         made.run()
         report = made.report(time.perf_counter() - start)

@@ -374,7 +374,7 @@ def report_of(
         log=LogExtent.of(request.store),
         out=None if request.out is None or request.dry_run else str(request.out),
         mode="broker",
-        engine=request.engine.kind,
+        engine=request.engine.options.kind,
         partial=plan.is_partial,
         asked=Asked.by(request),
         settings={setting.name: setting for setting in request.store.settings},

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
-    from rmqtool.engine import EngineOptions
+    from rmqtool.engine import Engine, EngineOptions
     from rmqtool.store import Store
     from rmqtool.store.results import Target
 
@@ -46,7 +46,7 @@ class RebuildRequest:
     Attributes:
         store: The evidence.
         out: Directory to create, or where in object storage; None with ``compare`` or ``dry_run`` alone.
-        engine: Where the stages run.
+        engine: Where the stages run; an open one stays open.
         parts: ``consumequeue`` (with ext and batch queues), ``index``, or both.
         tag_items: None: as the store shows.
         own: A directory inside the store that is the caller's to write ``out`` into, as that of a repair.
@@ -56,7 +56,7 @@ class RebuildRequest:
 
     store: Store
     out: Target | None
-    engine: EngineOptions
+    engine: EngineOptions | Engine
     parts: frozenset[str] = PARTS
     topics: tuple[str, ...] = options.names("Only these topics; partial.", name="topic")
     exclude_topics: tuple[str, ...] = options.names(
@@ -107,7 +107,7 @@ class RebuildRequest:
             raise UsageError(f"parts={sorted(self.parts)}: give {' or '.join(sorted(PARTS))}, or both")
         if self.out is None and not (self.compare or self.dry_run):
             raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
-        if self.out is not None and self.engine.scratch is not None:
+        if self.out is not None and self.engine.options.scratch is not None:
             raise UsageError(
                 "--scratch is for runs without --out: tasks write the result into --out themselves, and"
                 " hand over blocks there, too; where they do not see this machine's folders, give a URL for"

@@ -42,13 +42,12 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 
-def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None = None) -> RebuildReport:
+def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
     """Rebuild into ``request.out``, which appears complete or not at all.
 
     Args:
         request: what to do.
         progress: is told of stages, remarks and warnings.
-        engine: an open engine to work on, which stays open; None opens ``request.engine``.
 
     Raises:
         UsageError: nothing to do, or settings that no rebuild can follow.
@@ -57,8 +56,8 @@ def rebuild(request: RebuildRequest, progress: Progress, engine: Engine | None =
     """
     start = time.perf_counter()
     _check(request, progress)
-    with _staging(request) as area, opened_engine(request.engine, engine) as working:
-        if request.engine.kind != "local":
+    with _staging(request) as area, opened_engine(request.engine) as working:
+        if request.engine.options.kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         made = _run(request, area, working, progress)
         doubtful, differences = _doubtful(request), None

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rmqtool import options
-from rmqtool.engine import EngineOptions
+from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings
 
@@ -152,7 +152,7 @@ class RepairRequest:
         RepairPart, f"Repair only this part: {', '.join(RepairPart)}; repeatable.", metavar="PART"
     )
     choices: Mapping[str, str] = field(default_factory=dict)
-    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
+    engine: EngineOptions | Engine = field(default_factory=lambda: EngineOptions("local"))
     facts: Mapping[str, str] = field(default_factory=dict)
 
     def wants(self, part: RepairPart) -> bool:

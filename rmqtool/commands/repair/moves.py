@@ -52,7 +52,7 @@ def _rebuilt(request: RepairRequest, disk: Disk, draft: Draft, plan: Plan) -> se
         return set()
     parts = frozenset(part.value for part in plan.rebuilt)
     with disk.writing_into(draft.name, draft.identity) as own:
-        if own != disk.root / draft.name and request.engine.kind != "local":
+        if own != disk.root / draft.name and request.engine.options.kind != "local":
             raise RefusedError(
                 f"{request.store.base}: other users can rename its entries, and Spark's processes"
                 " find files by their names alone; nothing was changed. Run repair as the store's owner, or"
