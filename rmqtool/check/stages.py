@@ -17,7 +17,7 @@ from rmqtool.check.model import CheckInterruptedError, VerifyRequest, VerifyRun,
 from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
 from rmqtool.derived.positions import checked_half_offsets
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.engine import Engine, opened_engine
+from rmqtool.engine import Engine, opened_engine, options_of
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity, Structure
 from rmqtool.findings.codes import (
@@ -64,7 +64,7 @@ def check_contents(request: VerifyRequest, run: VerifyRun, progress: Progress) -
     """
     roots = request.store.evidence_roots
     with open_scratch(request.engine, roots) as area, opened_engine(request.engine) as working:
-        if request.engine.options.kind != "local":
+        if options_of(request.engine).kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         _Contents(request, run, progress).check(area.handle, working)
 

@@ -13,7 +13,14 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from rmqtool.engine.interface import Engine, EngineError, EngineOptions, LiveSession, MapInterruptedError
+from rmqtool.engine.interface import (
+    Engine,
+    EngineError,
+    EngineOptions,
+    LiveSession,
+    MapInterruptedError,
+    options_of,
+)
 from rmqtool.engine.local import LocalEngine, beside, usable_cpus
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
@@ -34,6 +41,7 @@ __all__ = [
     "live_engine",
     "open_engine",
     "opened_engine",
+    "options_of",
     "require_spark",
     "runs_elsewhere",
     "usable_cpus",
@@ -57,7 +65,7 @@ def require_spark() -> None:
 
 def runs_elsewhere(engine: EngineOptions | Engine) -> bool:
     """Return whether tasks run on machines that do not see this one's temporary files."""
-    options = engine.options
+    options = options_of(engine)
     if options.kind == "local":
         return False
     from rmqtool.engine.spark_live import is_submitted, submitted_master

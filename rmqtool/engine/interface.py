@@ -59,11 +59,6 @@ class EngineOptions:
     log_file: Path | None = None
     scratch: Path | Location | None = None
 
-    @property
-    def options(self) -> EngineOptions:
-        """Itself: a request holds these, or an open engine, which has options, too."""
-        return self
-
 
 class LiveSession(Protocol):
     """Shape of pyspark's ``SparkSession``, as pyspark may not be installed."""
@@ -111,3 +106,8 @@ class Engine(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def options_of(engine: EngineOptions | Engine) -> EngineOptions:
+    """Return the options of an engine, open or to be opened."""
+    return engine if isinstance(engine, EngineOptions) else engine.options

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.engine import Engine, EngineOptions, runs_elsewhere
+from rmqtool.engine import Engine, EngineOptions, options_of, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
@@ -210,10 +210,11 @@ def open_scratch(
     engine: EngineOptions | Engine, evidence_roots: Iterable[Path]
 ) -> AbstractContextManager[AnyArea]:
     """Open a staging area that leaves nothing, in a place that all tasks see."""
-    if engine.options.scratch is None and runs_elsewhere(engine):
+    scratch = options_of(engine).scratch
+    if scratch is None and runs_elsewhere(engine):
         raise UsageError(
             "the executors of a cluster hand blocks to each other, and temporary files of this machine are"
             " nothing to them: give --scratch DIR, a directory that this machine and all executors see, or"
             " the URL of one"
         )
-    return scratch_area(evidence_roots, engine.options.scratch)
+    return scratch_area(evidence_roots, scratch)

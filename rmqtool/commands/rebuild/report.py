@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.account.model import LogLosses, lost_words
 from rmqtool.commands.rebuild.installing import install_hint
 from rmqtool.commands.rebuild.request import Asked, RebuildRequest
+from rmqtool.engine import options_of
 from rmqtool.errors import DeniedError, ExitStatus
 from rmqtool.findings import FailOn, FindingLog, Findings
 from rmqtool.findings.model import counted
@@ -374,7 +375,7 @@ def report_of(
         log=LogExtent.of(request.store),
         out=None if request.out is None or request.dry_run else str(request.out),
         mode="broker",
-        engine=request.engine.options.kind,
+        engine=options_of(request.engine).kind,
         partial=plan.is_partial,
         asked=Asked.by(request),
         settings={setting.name: setting for setting in request.store.settings},

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import options
 from rmqtool.dispatch.index_keys import TagItems
+from rmqtool.engine import options_of
 from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class RebuildRequest:
             raise UsageError(f"parts={sorted(self.parts)}: give {' or '.join(sorted(PARTS))}, or both")
         if self.out is None and not (self.compare or self.dry_run):
             raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
-        if self.out is not None and self.engine.options.scratch is not None:
+        if self.out is not None and options_of(self.engine).scratch is not None:
             raise UsageError(
                 "--scratch is for runs without --out: tasks write the result into --out themselves, and"
                 " hand over blocks there, too; where they do not see this machine's folders, give a URL for"

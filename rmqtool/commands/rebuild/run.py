@@ -16,7 +16,7 @@ from rmqtool.commands.rebuild.present import Present, RebuildLosses, compare_wit
 from rmqtool.commands.rebuild.report import RebuildReport, RebuildRun, report_of
 from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
-from rmqtool.engine import Engine, opened_engine, runs_elsewhere
+from rmqtool.engine import Engine, opened_engine, options_of, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.findings.codes import CL_QOFF_GAP
 from rmqtool.kernels.jit import compile_kernels
@@ -57,7 +57,7 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
     start = time.perf_counter()
     _check(request, progress)
     with _staging(request) as area, opened_engine(request.engine) as working:
-        if request.engine.options.kind != "local":
+        if options_of(request.engine).kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
         made = _run(request, area, working, progress)
         doubtful, differences = _doubtful(request), None

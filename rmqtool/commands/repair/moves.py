@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.commands.repair.model import RepairAction, RepairPart, RepairRequest
 from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, swap_refusal
 from rmqtool.doctor.copies import CONFIG_KINDS
+from rmqtool.engine import options_of
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.store.journal import ASIDE, KEPT, REBUILT, STAGED, Draft, Journal
 from rmqtool.store.names import digits_of, label_of
@@ -52,7 +53,7 @@ def _rebuilt(request: RepairRequest, disk: Disk, draft: Draft, plan: Plan) -> se
         return set()
     parts = frozenset(part.value for part in plan.rebuilt)
     with disk.writing_into(draft.name, draft.identity) as own:
-        if own != disk.root / draft.name and request.engine.options.kind != "local":
+        if own != disk.root / draft.name and options_of(request.engine).kind != "local":
             raise RefusedError(
                 f"{request.store.base}: other users can rename its entries, and Spark's processes"
                 " find files by their names alone; nothing was changed. Run repair as the store's owner, or"
