@@ -24,6 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 _HOMES = {
+    "account.lost": ("LostMessage", "LostTotals"),
     "api.carving": ("carve_images",),
     "api.engines": ("open_engine",),
     "api.exporting": ("export",),
@@ -47,7 +48,7 @@ _HOMES = {
     "errors": ("EnvironmentFailureError", "RefusedError", "RmqtoolError", "UnansweredError", "UsageError"),
     "findings": ("Finding", "FindingCode"),
     "projection": ("json_value",),
-    "recovery": ("LostMessage", "LostTotals", "Prediction"),
+    "recovery.model": ("Prediction",),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
     "salvage.model": ("SalvagePlan",),
     "store": ("Setting",),
@@ -61,6 +62,8 @@ _MODULES = frozenset({"errors", "progress", "spark"})
 __all__ = [*_HOME_OF]  # noqa: PLE0604
 
 if TYPE_CHECKING:
+    from rmqtool.account.lost import LostMessage as LostMessage
+    from rmqtool.account.lost import LostTotals as LostTotals
     from rmqtool.api.carving import carve_images as carve_images
     from rmqtool.api.engines import open_engine as open_engine
     from rmqtool.api.exporting import export as export
@@ -101,9 +104,7 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding as Finding
     from rmqtool.findings import FindingCode as FindingCode
     from rmqtool.projection import json_value as json_value
-    from rmqtool.recovery import LostMessage as LostMessage
-    from rmqtool.recovery import LostTotals as LostTotals
-    from rmqtool.recovery import Prediction as Prediction
+    from rmqtool.recovery.model import Prediction as Prediction
     from rmqtool.rows import BatchUnit as BatchUnit
     from rmqtool.rows import Chain as Chain
     from rmqtool.rows import Damage as Damage

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import tzinfo
 
+    from rmqtool.account.lost import LostMessage
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.offsets import Progress as ConsumerProgress
-    from rmqtool.recovery import LostMessage, Prediction
+    from rmqtool.recovery.model import Prediction
 
 
 class OpenedStore:
@@ -129,7 +130,7 @@ class OpenedStore:
             UsageError: The rules of that release are not known, or it is only a part of a store.
             EnvironmentFailureError: A file cannot be opened or read.
         """
-        from rmqtool.recovery import predict_recovery
+        from rmqtool.recovery.predict import predict_recovery
         from rmqtool.releases import release_named
 
         files = self.files

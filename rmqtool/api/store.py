@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
+    from rmqtool.account.lost import LostMessage
     from rmqtool.api.engines import AnyEngine
     from rmqtool.api.options import (
         DumpOptions,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.salvage import SalvageReport, SalvageRequest
     from rmqtool.commands.topics import Lag, TopicsReport
     from rmqtool.engine import Engine, EngineOptions
-    from rmqtool.recovery import LostMessage
     from rmqtool.rows import Message, Row
     from rmqtool.salvage.model import SalvagePlan
 

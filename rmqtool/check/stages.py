@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import StoreAccount
 from rmqtool.check.bounds import check_expiry, check_window, of_findings
 from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
@@ -140,13 +139,17 @@ class _Contents:
     def _account(self, log: LogResult) -> None:
         """Add the account of the log's messages, if something shows losses: a sound log is read once."""
         store, findings = self._request.store, self._run.findings
-        account = StoreAccount(store)
-        if not account.can_tell:
-            return
         with suppress(DeniedError):  # IO-DENIED of level 0 says so
             confirmed = store.confirm_offset
             is_behind = confirmed is not None and confirmed < log.log_end
-            if is_behind or Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys():
+            if not (
+                is_behind or Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
+            ):
+                return
+            from rmqtool.account.log_losses import StoreAccount  # few logs have lost anything
+
+            account = StoreAccount(store)
+            if account.can_tell:
                 self._run.log_losses = losses = account.losses()
                 findings.extend(account.findings(losses))
 

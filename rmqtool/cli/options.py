@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
+    from rmqtool.account.lost import LostMessage
     from rmqtool.api.store import Store
     from rmqtool.cli.group import SharedState
     from rmqtool.engine import EngineOptions
-    from rmqtool.recovery import LostMessage
     from rmqtool.report.console import Console
 
 

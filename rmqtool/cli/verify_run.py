@@ -106,8 +106,8 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     if wanted is None:
         return ()
     from rmqtool.findings.codes import IO_DENIED
-    from rmqtool.recovery import NotPredictedError
     from rmqtool.recovery.outcome import skipped, start_findings
+    from rmqtool.recovery.predict import NotPredictedError
     from rmqtool.store.unread import denied_finding
 
     releases = RELEASES if wanted == ALL else [None if wanted == INFERRED else wanted]

@@ -11,9 +11,3 @@ Settings count as the broker's release knows them. With DLedger, ``duplicationEn
 """
 
 from __future__ import annotations
-
-from rmqtool.account.lost import LostMessage, LostTotals
-from rmqtool.recovery.model import Prediction
-from rmqtool.recovery.predict import NotPredictedError, predict_recovery
-
-__all__ = ["LostMessage", "LostTotals", "NotPredictedError", "Prediction", "predict_recovery"]

@@ -16,9 +16,8 @@ from rmqtool.topics import TopicKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.account.lost import LostTopic
+    from rmqtool.account.lost import LostTopic, LostTotals
     from rmqtool.account.model import LogLosses, MessageStates
-    from rmqtool.recovery import LostTotals
     from rmqtool.recovery.model import Dispatched, Prediction
 
 

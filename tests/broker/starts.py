@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.recovery import predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.store import open_store
 from tests.broker import jvm
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqtool.recovery import Prediction
+    from rmqtool.recovery.model import Prediction
 
 _STORES_A_JVM = 120
 

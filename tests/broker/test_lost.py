@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.recovery import LostMessage, predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.store import open_store
 from tests.broker import jvm
@@ -17,6 +17,8 @@ from tests.damage.lost_model import units_of
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from rmqtool.account.lost import LostMessage
 
 pytestmark = pytest.mark.broker
 

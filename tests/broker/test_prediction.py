@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.recovery import predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
@@ -28,7 +28,7 @@ from tests.recovery.states import is_not_predicted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.recovery import Prediction
+    from rmqtool.recovery.model import Prediction
     from tests.damage.cases import Case as DamageCase
 
 pytestmark = [pytest.mark.broker, pytest.mark.every_store]

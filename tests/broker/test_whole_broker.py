@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.commands.query import Query, QueryRequest
-from rmqtool.recovery import predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.report.console import Console
 from rmqtool.store import open_store
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import Popen
 
-    from rmqtool.recovery import Prediction
+    from rmqtool.recovery.model import Prediction
     from tests.broker.whole_broker import Site
 
 pytestmark = pytest.mark.broker

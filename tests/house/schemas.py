@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from rmqtool import rows
+from rmqtool.account.lost import LostMessage
 from rmqtool.account.model import LogLosses
 from rmqtool.carve.writing import LooseRecord
 from rmqtool.check.model import VerifyReport
@@ -33,7 +34,7 @@ from rmqtool.commands.topics import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.explain import Step
-from rmqtool.recovery import LostMessage, Prediction
+from rmqtool.recovery.model import Prediction
 from rmqtool.rows.replay import ReplayMessage
 from rmqtool.salvage.model import Lost, SalvagePlan
 from rmqtool.store import Setting

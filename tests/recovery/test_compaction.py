@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rmqtool.recovery import predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.store import open_store
 from tests.recovery.compactions import SETTINGS, STATES, State

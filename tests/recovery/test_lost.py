@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.account.lost import LostReason
+from rmqtool.account.lost import LostMessage, LostReason
 from rmqtool.account.survey import survey
-from rmqtool.recovery import LostMessage, Prediction, predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.store import open_store
 from rmqtool.topics import TopicKind
 from tests.damage.cases import Case, load_cases
@@ -22,6 +22,8 @@ from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool.recovery.model import Prediction
 
 _OF_UNITS = {LostReason.DAMAGED, LostReason.GONE}
 _LATE = 52045

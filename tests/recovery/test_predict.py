@@ -13,8 +13,7 @@ import pytest
 from rmqtool.account.lost import LostReason
 from rmqtool.errors import UsageError
 from rmqtool.projection import json_object
-from rmqtool.recovery import Prediction, predict_recovery
-from rmqtool.recovery.predict import NotPredictedError
+from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
@@ -26,7 +25,8 @@ from tests.damage.running import damaged_copy
 from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
-    from rmqtool.recovery import LostMessage
+    from rmqtool.account.lost import LostMessage
+    from rmqtool.recovery.model import Prediction
     from rmqtool.releases import Release
     from tests.damage.cases import Case
 

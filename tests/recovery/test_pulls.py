@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.commands.verify.verdict import Verdict
-from rmqtool.recovery import predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.report.verify_headline import verdict_line
 from rmqtool.store import open_store

@@ -8,8 +8,8 @@ import pytest
 
 from rmqtool.check.bounds import check_window
 from rmqtool.findings.codes import CQ_LAG, ST_WINDOW
-from rmqtool.recovery import Prediction, predict_recovery
 from rmqtool.recovery.first_file import NO_UNITS, window_of
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.store import open_store
 from tests.recovery.logs import FILE_BYTES, MESSAGES_A_FILE, RECORD_BYTES, TinyLog
@@ -18,6 +18,7 @@ from tests.recovery.states import FILES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.recovery.model import Prediction
     from rmqtool.store import Store
 
 WITH_WINDOW = [name for name, release in RELEASES.items() if release.recover_window]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, Salvaged
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.findings.model import counted
-from rmqtool.recovery import NotPredictedError, predict_recovery
+from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.salvage.derived import DerivedFiles, DerivedMaker
 from rmqtool.salvage.gathering import LogCopies
 from rmqtool.salvage.model import Holes, PartKind, SalvagePlan

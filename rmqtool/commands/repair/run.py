@@ -12,7 +12,7 @@ from rmqtool.commands.repair.model import RepairAction, RepairOutcome, RepairRep
 from rmqtool.commands.repair.moves import check_journal, decide, io_errors_with_next_step, log_facts, part_of
 from rmqtool.commands.repair.plan import Plan, is_worse, make_plan
 from rmqtool.errors import RefusedError, UsageError
-from rmqtool.recovery import predict_recovery
+from rmqtool.recovery.predict import predict_recovery
 from rmqtool.store import PathKind, Store
 from rmqtool.store.disk import Disk
 from rmqtool.store.journal import Journal, done_moves, finish, is_done, journals, read_journal, sweep, undo

@@ -28,8 +28,8 @@ from rmqtool.derived.queue_files import QueueFile, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats.consumequeue import UNITS, UnitFields
 from rmqtool.io import FileKind, Location, UnreadableRange, location_of, sha256_of
-from rmqtool.recovery import NotPredictedError, predict_recovery
 from rmqtool.recovery.outcome import skipped, start_findings
+from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 from rmqtool.scan.records import Record, record_at
