@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.api.exporting import export
+from rmqtool.api.exporting import export, export_request
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_STORE,
@@ -22,12 +22,22 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence
 from rmqtool.columns.names import FileFormat
-from rmqtool.commands.export.model import REPORT_NAME, ExportRequest
+from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, ExportRequest
+from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.findings.model import counted
+from rmqtool.projection import json_value
+from rmqtool.report.fleet import forms_of_resumed
+from rmqtool.report.formats import Format, size_text
 from rmqtool.report.outcome_text import export_text
+from rmqtool.scan.record_walk import LogExtent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqtool.api.store import Store
+    from rmqtool.progress import Progress
+    from rmqtool.store.results import Target
 
 _EXAMPLES = """\
 # all messages, for pandas, DuckDB, Polars or Spark
@@ -95,11 +105,49 @@ def _words(options: dict[str, Any]) -> dict[str, Any]:
 def _resumed(
     session: Session, paths: tuple[StorePath, ...], words: dict[str, Any], options: dict[str, Any]
 ) -> ExitStatus:
+    """Export all that paths and globs name, each by itself, and return the worst status."""
     if not is_fleet(paths):
         raise UsageError("--resume is for several stores: that of one appears as a whole, or not at all")
-    from rmqtool.cli.export_stores import export_stores
+    from rmqtool.cli.fleet import Fleet, MakingQuestion
 
-    return export_stores(session, paths, options["out"], words, engine_of(options))
+    forms = forms_of_resumed("export", _verdict, "out", export_text, _totals)
+    fleet = Fleet(session, paths, forms, notes_brokers=True)
+    outs = fleet.folders(options["out"], "store=")
+    question = MakingQuestion(
+        REPORT_NAME, partial(_make, words), partial(_asked, words), session.fail_on, outs, resume=True
+    )
+    engine, then = engine_of(options), session.report_interrupt
+    return fleet.ask(question, engine, travels=True, then=then, chosen=Format.TEXT)
+
+
+def _make(
+    words: dict[str, Any], store: Store, out: Target | None, engine: Engine, progress: Progress
+) -> ExportReport:
+    if out is None:
+        raise ValueError("an export has a folder")
+    return export(store, out, engine=engine, progress=progress, **words)
+
+
+def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
+    request = export_request((store,), out, EngineOptions("local"), **words)
+    return {
+        "schema": ExportReport.schema,
+        "stores": [store.location],
+        "format": request.format.value,
+        "partition": None if request.partition is None else request.partition.value,
+        "columns": list(request.columns),
+        "asked": json_value(Asked.by(request)),
+        "logs": [json_value(LogExtent.of(store.files))],
+    }
+
+
+def _verdict(document: Mapping[str, Any]) -> str:
+    messages = counted(document["messages"], "message", spec=",")
+    return f"{messages} of {size_text(document['logBytes'])} of log"
+
+
+def _totals(document: Mapping[str, Any]) -> dict[str, int]:
+    return {"messages": document["messages"], "files": len(document["files"])}
 
 
 def _stores(session: Session, paths: tuple[StorePath, ...]) -> tuple[list[Store], dict[str, str]]:

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from rmqtool.api.fleet import log_bytes, open_part
 from rmqtool.commands.fleet import Ask, FleetMember, FleetReport, ask_members, gathered
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.commands.fleet.model import ResumedReport, earlier_report, earlier_status
+from rmqtool.engine import Engine, EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
 from rmqtool.report.fleet import Forms, fleet_document, write_fleet
+from rmqtool.report.formats import document_of
 from rmqtool.report.output import silence_standard_output
 from rmqtool.store.results import Target, folder_names, refuse_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from rmqtool.api.store import Store
     from rmqtool.cli.options import StorePath
     from rmqtool.cli.session import Session
+    from rmqtool.findings import FailOn
+    from rmqtool.progress import Progress
     from rmqtool.report.formats import Format
 
+
+class MadeReport(Protocol):
+    """Interface of the report of a result."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    def exit_status(self, fail_on: FailOn) -> ExitStatus:
+        """Return the exit status by the findings that fail."""
+        ...
+
+
 R = TypeVar("R")
+M = TypeVar("M", bound=MadeReport)
 
 
 def stores_of(session: Session, paths: Iterable[StorePath]) -> tuple[list[Store], dict[str, str]]:
@@ -63,6 +80,41 @@ def refuse_contents(out: Target) -> None:
         raise RefusedError(
             f"{out}: exists and is not an empty directory; choose another output, or add --resume"
         )
+
+
+@dataclass(frozen=True)
+class MakingQuestion(Generic[M]):
+    """A question whose answer is a result of each store, unless an earlier run has made it.
+
+    Attributes:
+        name: Of the report in a result.
+        make: Makes the result of a store; picklable, as `asked` is.
+        asked: Members of the report, with the values that a result of an earlier run must have.
+        fail_on: Which findings fail.
+        outs: Where the result of each store goes, by its path; empty where nothing is written.
+        resume: Whether the result of an earlier run counts.
+    """
+
+    name: str
+    make: Callable[[Store, Target | None, Engine, Progress], M]
+    asked: Callable[[Store, Target], Mapping[str, Any]]
+    fail_on: FailOn
+    outs: Mapping[str, Target]
+    resume: bool
+
+    def __call__(
+        self, store: Store, engine: Engine, progress: Progress
+    ) -> tuple[ResumedReport[M], ExitStatus]:
+        """Make the result of a store, unless that was done; errors are those of ``make``."""
+        out = self.outs.get(store.location)
+        if self.resume and out is not None:
+            document = earlier_report(out, self.name, self.asked(store, out))
+            if document is not None:
+                status = earlier_status(document, self.fail_on)
+                return ResumedReport(document | {"exitStatus": int(status)}, None), status
+        report = self.make(store, out, engine, progress)
+        status = report.exit_status(self.fail_on)
+        return ResumedReport(document_of(report, status), report), status
 
 
 class Fleet(Generic[R]):

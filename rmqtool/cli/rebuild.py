@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +26,29 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence, rows_state_sentence
-from rmqtool.commands.rebuild.request import RebuildRequest
+from rmqtool.commands.rebuild.report import RebuildReport
+from rmqtool.commands.rebuild.request import Asked, RebuildRequest
 from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.findings.model import counted
+from rmqtool.options import request_of
+from rmqtool.projection import json_value
+from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.outcome_text import rebuild_text
+from rmqtool.report.terminal import escape_text
+from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.results import REBUILD_REPORT
 
 if TYPE_CHECKING:
-    from rmqtool.commands.rebuild.report import RebuildReport
+    from collections.abc import Mapping
 
+    from rmqtool.api.store import Store
+    from rmqtool.commands.fleet import FleetReport
+    from rmqtool.commands.fleet.model import ResumedReport
+    from rmqtool.engine import Engine
+    from rmqtool.progress import Progress
+    from rmqtool.store.results import Target
+
+_OF_ONE_LOG = "is a place in one log: give one STORE"
 _EXAMPLES = """\
 # consume queues and index in a new directory, on all cores of this machine
 rmqtool rebuild $STORE --out rebuilt --engine local
@@ -107,9 +123,7 @@ def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[
     session.leaves(partial(left, options["out"], REBUILD_REPORT))
     words = _words(session, parts, options)
     if is_fleet(paths):
-        from rmqtool.cli.rebuild_stores import rebuild_stores
-
-        return rebuild_stores(session, paths, words, options)
+        return _rebuild_all(session, paths, words, options)
     if options["resume"]:
         raise UsageError("--resume is for several stores: a single result appears as a whole, or not at all")
     return _run(session, paths[0], words, options)
@@ -143,6 +157,86 @@ def _say_what_next(session: Session, report: RebuildReport) -> None:
     if report.install_hint:
         say = session.console.note if report.is_installable else session.console.warn
         say(report.install_hint)
+
+
+def _rebuild_all(
+    session: Session, paths: tuple[StorePath, ...], words: dict[str, Any], options: dict[str, Any]
+) -> ExitStatus:
+    """Rebuild all that paths and globs name, each into a directory of its own; return the worst status."""
+    from rmqtool.cli.fleet import Fleet, MakingQuestion
+
+    _check_all(options)
+    engine, out = engine_of(options), options["out"]
+    note_engine(options, engine, session.console)
+    name = "rebuild" if "consumequeue" in words["parts"] else "rebuild-index"
+    forms = forms_of_resumed(name, _verdict, "store", rebuild_text, _totals)
+    fleet = Fleet(session, paths, forms, reads_queues=True)
+    outs = {} if out is None else fleet.folders(out)
+    make, asked = partial(_make, words), partial(_asked, words)
+    question = MakingQuestion(REBUILD_REPORT, make, asked, session.fail_on, outs, options["resume"])
+    return fleet.ask(question, engine, travels=True, then=partial(_say_what_next_of_all, session, out))
+
+
+def _make(
+    words: dict[str, Any], store: Store, out: Target | None, engine: Engine, progress: Progress
+) -> RebuildReport:
+    return store.rebuild(out, engine=engine, progress=progress, **words)
+
+
+def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
+    given = {name: value for name, value in words.items() if name != "parts"}
+    parts = words["parts"]
+    request = request_of(RebuildRequest, given, store=store.files, out=out, engine=None, parts=parts)
+    return {
+        "schema": RebuildReport.schema,
+        "store": str(store.files.base),
+        "mode": "salvage" if request.salvage else "broker",
+        "asked": json_value(Asked.by(request)),
+        "compared": request.compare,
+        "settings": json_value(store.settings),
+        "log": json_value(LogExtent.of(store.files)),
+    }
+
+
+def _check_all(options: dict[str, Any]) -> None:
+    """Refuse what makes sense for one store only, before the first is opened."""
+    from rmqtool.cli.fleet import refuse_contents
+
+    out = options["out"]
+    if options["lost"] is not None:
+        raise UsageError("--lost is of one store: give one STORE")
+    if options["until_offset"] is not None:
+        raise UsageError(f"--until-offset {_OF_ONE_LOG}")
+    if options["tag_items"].startswith("from:"):
+        raise UsageError(f"--tag-items {options['tag_items']} {_OF_ONE_LOG}")
+    if out is None and not (options["compare"] or options["dry_run"]):
+        raise UsageError("nothing to do: give --out DIR for the results, or --compare, or --dry-run")
+    if out is not None and not options["resume"]:
+        refuse_contents(out)
+
+
+def _say_what_next_of_all(
+    session: Session, out: Target | None, report: FleetReport[ResumedReport[RebuildReport]]
+) -> None:
+    session.report_interrupt(report)
+    made = [one.report.report for one in report if one.report is not None and one.report.report is not None]
+    ready = [one for one in made if one.is_installable]
+    others = sum(bool(one.install_hint) and not one.is_installable for one in made)
+    if ready:
+        session.console.note(replace(ready[0], store="STORE", out=f"{out}/NAME").install_hint)
+    if others:
+        count = counted(others, "result is", "results are", spec=",")
+        session.console.warn(
+            f"{count} not to be installed; for the reason, run rmqtool rebuild on that store alone"
+        )
+
+
+def _verdict(document: Mapping[str, Any]) -> str:
+    return escape_text(document["verdict"])
+
+
+def _totals(document: Mapping[str, Any]) -> dict[str, int]:
+    return {name: document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
 
 
 COMMANDS = {"rebuild": rebuild_command, "rebuild-index": rebuild_index_command}

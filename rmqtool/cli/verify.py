@@ -37,6 +37,7 @@ from rmqtool.cli.verify_run import (
     VerifyQuestion,
     metavar,
     refuse_prediction,
+    verify_stores,
 )
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.projection import json_object
@@ -151,8 +152,6 @@ def verify_command(
     engine_of(options)  # contradictions are refused before a store is looked at
     _check_lost(paths, options)
     if is_fleet(paths):
-        from rmqtool.cli.verify_stores import verify_stores
-
         return verify_stores(session, paths, type_name, options)
     store = session.open_root(paths[0], type_name, reads_queues=True)
     refuse_prediction(store, options)

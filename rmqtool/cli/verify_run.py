@@ -7,30 +7,35 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.cli.options import check_lost, given_options, lost_lines
+from rmqtool.cli.options import StorePath, check_lost, engine_of, given_options, lost_lines
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings.model import counted
 from rmqtool.io import local_name
+from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from rmqtool.report.output import check_output_files, write_whole
+from rmqtool.report.verify_json import FINDING_COLUMNS, finding_objects, lines_of_store, verify_document
 from rmqtool.store import PathKind
 from rmqtool.store.names import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.api.store import Store
     from rmqtool.check.model import VerifyReport, VerifyRun
     from rmqtool.cli.session import Session
+    from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.verify.baseline import Comparison
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.engine import Engine, EngineOptions
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
     from rmqtool.recovery.model import Prediction
+    from rmqtool.report.fleet import Forms
 
 PREDICT = "--predict-recovery"
 INFERRED = "inferred"
@@ -232,3 +237,50 @@ class VerifyFiles:
 
             for kind, path in self._reports:
                 write_whole(path, (junit if kind == "junit" else sarif)(verdicts, failures))
+
+
+def verify_stores(
+    session: Session, paths: Sequence[StorePath], kind: str | None, options: dict[str, Any]
+) -> ExitStatus:
+    """Verify all that paths and globs name, and return the worst status."""
+    from rmqtool.cli.fleet import Fleet
+
+    if options["baseline"] or options["manifest"]:
+        raise UsageError("--baseline and --manifest are those of one store; give one PATH")
+    fleet = Fleet(session, paths, _forms(), kind=kind, reads_queues=True)
+    files = VerifyFiles(session, fleet.stores, options)
+    question = VerifyQuestion(options, session.fail_on, session.setting_arguments)
+    return fleet.ask(question, engine_of(options), travels=True, then=partial(_write_reports, files))
+
+
+def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:
+    verdicts = [one.report for one in report if one.report is not None]
+    failures = {one.store: one.failure or "" for one in report if one.report is None}
+    files.end(verdicts, report.exit_status, failures)
+
+
+def _forms() -> Forms[Verdict]:
+    from rmqtool.report.fleet import Forms
+    from rmqtool.report.verify_headline import verdict_line
+    from rmqtool.report.verify_text import verify_text
+
+    return Forms(
+        "verify",
+        verdict_line,
+        lambda verdict, _status: verify_document(verdict),
+        partial(verify_text, notes=True),
+        _totals,
+        lambda verdict, _status: lines_of_store(verdict),
+        _rows,
+        ("part", *FINDING_COLUMNS),
+    )
+
+
+def _totals(verdict: Verdict) -> dict[str, int]:
+    report = verdict.report
+    return json_object(report.examined) | {"findings": sum(report.findings.counts.values())}
+
+
+def _rows(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    for value in finding_objects(verdict):
+        yield {"part": verdict.part} | value

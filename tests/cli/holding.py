@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.cli import fleet
 from rmqtool.cli import main as rmqtool_main
-from rmqtool.cli import rebuild_stores
-from rmqtool.cli.rebuild_stores import RebuildQuestion
+from rmqtool.cli.fleet import MakingQuestion
 from rmqtool.commands.fleet.run import _Asking
 from rmqtool.progress import RecordingProgress
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet.model import ResumedReport
-    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.engine import Engine
     from rmqtool.errors import ExitStatus
     from rmqtool.progress import Progress
@@ -68,12 +67,12 @@ def main() -> None:
     sys.exit(rmqtool_main())
 
 
-class HeldQuestion(RebuildQuestion):
+class HeldQuestion(MakingQuestion[Any]):
     """A rebuild that takes its time in a worker, just before its result appears."""
 
     def __call__(
         self, store: Store, engine: Engine, progress: Progress
-    ) -> tuple[ResumedReport[RebuildReport], ExitStatus]:
+    ) -> tuple[ResumedReport[Any], ExitStatus]:
         """Rebuild a store."""
         here = os.environ[_ASKER] == str(os.getpid())
         return super().__call__(store, engine, progress if here else _Held(progress))
@@ -91,7 +90,7 @@ def main_with_workers() -> None:
     """Run the command line after MARK, with two workers behind the first store."""
     mark, *words = sys.argv[1:]
     os.environ[_ASKER], os.environ[_MARK] = str(os.getpid()), mark
-    rebuild_stores.RebuildQuestion = HeldQuestion  # type: ignore[misc]
+    fleet.MakingQuestion = HeldQuestion  # type: ignore[misc]
     setattr(_Asking, "_workers_for", lambda _asking, answered, left: min(2, left) if answered else 0)  # noqa: B010
     sys.argv = ["rmqtool", *words]
     sys.exit(rmqtool_main())

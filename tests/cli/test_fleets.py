@@ -17,8 +17,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rmqtool.cli.export_stores import ExportQuestion
-from rmqtool.cli.rebuild_stores import RebuildQuestion
+from rmqtool.cli.fleet import MakingQuestion
 from rmqtool.cli.verify_run import VerifyQuestion
 from rmqtool.commands.fleet.run import _Asking
 from rmqtool.errors import RefusedError
@@ -494,8 +493,7 @@ def test_an_interrupt_amid_the_stores_tells_of_results_that_are_there(
         pytest.importorskip("pyarrow")
     out, left = tmp_path / "out", [0]
     words = (command, fleet / "[ad]" / "store", "--out", out, "--resume", *LOCAL)
-    question = {"rebuild": RebuildQuestion, "export": ExportQuestion}[command]
-    asked = question.__call__
+    asked: Any = MakingQuestion.__call__
 
     def interrupted(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - passed on
         if not left[0]:
@@ -503,7 +501,7 @@ def test_an_interrupt_amid_the_stores_tells_of_results_that_are_there(
         left[0] -= 1
         return asked(self, *arguments)
 
-    monkeypatch.setattr(question, "__call__", interrupted)
+    monkeypatch.setattr(MakingQuestion, "__call__", interrupted)
     assert "error: interrupted; nothing was written\n" in run(*words).err
     left[0] = 1
     made = f"error: interrupted; complete results are in {out}; --resume continues\n"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.cli.rebuild_stores import RebuildQuestion
+from rmqtool.cli.fleet import MakingQuestion
 from rmqtool.io.object_store import ObjectWriter
 from rmqtool.store.lock import owner_of
 from rmqtool.store.object_staging import MANIFEST_NAME
@@ -139,15 +139,15 @@ def test_an_interrupt_looks_what_is_there(
 ) -> None:
     out, left = "s3://bucket/interrupted/out", [0]
     words = ("rebuild", STORES, "--engine", "local", "--out", out, "--resume")
-    asked = RebuildQuestion.__call__
+    asked: Any = MakingQuestion.__call__
 
-    def interrupted(self: RebuildQuestion, *arguments: Any) -> Any:  # noqa: ANN401 - passed on
+    def interrupted(self: Any, *arguments: Any) -> Any:  # noqa: ANN401 - passed on
         if not left[0]:
             raise KeyboardInterrupt
         left[0] -= 1
         return asked(self, *arguments)
 
-    monkeypatch.setattr(RebuildQuestion, "__call__", interrupted)
+    monkeypatch.setattr(MakingQuestion, "__call__", interrupted)
     assert "error: interrupted; nothing was written\n" in run_line(capsys, *words).err
     left[0] = 1
     told = f"error: interrupted; complete results are in {out}; --resume continues\n"
