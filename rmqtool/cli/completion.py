@@ -39,88 +39,79 @@ _MOST = 1000
 """Nobody reads a longer list."""
 
 
-def complete_topic(
-    context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the topics that have queues in the store on the line."""
+def completer(values: Callable[[click.Context], Iterable[str]]) -> Completer:
+    """Return what completes an option whose values can be listed."""
+
+    def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        found = [CompletionItem(value) for value in values(context) if value.startswith(incomplete)]
+        return found[:_MOST]
+
+    return complete
+
+
+def _topics(context: click.Context) -> list[str]:
+    """Return the topics that have queues in the store on the line."""
     store = _store_of(context)
-    names = (
-        {topic for kind in UNIT_QUEUE_KINDS for topic in store.topics(kind)} if store is not None else set()
-    )
-    return _items(sorted(name for name in names if name.isprintable()), incomplete)
+    names = {one for kind in UNIT_QUEUE_KINDS for one in store.topics(kind)} if store is not None else set()
+    return sorted(name for name in names if name.isprintable())
 
 
-def complete_queue(
-    context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the queue ids of the topics on the line; of all topics without one."""
+def _queues(context: click.Context) -> Iterable[str]:
+    """Return the queue ids of the topics on the line; of all topics without one."""
     store, given = _store_of(context), context.params.get("topic") or ("*",)
     if store is None:
-        return []
+        return ()
     topics = [given] if isinstance(given, str) else given
     found = (queue for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind))
     numbers = {one.queue_id for one in found if any(fnmatchcase(one.topic or "", topic) for topic in topics)}
-    return _items(map(str, sorted(number for number in numbers if number is not None)), incomplete)
+    return map(str, sorted(number for number in numbers if number is not None))
 
 
-def complete_group(
-    context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the groups that have offsets in the store on the line."""
+def _groups(context: click.Context) -> list[str]:
+    """Return the groups that have offsets in the store on the line."""
     from rmqtool.derived.positions import consumed_offsets
 
     store = _store_of(context)
     readers = {consumed.reader for consumed in consumed_offsets(store)} if store is not None else set()
     groups = (reader.removeprefix("group ") for reader in sorted(readers) if reader.startswith("group "))
-    return _items((group for group in groups if group.isprintable()), incomplete)
+    return [group for group in groups if group.isprintable()]
 
 
-def complete_code(
-    _context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def _settings(_: click.Context) -> Iterable[str]:
+    """Return the broker settings that concern a store, in front of their values."""
+    from rmqtool.store.setting import DEFINITIONS
+
+    return (f"{name}=" for name in DEFINITIONS)
+
+
+def _zones(_: click.Context) -> list[str]:
+    from zoneinfo import available_timezones
+
+    return sorted(available_timezones())
+
+
+complete_topic, complete_queue, complete_group = completer(_topics), completer(_queues), completer(_groups)
+complete_property, complete_zone = completer(_settings), completer(_zones)
+
+
+def complete_code(_: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the finding codes, with what each is about."""
     from rmqtool.findings import CATALOG
 
-    wanted = incomplete.upper()
-    return [
-        CompletionItem(code, help=entry.title) for code, entry in CATALOG.items() if code.startswith(wanted)
-    ]
-
-
-def complete_property(
-    _context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the broker settings that concern a store, in front of their values."""
-    from rmqtool.store.setting import DEFINITIONS
-
-    return _items((f"{name}=" for name in DEFINITIONS), incomplete)
-
-
-def complete_zone(
-    _context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the time zones that this machine knows."""
-    from zoneinfo import available_timezones
-
-    return _items(sorted(available_timezones()), incomplete)
+    codes = ((code, entry.title) for code, entry in CATALOG.items())
+    return [CompletionItem(code, help=title) for code, title in codes if code.startswith(incomplete.upper())]
 
 
 def complete_target(purposes: Sequence[str]) -> Completer:
     """Return a completer of values ``PURPOSE:FILE``."""
+    by_purpose = completer(lambda _: (f"{purpose}:" for purpose in purposes))
 
-    def complete(
-        _context: click.Context, _parameter: click.Parameter, incomplete: str
-    ) -> list[CompletionItem]:
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         if ":" in incomplete:
             return [CompletionItem(incomplete, type="file")]
-        return _items((f"{purpose}:" for purpose in purposes), incomplete)
+        return by_purpose(context, parameter, incomplete)
 
     return complete
-
-
-def _items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
-    found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-    return found[:_MOST]
 
 
 def _store_of(context: click.Context) -> Store | None:

@@ -22,60 +22,36 @@ if TYPE_CHECKING:
 
 
 class CommandEntry(NamedTuple):
-    """Module and summary of a command, so that help need not import it."""
+    """Summary of a command, and its module if that has another name; so that help need not import it."""
 
-    module: str
     section: str
     summary: str
+    module: str = ""
 
 
 COMMANDS = {
-    "info": CommandEntry("rmqtool.cli.info", "Look", "Sum up a store: files, ranges, settings, queues."),
-    "query": CommandEntry("rmqtool.cli.query", "Look", "Find messages by key, tag, ID, offset or time."),
-    "dump": CommandEntry("rmqtool.cli.dump", "Look", "Show the records, units and items in a store's files."),
-    "export": CommandEntry(
-        "rmqtool.cli.export", "Look", "Write messages as files of Parquet, Arrow, ndjson or csv."
-    ),
-    "topics": CommandEntry(
-        "rmqtool.cli.topics", "Look", "Add up the log by topic: messages, bytes, rate, backlog."
-    ),
-    "verify": CommandEntry(
-        "rmqtool.cli.verify", "Check", "Check a store, or a part of it, and report damage."
-    ),
-    "diff": CommandEntry("rmqtool.cli.diff", "Check", "Compare two stores, or the same part of two stores."),
-    "offsets": CommandEntry("rmqtool.cli.offsets", "Check", "Show consumer lag and out-of-range offsets."),
-    "report": CommandEntry(
-        "rmqtool.cli.report", "Check", "Write one page about a store: losses, log, topics, findings."
-    ),
-    "case": CommandEntry("rmqtool.cli.case", "Check", "Check the records of runs that --case wrote."),
-    "rebuild": CommandEntry(
-        "rmqtool.cli.rebuild", "Rebuild", "Rebuild consumequeue/ and index/ from the commit log."
-    ),
-    "rebuild-index": CommandEntry("rmqtool.cli.rebuild", "Rebuild", "Rebuild index/ from the commit log."),
-    "salvage": CommandEntry(
-        "rmqtool.cli.salvage", "Rebuild", "Write a new store of what is left of a damaged one."
-    ),
-    "carve": CommandEntry("rmqtool.cli.carve", "Rebuild", "Recover messages from disk images and raw bytes."),
-    "repair": CommandEntry(
-        "rmqtool.cli.repair", "Rebuild", "Repair a store in place where that loses nothing, with undo."
-    ),
-    "replay": CommandEntry(
-        "rmqtool.cli.replay", "Aids", "Send the messages of a file to a cluster, through its proxy."
-    ),
-    "decode-id": CommandEntry(
-        "rmqtool.cli.decode_id", "Aids", "Decode message IDs: offset IDs and unique IDs."
-    ),
-    "warmup": CommandEntry(
-        "rmqtool.cli.prepare", "Aids", "Compile all kernels now instead of at the first run."
-    ),
-    "spark": CommandEntry(
-        "rmqtool.cli.prepare", "Aids", "Pack rmqtool for the executors of a Spark cluster."
-    ),
-    "help": CommandEntry(
-        "rmqtool.cli.manual", "Aids", "Print a page of the manual, or the list of its pages."
-    ),
-    "schema": CommandEntry("rmqtool.cli.manual", "Aids", "Print the JSON Schema of an output."),
-    "completion": CommandEntry("rmqtool.cli.completion", "Aids", "Print the completion script of a shell."),
+    "info": CommandEntry("Look", "Sum up a store: files, ranges, settings, queues."),
+    "query": CommandEntry("Look", "Find messages by key, tag, ID, offset or time."),
+    "dump": CommandEntry("Look", "Show the records, units and items in a store's files."),
+    "export": CommandEntry("Look", "Write messages as files of Parquet, Arrow, ndjson or csv."),
+    "topics": CommandEntry("Look", "Add up the log by topic: messages, bytes, rate, backlog."),
+    "verify": CommandEntry("Check", "Check a store, or a part of it, and report damage."),
+    "diff": CommandEntry("Check", "Compare two stores, or the same part of two stores."),
+    "offsets": CommandEntry("Check", "Show consumer lag and out-of-range offsets."),
+    "report": CommandEntry("Check", "Write one page about a store: losses, log, topics, findings."),
+    "case": CommandEntry("Check", "Check the records of runs that --case wrote."),
+    "rebuild": CommandEntry("Rebuild", "Rebuild consumequeue/ and index/ from the commit log."),
+    "rebuild-index": CommandEntry("Rebuild", "Rebuild index/ from the commit log.", "rebuild"),
+    "salvage": CommandEntry("Rebuild", "Write a new store of what is left of a damaged one."),
+    "carve": CommandEntry("Rebuild", "Recover messages from disk images and raw bytes."),
+    "repair": CommandEntry("Rebuild", "Repair a store in place where that loses nothing, with undo."),
+    "replay": CommandEntry("Aids", "Send the messages of a file to a cluster, through its proxy."),
+    "decode-id": CommandEntry("Aids", "Decode message IDs: offset IDs and unique IDs.", "decode_id"),
+    "warmup": CommandEntry("Aids", "Compile all kernels now instead of at the first run.", "prepare"),
+    "spark": CommandEntry("Aids", "Pack rmqtool for the executors of a Spark cluster.", "prepare"),
+    "help": CommandEntry("Aids", "Print a page of the manual, or the list of its pages.", "manual"),
+    "schema": CommandEntry("Aids", "Print the JSON Schema of an output.", "manual"),
+    "completion": CommandEntry("Aids", "Print the completion script of a shell."),
 }
 _EXIT_STATUS = [
     ("0", "clean, found, done"),
@@ -155,7 +131,7 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = import_module(entry.module).COMMANDS[cmd_name]
+        command: click.Command = import_module(f"rmqtool.cli.{entry.module or cmd_name}").COMMANDS[cmd_name]
         return command
 
     def resolve_command(

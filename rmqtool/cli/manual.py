@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from importlib.resources import files
 
 import click
-from click.shell_completion import CompletionItem
 
+from rmqtool.cli.completion import completer
 from rmqtool.cli.group import COMMANDS as ALL_COMMANDS
 from rmqtool.cli.help import Command
 from rmqtool.errors import ExitStatus
@@ -63,13 +63,8 @@ def _contents() -> str:
     return "rmqtool help TOPIC prints one of these pages:\n\n" + "".join(lines)
 
 
-def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Offer the pages."""
-    return [CompletionItem(name) for name in [*TOPICS, *ALL_COMMANDS] if name.startswith(incomplete)]
-
-
 @click.command("help", cls=Command, examples=_EXAMPLES)
-@click.argument("topic", required=False, shell_complete=_complete)
+@click.argument("topic", required=False, shell_complete=completer(lambda _: [*TOPICS, *ALL_COMMANDS]))
 def help_command(topic: str | None) -> ExitStatus:
     """Print a page of the manual, or the list of its pages.
 
@@ -96,15 +91,8 @@ def schema_names() -> list[str]:
     return sorted(one.name.removesuffix(_SUFFIX) for one in found if one.name.endswith(_SUFFIX))
 
 
-def _complete_schema(
-    _context: click.Context, _parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Offer the schemas."""
-    return [CompletionItem(name) for name in schema_names() if name.startswith(incomplete)]
-
-
 @click.command("schema", cls=Command, examples=_SCHEMA_EXAMPLES)
-@click.argument("name", required=False, shell_complete=_complete_schema)
+@click.argument("name", required=False, shell_complete=completer(lambda _: schema_names()))
 def schema_command(name: str | None) -> ExitStatus:
     """Print the JSON Schema of an output.
 

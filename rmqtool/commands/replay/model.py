@@ -30,7 +30,7 @@ class ReplayRequest:
     tls: bool = options.flag("Encrypt the connection.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TopicReplay:
     """The messages that go to one topic.
 
@@ -45,8 +45,8 @@ class TopicReplay:
 
     topic: str
     target: str
-    messages: int
-    bytes: int
+    messages: int = 0
+    bytes: int = 0
     ordered: bool | None = None
 
 
@@ -67,7 +67,7 @@ class RefusedMessage:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ReplayReport:
     """The outcome.
 
@@ -90,12 +90,12 @@ class ReplayReport:
     proxy: str
     dry_run: bool
     ledger: str
-    lines: int
-    sent: int
-    already: int
-    left_out: Mapping[str, int]
-    topics: tuple[TopicReplay, ...]
-    refused: tuple[RefusedMessage, ...] = ()
+    lines: int = 0
+    sent: int = 0
+    already: int = 0
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    topics: list[TopicReplay] = field(default_factory=list)
+    refused: list[RefusedMessage] = field(default_factory=list)
     more_refused: int = 0
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:

@@ -6,19 +6,18 @@ import base64
 import json
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.commands.replay.ledger import Ledger, read_ledger
 from rmqtool.commands.replay.model import RefusedMessage, ReplayReport, ReplayRequest, TopicReplay
-from rmqtool.commands.replay.sender import ProxySender, RefusedMessageError, Sender, address_of, problem_of
+from rmqtool.commands.replay.sender import ProxySender, RefusedMessageError, address_of, problem_of
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.rows.replay import ReplayMessage
 from rmqtool.topics import TopicKind, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from rmqtool.progress import Progress
@@ -93,32 +92,8 @@ _LEFT_OUT = {
 }
 
 
-@dataclass
-class _Account:
-    lines: int = 0
-    sent: int = 0
-    already: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-    messages: Counter[str] = field(default_factory=Counter)
-    bytes: Counter[str] = field(default_factory=Counter)
-    refused: list[RefusedMessage] = field(default_factory=list)
-    more_refused: int = 0
-
-    def refuse(self, line: Line, target: str, reason: str) -> None:
-        if len(self.refused) == _REFUSED_SHOWN:
-            self.more_refused += 1
-        else:
-            self.refused.append(RefusedMessage(line.number, target, line.message.uniq_key, reason))
-
-
-def replay(
-    request: ReplayRequest,
-    progress: Progress,
-    open_sender: Callable[[ReplayRequest], Sender] = lambda request: ProxySender(
-        request.proxy, tls=request.tls
-    ),
-) -> ReplayReport:
-    """Send messages again, or report which would be sent; ``open_sender`` returns their receiver.
+def replay(request: ReplayRequest, progress: Progress) -> ReplayReport:
+    """Send messages again, or report which would be sent.
 
     Raises:
         UsageError: A line of the file is not a message, or the proxy's name is not one.
@@ -128,82 +103,79 @@ def replay(
     """
     address_of(request.proxy)  # a wrong address fails before anything is read
     keys = read_ledger(request.ledger, request.proxy, request.topic_map)
-    account = _Account()
+    report = ReplayReport(str(request.path), request.proxy, not request.send, str(request.ledger))
+    topics: dict[str, TopicReplay] = {}
+    left_out: Counter[str] = Counter()
     for line in read_lines(request.path):
-        target = _target(request, line, account)
-        if target is not None:
-            _count(account, line, target, keys)
-    topics = {topic: request.topic_map.get(topic, topic) for topic in sorted(account.messages)}
-    if not request.send or not topics:
-        return _report(request, account, topics, {})
-    types = _send_all(request, topics, account, progress, open_sender)
-    return _report(request, account, topics, types)
+        report.lines += 1
+        topic = line.message.topic
+        reason = _left_out(request, topic)
+        target = request.topic_map.get(topic, topic)
+        if reason is not None:
+            left_out[reason] += 1
+        elif line.key in keys:
+            report.already += 1
+        elif (problem := problem_of(line.message, target)) is not None:
+            _refuse(report, line, target, problem)
+        else:
+            found = topics.setdefault(topic, TopicReplay(topic, target))
+            found.messages += 1
+            found.bytes += len(line.message.body)
+    report.left_out = dict(sorted(left_out.items()))
+    report.topics = [topics[topic] for topic in sorted(topics)]
+    if request.send and topics:
+        _send_all(request, report, progress)
+    return report
 
 
-def _target(request: ReplayRequest, line: Line, account: _Account | None) -> str | None:
-    """Return the topic that a message goes to; None if it is left out, which is counted."""
-    topic = line.message.topic
-    if account is not None:
-        account.lines += 1
-    reason = None
+def _left_out(request: ReplayRequest, topic: str) -> str | None:
+    """Return why messages of a topic are not sent; None if they are."""
     if request.topics and not any(fnmatchcase(topic, glob) for glob in request.topics):
-        reason = "other topics"
-    elif topic not in request.topic_map:
-        reason = _LEFT_OUT.get(kind_of(topic))
-    if reason is not None and account is not None:
-        account.left_out[reason] += 1
-    return request.topic_map.get(topic, topic) if reason is None else None
+        return "other topics"
+    return None if topic in request.topic_map else _LEFT_OUT.get(kind_of(topic))
 
 
-def _count(account: _Account, line: Line, target: str, keys: set[str]) -> None:
-    if line.key in keys:
-        account.already += 1
-        return
-    problem = problem_of(line.message, target)
-    if problem is not None:
-        account.refuse(line, target, problem)
-        return
-    account.messages[line.message.topic] += 1
-    account.bytes[line.message.topic] += len(line.message.body)
+def _refuse(report: ReplayReport, line: Line, target: str, reason: str) -> None:
+    if len(report.refused) == _REFUSED_SHOWN:
+        report.more_refused += 1
+    else:
+        report.refused.append(RefusedMessage(line.number, target, line.message.uniq_key, reason))
 
 
-def _send_all(
-    request: ReplayRequest,
-    topics: dict[str, str],
-    account: _Account,
-    progress: Progress,
-    open_sender: Callable[[ReplayRequest], Sender],
-) -> dict[str, frozenset[str]]:
-    """Send the messages that the first reading found sendable; return the types that the targets take."""
-    sender = open_sender(request)
+def _send_all(request: ReplayRequest, report: ReplayReport, progress: Progress) -> None:
+    """Send the messages that the first reading found sendable."""
+    sender = ProxySender(request.proxy, tls=request.tls)
     try:
-        types = {one: _checked(sender, one) for one in sorted({*topics.values()})}
+        types = {one: _checked(sender, one) for one in sorted({one.target for one in report.topics})}
+        for one in report.topics:
+            one.ordered = "FIFO" in types[one.target]
         for name in (one for one, taken in types.items() if "FIFO" not in taken):
             progress.note(
                 f"topic {name} takes no ordered messages: those of one queue are stored one after the other,"
                 " in any of its queues; one created with message.type=FIFO keeps them in one"
             )
         with Ledger(request.ledger, request.proxy, request.topic_map) as ledger:
-            progress.stage("messages", account.bytes.total())
+            progress.stage("messages", sum(one.bytes for one in report.topics))
             pace, done = _Pace(request.rate), 0
             for line in read_lines(request.path):
-                target = _target(request, line, None)
-                if target is None or line.key in ledger.keys or problem_of(line.message, target):
+                message = line.message
+                target = request.topic_map.get(message.topic, message.topic)
+                is_left_out = _left_out(request, message.topic) or line.key in ledger.keys
+                if is_left_out or problem_of(message, target):
                     continue
                 pace.wait()
-                _send(line, target, types[target], sender, ledger, account)
-                done += len(line.message.body)
+                _send(line, target, types[target], sender, ledger, report)
+                done += len(message.body)
                 progress.advance(done)
     except EnvironmentFailureError as failure:
         raise EnvironmentFailureError(
-            f"{failure}; {account.sent:,} were sent before; the same command goes on from {request.ledger}"
+            f"{failure}; {report.sent:,} were sent before; the same command goes on from {request.ledger}"
         ) from failure
     finally:
         sender.close()
-    return types
 
 
-def _checked(sender: Sender, target: str) -> frozenset[str]:
+def _checked(sender: ProxySender, target: str) -> frozenset[str]:
     types = sender.types_of(target)
     if not types & {"NORMAL", "FIFO"}:
         raise EnvironmentFailureError(
@@ -214,17 +186,17 @@ def _checked(sender: Sender, target: str) -> frozenset[str]:
 
 
 def _send(
-    line: Line, target: str, types: frozenset[str], sender: Sender, ledger: Ledger, account: _Account
+    line: Line, target: str, types: frozenset[str], sender: ProxySender, ledger: Ledger, report: ReplayReport
 ) -> None:
     message = line.message
     group = (message.message_group or f"queue-{message.queue_id}") if "FIFO" in types else None
     try:
         message_id = sender.send(message, target, group)
     except RefusedMessageError as refusal:
-        account.refuse(line, target, str(refusal))
+        _refuse(report, line, target, str(refusal))
         return
     ledger.add(line.key, target, message_id)
-    account.sent += 1
+    report.sent += 1
 
 
 class _Pace:
@@ -239,30 +211,3 @@ class _Pace:
         if self._next > now:
             time.sleep(self._next - now)
         self._next = max(now, self._next) + self._period_s
-
-
-def _report(
-    request: ReplayRequest, account: _Account, topics: dict[str, str], types: dict[str, frozenset[str]]
-) -> ReplayReport:
-    return ReplayReport(
-        file=str(request.path),
-        proxy=request.proxy,
-        dry_run=not request.send,
-        ledger=str(request.ledger),
-        lines=account.lines,
-        sent=account.sent,
-        already=account.already,
-        left_out=dict(sorted(account.left_out.items())),
-        topics=tuple(
-            TopicReplay(
-                topic,
-                target,
-                account.messages[topic],
-                account.bytes[topic],
-                "FIFO" in types[target] if target in types else None,
-            )
-            for topic, target in topics.items()
-        ),
-        refused=tuple(account.refused),
-        more_refused=account.more_refused,
-    )

@@ -11,7 +11,7 @@ import re
 import socket
 from contextlib import suppress
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
@@ -40,31 +40,6 @@ _REFUSALS = (
 
 class RefusedMessageError(Exception):
     """A message that the client or the cluster does not take, however often it is sent."""
-
-
-class Sender(Protocol):
-    """Interface of a receiver of messages."""
-
-    def types_of(self, topic: str) -> frozenset[str]:
-        """Return the kinds of messages that a topic takes: ``NORMAL``, ``FIFO`` and so on.
-
-        Raises:
-            EnvironmentFailureError: The topic does not exist.
-        """
-        ...
-
-    def send(self, message: ReplayMessage, topic: str, group: str | None) -> str:
-        """Send a message, in the order of a ``group`` if one is given; return its new id once it is stored.
-
-        Raises:
-            RefusedMessageError: It cannot be sent.
-            EnvironmentFailureError: The cluster does not answer.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close the connection."""
-        ...
 
 
 def problem_of(message: ReplayMessage, topic: str) -> str | None:
@@ -109,7 +84,11 @@ class ProxySender:
             raise self._unreachable(failure) from failure
 
     def types_of(self, topic: str) -> frozenset[str]:
-        """Return the kinds of messages that a topic takes."""
+        """Return the kinds of messages that a topic takes: ``NORMAL``, ``FIFO`` and so on.
+
+        Raises:
+            EnvironmentFailureError: The topic does not exist.
+        """
         try:
             route = self._producer._retrieve_topic_route_data(topic)
         except Exception as failure:
@@ -122,7 +101,12 @@ class ProxySender:
         return frozenset(_TYPES.get(number, str(number)) for number in numbers)
 
     def send(self, message: ReplayMessage, topic: str, group: str | None) -> str:
-        """Send a message and return its new id."""
+        """Send a message, in the order of a ``group`` if one is given; return its new id once it is stored.
+
+        Raises:
+            RefusedMessageError: It cannot be sent.
+            EnvironmentFailureError: The cluster does not answer.
+        """
         try:
             receipt = self._producer.send(self._made(message, topic, group))
         except Exception as failure:
