@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,7 +19,7 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session, command_line
-from rmqtool.commands.report.model import ReportRequest, StoreReport
+from rmqtool.commands.report.model import Backlog, ReportRequest, StoreReport
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings.model import counted
 from rmqtool.report.formats import Format, report_json
@@ -26,13 +27,12 @@ from rmqtool.report.output import check_output_files, write_whole
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from rmqtool.api.store import Store
-    from rmqtool.commands.offsets import Progress
 
 
+_IN_ORDER = {"ok", "no-offset"}
 _EXAMPLES = """\
 # one page to read, print and send on
 rmqtool report $STORE -o report.html
@@ -66,7 +66,7 @@ def report_command(
     store = session.open(store_path)
     timeline = options["timeline"]
     if timeline is not None:
-        _check_timeline(timeline, options["output"], store)
+        check_output_files([options["output"]], store.files.evidence_roots, new=[timeline])
     session.note_settings(store)
     with session.output(store, whole=True) as stream:
         report, status = _gather(session, store, options, engine)
@@ -79,10 +79,6 @@ def report_command(
         if timeline is not None:
             _write_timeline(session, timeline, report)
     return status
-
-
-def _check_timeline(timeline: Path, output: Path | None, store: Store) -> None:
-    check_output_files([output], store.files.evidence_roots, new=[timeline])
 
 
 def _gather(
@@ -101,17 +97,31 @@ def _gather(
         broker_conf=options["broker_conf"],
         **given_options(ReportRequest, options),
     )
-    report = gather(request, _readers(session, store), session.console)
+    report = gather(request, partial(_backlogs, session, store), session.console)
     session.console.close()
     return report, report.verification.exit_status(session.fail_on)
 
 
-def _readers(session: Session, store: Store) -> Iterator[Progress]:
-    """Yield the positions of readers, read at the first use."""
+def _backlogs(session: Session, store: Store) -> tuple[Backlog, ...]:
+    """Add up by reader and topic what is still to be read, the most first."""
+    found: dict[tuple[str, str], Backlog] = {}
     try:
-        yield from store.offsets()
+        readers = store.offsets()
     except EnvironmentFailureError as failure:
         session.console.warn(f"{failure}; the backlog of groups is left out")
+        return ()
+    for one in readers:
+        key = one.reader, one.topic
+        before = found.get(key, Backlog(*key, 0, 0, 0, None))
+        times = [ms for ms in (before.last_timestamp_ms, one.last_timestamp_ms) if ms is not None]
+        found[key] = Backlog(
+            *key,
+            queues=before.queues + 1,
+            units=before.units + (one.lag or 0),
+            odd=before.odd + (one.state not in _IN_ORDER),
+            last_timestamp_ms=max(times, default=None),
+        )
+    return tuple(sorted(found.values(), key=lambda one: (-one.units, one.reader, one.topic)))
 
 
 def _write_timeline(session: Session, path: Path, report: StoreReport) -> None:

@@ -17,7 +17,6 @@ from rmqtool.commands.report.model import (
     FileTime,
     LogRange,
     Provenance,
-    QueueProgress,
     ReportRequest,
     StoreReport,
     TopicLoss,
@@ -37,7 +36,7 @@ from rmqtool.store import PathKind, QueueFiles, Store
 from rmqtool.store.names import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
@@ -184,14 +183,15 @@ def _digest(label: str, place: Location, limit: int | None) -> FileDigest:
     return FileDigest(label, size_bytes, digest)
 
 
-_IN_ORDER = {"ok", "no-offset"}
 NAMED = 100
 
 """Limit of lost messages by name; verify --lost has all."""
 
 
-def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: Progress) -> StoreReport:
-    """Return a report; ``readers`` are the progress of groups, delay levels and the timer.
+def gather(
+    request: ReportRequest, backlogs: Callable[[], tuple[Backlog, ...]], progress: Progress
+) -> StoreReport:
+    """Return a report; ``backlogs`` returns those of groups, delay levels and the timer.
 
     Raises:
         UsageError: it is only a part of a store.
@@ -232,7 +232,7 @@ def gather(request: ReportRequest, readers: Iterable[QueueProgress], progress: P
         predictions=predictions,
         losses=_losses(predictions, run.log_losses),
         lost=lost,
-        backlogs=_backlogs(readers),
+        backlogs=backlogs(),
         coverage=coverage,
         times=tuple(file_times(store)),
         cut_ms=_cut_ms(store, predictions),
@@ -280,22 +280,6 @@ def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> 
     total = cut + missing
     losses = (TopicLoss(topic, cut[topic], cut_bytes[topic], missing[topic]) for topic in total)
     return tuple(sorted(losses, key=lambda one: (-one.next_start - one.missing, one.topic)))
-
-
-def _backlogs(readers: Iterable[QueueProgress]) -> tuple[Backlog, ...]:
-    found: dict[tuple[str, str], Backlog] = {}
-    for one in readers:
-        key = one.reader, one.topic
-        before = found.get(key, Backlog(*key, 0, 0, 0, None))
-        times = [ms for ms in (before.last_timestamp_ms, one.last_timestamp_ms) if ms is not None]
-        found[key] = Backlog(
-            *key,
-            queues=before.queues + 1,
-            units=before.units + (one.lag or 0),
-            odd=before.odd + (one.state not in _IN_ORDER),
-            last_timestamp_ms=max(times, default=None),
-        )
-    return tuple(sorted(found.values(), key=lambda one: (-one.units, one.reader, one.topic)))
 
 
 def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:

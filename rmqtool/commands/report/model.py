@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
 from rmqtool.engine import EngineOptions
@@ -17,35 +17,6 @@ if TYPE_CHECKING:
     from rmqtool.recovery.model import Prediction
     from rmqtool.rows import Checkpoint
     from rmqtool.store import Setting, Store
-
-
-class QueueProgress(Protocol):
-    """Progress of one reader in one queue, as ``offsets`` reports it."""
-
-    @property
-    def topic(self) -> str:
-        """Return the queue's topic."""
-        ...
-
-    @property
-    def reader(self) -> str:
-        """Return ``group G``, ``delay level N`` or ``timer``."""
-        ...
-
-    @property
-    def lag(self) -> int | None:
-        """Return the units still to be read; None without a queue."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """Return ``ok``, or the fault of the offset."""
-        ...
-
-    @property
-    def last_timestamp_ms(self) -> int | None:
-        """Return the store time of the message that was read last."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from importlib.resources import files
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
@@ -15,10 +15,9 @@ from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, FailOn, Finding, Severity, Structure
 from rmqtool.report.formats import size_text
-from rmqtool.report.page.charts import HEIGHT, WIDTH, Chart, Clock, Moment, charts_of, share, shortened, span
-from rmqtool.report.page.strip import ROW_HEIGHT, CoverRow, Strip, coverage_rows, strip_of
+from rmqtool.report.page.charts import HEIGHT, WIDTH, Clock, Moment, charts_of, share, shortened, span
+from rmqtool.report.page.strip import ROW_HEIGHT, coverage_rows, strip_of
 from rmqtool.report.page.tables import (
-    PageTable,
     backlogs_table,
     digests_table,
     gaps_table,
@@ -53,66 +52,10 @@ _MOODS = {
 }
 
 
-class DelayRow(NamedTuple):
-    """A class of delays: name, number, share, and width of the bar."""
-
-    name: str
-    messages: str
-    share: str
-    width: int
-
-
-class FindingView(NamedTuple):
-    """The findings of a code that follow from no other.
-
-    ``severity`` is the gravest, ``lines`` are the first findings, ``more`` says how many are not listed,
-    ``explains`` what follows from them. ``effect`` is empty where too many codes were found to print it for
-    all.
-    """
-
-    severity: str
-    title: str
-    total: int
-    lines: tuple[str, ...]
-    more: str
-    explains: tuple[str, ...]
-    effect: str
-    remedy: str
-
-
-class View(NamedTuple):
-    """The page, section by section; None or empty where there is nothing to show."""
-
-    store: str
-    mood: str
-    headline: str
-    next_command: str | None
-    status: int
-    facts: tuple[tuple[str, str], ...]
-    lost: PageTable
-    names: PageTable
-    lost_total: str
-    predictions: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
-    strip: Strip | None
-    charts: tuple[Chart, ...]
-    chart_note: str
-    topics: PageTable
-    backlogs: PageTable
-    gaps: PageTable
-    silences: PageTable
-    steps: PageTable
-    delays: tuple[DelayRow, ...]
-    cover: tuple[CoverRow, ...]
-    cover_more: int
-    findings: tuple[FindingView, ...]
-    findings_more: str
-    provenance: tuple[tuple[str, str], ...]
-    settings: PageTable
-    digests: PageTable
-
-
-def view_of(report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], clock: Clock) -> View:
-    """Return a report's page; the next command gets ``setting_arguments``."""
+def view_of(
+    report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], clock: Clock
+) -> dict[str, Any]:
+    """Return the members of the template's ``view``, section by section; empty where there is nothing."""
     verdict = Verdict(
         report.verification, fail_on, predictions=report.predictions, setting_arguments=setting_arguments
     )
@@ -121,37 +64,37 @@ def view_of(report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, 
     cut = _cut(report)
     cover = () if picture is None else coverage_rows(report.coverage, picture.files[0].start, picture.end)
     findings, more_findings = _findings(verdict)
-    return View(
-        store=escape_text(report.store),
-        mood=_MOODS.get(verdict.status, "warn"),
-        headline=shortened(headline(verdict), 2000),
-        next_command=next_command(verdict),
-        status=int(verdict.status),
-        facts=tuple(_facts(report, clock)),
-        lost=losses_table(report),
-        names=names_table(report),
-        lost_total=_lost_total(report),
-        predictions=tuple(
+    return {
+        "store": escape_text(report.store),
+        "mood": _MOODS.get(verdict.status, "warn"),
+        "headline": shortened(headline(verdict), 2000),
+        "next_command": next_command(verdict),
+        "status": int(verdict.status),
+        "facts": tuple(_facts(report, clock)),
+        "lost": losses_table(report),
+        "names": names_table(report),
+        "lost_total": _lost_total(report),
+        "predictions": tuple(
             (prediction_title(one), tuple((name, shortened(text)) for name, text in prediction_facts(one)))
             for one in report.predictions
         ),
-        strip=None if picture is None else strip_of(picture, cut, clock, _hurt(report)),
-        charts=() if census is None else charts_of(census, list(_moments(report)), clock),
-        chart_note=_chart_note(picture),
-        topics=topics_table(report, clock),
-        backlogs=backlogs_table(report, clock),
-        gaps=gaps_table(picture),
-        silences=silences_table(picture, clock),
-        steps=steps_table(picture, clock),
-        delays=tuple(_delays(picture)),
-        cover=cover[0] if cover else (),
-        cover_more=cover[1] if cover else 0,
-        findings=findings,
-        findings_more=more_findings,
-        provenance=tuple(_provenance(report, clock)),
-        settings=settings_table(report),
-        digests=digests_table(report),
-    )
+        "strip": None if picture is None else strip_of(picture, cut, clock, _hurt(report)),
+        "charts": () if census is None else charts_of(census, list(_moments(report)), clock),
+        "chart_note": _chart_note(picture),
+        "topics": topics_table(report, clock),
+        "backlogs": backlogs_table(report, clock),
+        "gaps": gaps_table(picture),
+        "silences": silences_table(picture, clock),
+        "steps": steps_table(picture, clock),
+        "delays": tuple(_delays(picture)),
+        "cover": cover[0] if cover else (),
+        "cover_more": cover[1] if cover else 0,
+        "findings": findings,
+        "findings_more": more_findings,
+        "provenance": tuple(_provenance(report, clock)),
+        "settings": settings_table(report),
+        "digests": digests_table(report),
+    }
 
 
 def _hurt(report: StoreReport) -> Iterator[tuple[int, int]]:
@@ -227,7 +170,7 @@ def _chart_note(picture: LogPicture | None) -> str:
     return note
 
 
-def _delays(picture: LogPicture | None) -> Iterator[DelayRow]:
+def _delays(picture: LogPicture | None) -> Iterator[tuple[str, str, str, int]]:
     if picture is None or not picture.census.messages:
         return
     census = picture.census
@@ -244,11 +187,11 @@ def _delays(picture: LogPicture | None) -> Iterator[DelayRow]:
         else:
             name = f"{span(bounds[number - 1])} to {span(bounds[number])}"
         width = max(count * _DELAY_WIDTH // highest, 1)
-        yield DelayRow(name, f"{count:,}", share(count, whole), width)
+        yield name, f"{count:,}", share(count, whole), width
 
 
-def _findings(verdict: Verdict) -> tuple[tuple[FindingView, ...], str]:
-    found: list[FindingView] = []
+def _findings(verdict: Verdict) -> tuple[list[dict[str, Any]], str]:
+    found = []
     log, room = verdict.report.findings, _FINDINGS
     roots = {id(one): root for one, root in zip(log, verdict.roots.of, strict=True)}
     for group in grouped(log):
@@ -261,22 +204,25 @@ def _findings(verdict: Verdict) -> tuple[tuple[FindingView, ...], str]:
         room -= len(lines)
         found.append(_finding(verdict, group, lines, count))
     follow = verdict.roots.count
-    return tuple(found), f"{follow:,} findings follow from these and are not listed" if follow else ""
+    return found, f"{follow:,} findings follow from these and are not listed" if follow else ""
 
 
-def _finding(verdict: Verdict, group: Sequence[Finding], lines: Sequence[Finding], count: int) -> FindingView:
+def _finding(
+    verdict: Verdict, group: Sequence[Finding], lines: Sequence[Finding], count: int
+) -> dict[str, Any]:
+    """Return the findings of a code that follow from no other; no effect where too many codes were found."""
     entry, severity = group[0].code, worst_of(group)
     explains: Mapping[str, int] = verdict.roots.explained.get(entry.code, {})
-    return FindingView(
-        severity="note" if severity is Severity.INFO else severity.value,
-        title=f"{entry.code} {entry.title}",
-        total=count,
-        lines=tuple(shortened(finding_line(one), _LINE) for one in lines),
-        more=f"… {count:,} in all" if count > len(lines) else "",
-        explains=tuple(f"{number:,} {code}, {CATALOG[code].title}" for code, number in explains.items()),
-        effect=shortened(escape_text(entry.broker_effect)) if lines else "",
-        remedy=shortened(escape_text(group[0].remedy)) if lines else "",
-    )
+    return {
+        "severity": "note" if severity is Severity.INFO else severity.value,
+        "title": f"{entry.code} {entry.title}",
+        "total": count,
+        "lines": [shortened(finding_line(one), _LINE) for one in lines],
+        "more": f"… {count:,} in all" if count > len(lines) else "",
+        "explains": [f"{number:,} {code}, {CATALOG[code].title}" for code, number in explains.items()],
+        "effect": shortened(escape_text(entry.broker_effect)) if lines else "",
+        "remedy": shortened(escape_text(group[0].remedy)) if lines else "",
+    }
 
 
 def _provenance(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
