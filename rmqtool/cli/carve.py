@@ -9,7 +9,7 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_PATH, jobs_option, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.io.location import image_at
@@ -54,7 +54,7 @@ rmqtool carve $STORE/commitlog/* --out carved --commitlog-size 8192
     help="Records of all store hosts are one log, unless they contradict each other; for a broker whose"
     " address changed.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
+@jobs_option
 @case_option
 @shared_options("text", "json")
 def carve_command(

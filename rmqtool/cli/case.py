@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, shared_options
+from rmqtool.cli.options import A_PATH, jobs_option, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.report.outcome_text import case_text
 
@@ -37,7 +37,7 @@ rmqtool verify $STORE --case mycase; rmqtool case verify mycase --files
     metavar="SHA256",
     help="A digest noted elsewhere; it must be that of a record; repeatable.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Files at a time; default: all cores.")
+@jobs_option
 @shared_options("text", "json")
 def case_command(
     action: str,

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import rows
-from rmqtool.cli.bodies import BodyChoice, body_option
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import (
     A_PATH,
     A_STORE,
     StorePath,
+    body_mode,
+    body_option,
     given_options,
     request_options,
     shared_options,
@@ -92,9 +93,9 @@ def dump_command(
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
     options["unpack_batches"] |= _INNER in options["row_types"]
-    bodies = BodyChoice.of(options)
+    body = body_mode(options)
     takes_lines = session.format is Format.NDJSON and limit is None and body_dir is None
-    options |= {"lines": bodies.mode or BodyMode.NONE} if takes_lines else {"lines": None}
+    options |= {"lines": body or BodyMode.NONE} if takes_lines else {"lines": None}
     options |= session.bounds(options)
     for store in stores:
         session.note_broker(store)
@@ -106,7 +107,7 @@ def dump_command(
             session.format,
             stream,
             schema=_SCHEMA,
-            body=bodies.mode,
+            body=body,
             zone=session.zone,
             color=session.color,
             fields=options["hex"],

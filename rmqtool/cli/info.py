@@ -54,7 +54,7 @@ def info(
         if session.format is Format.JSON:
             stream.write(to_json(info_document(summary, status), indent=2) + "\n")
         elif session.format is Format.NDJSON:
-            for value in info_objects(summary):
+            for value in info_objects(summary, status):
                 stream.write(to_json(value) + "\n")
         elif session.format is Format.CSV:
             write_info_csv(summary, stream)

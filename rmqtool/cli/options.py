@@ -25,7 +25,7 @@ from rmqtool.io.object_urls import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
-from rmqtool.report.formats import to_json
+from rmqtool.report.formats import BodyMode, to_json
 from rmqtool.report.output import check_output_files, open_output
 
 if TYPE_CHECKING:
@@ -245,6 +245,18 @@ def _click_option(option: Option) -> Callable[[Any], Any]:
     )
 
 
+body_option = click.option(
+    "--body",
+    type=click.Choice([mode.value for mode in BodyMode]),
+    help="Message bodies; default: a preview in text, else none.",
+)
+
+
+def body_mode(options: dict[str, Any]) -> BodyMode | None:
+    """Return how ``--body`` shows bodies; None is the format's habit."""
+    return None if options["body"] is None else BodyMode(options["body"])
+
+
 def state_of(context: click.Context) -> SharedState:
     """Return the state that the outermost function made."""
     state: SharedState = context.find_root().obj
@@ -252,6 +264,11 @@ def state_of(context: click.Context) -> SharedState:
 
 
 _engine = partial(click.option, cls=SectionOption, section="Engine")
+
+
+jobs_option = _engine(
+    "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
+)
 
 
 def engine_options(default: str, *, handover: bool = True) -> Callable[[_Function], _Function]:
@@ -276,9 +293,7 @@ def engine_options(default: str, *, handover: bool = True) -> Callable[[_Functio
         _engine(
             "--spark-conf", shared=True, multiple=True, metavar="K=V", help="A setting of Spark; repeatable."
         ),
-        _engine(
-            "--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores."
-        ),
+        jobs_option,
     ]
     if handover:
         scratch = "Directory or URL where tasks exchange blocks; on a cluster, all executors must see it."

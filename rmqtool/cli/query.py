@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import rows
-from rmqtool.cli.bodies import BodyChoice, body_options
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_STORE, StorePath, given_options, request_options, shared_options
+from rmqtool.cli.options import (
+    A_STORE,
+    StorePath,
+    body_mode,
+    body_option,
+    given_options,
+    request_options,
+    shared_options,
+)
 from rmqtool.cli.session import Session
+from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FailOn
@@ -22,9 +30,10 @@ from rmqtool.lookup.topic_names import some
 from rmqtool.projection import json_value
 from rmqtool.report.formats import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
+from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Set
+    from collections.abc import Iterable, Iterator, Set
 
     from rmqtool.api.results import Answer
     from rmqtool.api.store import Store
@@ -64,7 +73,8 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
     help='Many keys in one pass: one a line, or {"topic", "key"} objects; - reads standard input.',
 )
 @click.option("--explain", is_flag=True, help="Print every step, and why something was not found.")
-@body_options
+@body_option
+@request_options(DumpRequest, only=("decompress", "unpack_batches"))
 @shared_options("text", "json", "ndjson", "csv")
 def query_command(
     store_path: StorePath,
@@ -89,24 +99,23 @@ def query_command(
     session = Session(options)
     options |= session.bounds(options)
     store = session.open(store_path)
-    keys = _keys_of(options["keys_file"], options["topic"])
+    keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
     answer = _ask(session, store, options, keys, explain=explain)
     session.note_broker(store)
     session.note_unread(store)
     session.note_settings(store)
-    bodies = BodyChoice.of(options)
     with session.output(store) as stream:
         sink = open_sink(
             session.format,
             stream,
             schema=_SCHEMA,
-            body=bodies.mode,
+            body=body_mode(options),
             zone=session.zone,
             keyed=keys is not None,
             judged=options["consumed_by"] is not None,
             warn=session.console.warn,
         )
-        answered, unanswered = _write(answer, sink, bodies, session.console)
+        answered, unanswered = _write(answer, sink, options, session.console)
         if unanswered is None:
             status = _status(answer, session.fail_on, found=bool(answered))
         else:
@@ -152,13 +161,13 @@ def _ask(
 
 
 def _write(
-    answer: Answer, sink: RowSink, bodies: BodyChoice, console: Console
+    answer: Answer, sink: RowSink, options: dict[str, Any], console: Console
 ) -> tuple[dict[KeyQuestion | None, None], str | None]:
     """Write the answers; return the questions that have one, and why nothing could answer, if so."""
     answered: dict[KeyQuestion | None, None] = {}
     try:
         for question, found in answer.marked():
-            for row in bodies.applied([found], console):
+            for row in _with_bodies(found, options, console):
                 if isinstance(row, rows.Damage) and row is not found:
                     answer.findings.add(row.finding())
                 consumption = answer.consumption(row) if isinstance(row, rows.Message) else None
@@ -167,6 +176,20 @@ def _write(
     except UnansweredError:
         return answered, answer.unanswered
     return answered, None
+
+
+def _with_bodies(found: rows.Row, options: dict[str, Any], console: Console) -> Iterable[rows.Row]:
+    """Return a message as ``--unpack-batches`` and ``--decompress`` have it, from the body as stored."""
+    every: Iterable[rows.Row] = [found]
+    if options["unpack_batches"]:
+        from rmqtool.rows.bodies import with_inner_messages
+
+        every = with_inner_messages(every, MessageFilter())
+    if options["decompress"]:
+        from rmqtool.rows.bodies import decompressed
+
+        every = decompressed(every, console)
+    return every
 
 
 def _status(answer: Answer, fail_on: FailOn, *, found: bool) -> ExitStatus:
@@ -183,12 +206,6 @@ def _tell(console: Console, answer: Answer, *, explain: bool) -> None:
         console.note(f"explain: {step.message}")
     for reason, count in answer.left_out.items():
         console.note(f"explain: {count} more of the kind {reason.value}")
-
-
-def _keys_of(keys_file: str | None, topic: str | None) -> tuple[KeyQuestion, ...] | None:
-    if keys_file is None:
-        return None
-    return read_keys(keys_file, topic)
 
 
 def _tell_missing(console: Console, missing: list[KeyQuestion], lost: Set[KeyQuestion]) -> None:

@@ -9,7 +9,15 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.help import Command
-from rmqtool.cli.options import A_PATH, A_STORE, StorePath, given_options, request_options, shared_options
+from rmqtool.cli.options import (
+    A_PATH,
+    A_STORE,
+    StorePath,
+    given_options,
+    jobs_option,
+    request_options,
+    shared_options,
+)
 from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
@@ -60,7 +68,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
     metavar="FILE",
     help="Also write the recovered messages as rmqtool replay takes them.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Tasks at a time; default: all cores.")
+@jobs_option
 @case_option
 @shared_options("text", "json")
 def salvage_command(

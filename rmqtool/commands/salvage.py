@@ -431,7 +431,7 @@ class SalvageRequest:
     )
     include_stale: bool = options.flag("Keep what looks like old bytes after a rewritten tail.")
     topics: tuple[str, ...] = options.names(
-        "Only these topics, others become fillers; partial result.", name="topic"
+        "Only these topics, others become fillers; partial result.", name="topic", flags=("-t", "--topic")
     )
     exclude_topics: tuple[str, ...] = options.names(
         "All topics but these; partial result.", name="exclude_topic"

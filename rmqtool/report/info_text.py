@@ -225,31 +225,30 @@ def info_document(summary: StoreSummary, status: ExitStatus) -> dict[str, Any]:
     }
 
 
-def info_objects(summary: StoreSummary) -> Iterable[dict[str, Any]]:
+_LINES = (
+    ("commitlog", "commitlog"),
+    ("queues", "queue"),
+    ("index", "index"),
+    ("indexCoverage", "index-coverage"),
+    ("otherParts", "part"),
+    ("checkpoint", None),
+    ("logLosses", "log-losses"),
+    ("findings", None),
+)
+"""Members of the document that are lines of ndjson, with their types; None: they have one."""
+
+
+def info_objects(summary: StoreSummary, status: ExitStatus) -> Iterator[dict[str, Any]]:
     """Yield the same as objects of one line each, distinguished by ``type``."""
-    yield {"type": "store", "schema": SCHEMA, "path": summary.path, "kind": summary.kind} | {
-        "abort": summary.abort,
-        "abortProcess": summary.abort_process,
-        "lockHolder": summary.lock_holder,
-    }
-    for name, setting in _settings_by_name(summary):
+    document = info_document(summary, status)
+    names = ("schema", "path", "kind", "abort", "abortProcess", "lockHolder")
+    yield {"type": "store"} | {name: document[name] for name in names}
+    for name, setting in document["settings"].items():
         yield {"type": "setting", "name": name} | setting
-    if summary.log is not None:
-        yield {"type": "commitlog"} | json_object(summary.log)
-    for queue in summary.queues:
-        yield {"type": "queue"} | json_object(queue)
-    for file in summary.index:
-        yield {"type": "index"} | json_object(file)
-    if summary.index_coverage is not None:
-        yield {"type": "index-coverage"} | json_object(summary.index_coverage)
-    for part in summary.other_parts:
-        yield {"type": "part"} | json_object(part)
-    if summary.checkpoint is not None:
-        yield json_object(summary.checkpoint)
-    if summary.log_losses is not None:
-        yield {"type": "log-losses"} | json_object(summary.log_losses)
-    for finding in summary.findings:
-        yield json_object(finding)
+    for member, kind in _LINES:
+        found = document[member]
+        for value in found if isinstance(found, list) else [found] if found is not None else ():
+            yield value if kind is None else {"type": kind} | value
 
 
 def write_info_csv(summary: StoreSummary, stream: TextIO) -> None:

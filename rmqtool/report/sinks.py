@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rmqtool import rows
 from rmqtool.projection import columns_of, json_object, json_value
@@ -30,18 +30,15 @@ _LEADING = frozenset({"blank", "index-header"})
 """Types of rows that precede the main rows, so csv leaves them out."""
 
 
-class RowSink(Protocol):
-    """Writer of rows."""
+class RowSink:
+    """Writer of rows; `add` writes one row, the key that it answers, and a group's progress with it."""
 
-    def add(
-        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
-    ) -> None:
-        """Write one row, the key that it answers, and a group's progress with it."""
-        ...
+    def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
+        """Write one row."""
+        raise NotImplementedError
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Write the end after the last row; ``facts`` are more members of a json document."""
-        ...
 
 
 def open_sink(
@@ -87,14 +84,12 @@ class _Objects:
         self._in_cells = in_cells
         self._keyed = keyed
 
-    def object(
-        self, row: rows.Row, query_key: str | None, consumption: Consumption | None
-    ) -> dict[str, JsonValue]:
+    def object(self, row: rows.Row, key: str | None, progress: Consumption | None) -> dict[str, JsonValue]:
         found = row_object(row, self._body, one_cell=self._in_cells)
         if self._keyed:
-            found[_QUERY_KEY] = query_key
+            found[_QUERY_KEY] = key
         if self._judged:
-            found |= _consumption_members(consumption)
+            found |= _consumption_members(progress)
         return found
 
     def columns(self, kind: type[rows.Row]) -> list[str]:
@@ -111,39 +106,32 @@ def _consumption_members(consumption: Consumption | None) -> dict[str, JsonValue
     return dict(zip(_CONSUMPTION, values, strict=True))
 
 
-class _TextSink:
+class _TextSink(RowSink):
     def __init__(self, stream: TextIO, text: RowText) -> None:
         self._stream = stream
         self._text = text
         self._key: str | None = None
 
-    def add(
-        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
-    ) -> None:
-        if query_key is not None and query_key != self._key:
-            self._stream.write(f"{escape_text(query_key)}:\n")
-            self._key = query_key
+    def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
+        if key is not None and key != self._key:
+            self._stream.write(f"{escape_text(key)}:\n")
+            self._key = key
         self._stream.write(self._text.lines(row))
-        if consumption is not None:
-            self._stream.write(self._text.consumption(consumption))
-
-    def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
-        """Do nothing: nothing follows the last line."""
+        if progress is not None:
+            self._stream.write(self._text.consumption(progress))
 
 
-class _NdjsonSink:
+class _NdjsonSink(RowSink):
     def __init__(self, stream: TextIO, objects: _Objects, schema: str) -> None:
         self._stream = stream
         self._schema = schema
         self._objects = objects
 
-    def add(
-        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
-    ) -> None:
+    def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
         if isinstance(row, rows.Lines):
             self._stream.write(row.text)
         else:
-            self._stream.write(to_json(self._objects.object(row, query_key, consumption)) + "\n")
+            self._stream.write(to_json(self._objects.object(row, key, progress)) + "\n")
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Write a summary if there are more rows than these; else nothing follows the last one."""
@@ -152,16 +140,14 @@ class _NdjsonSink:
             self._stream.write(to_json(summary) + "\n")
 
 
-class _JsonSink:
+class _JsonSink(RowSink):
     def __init__(self, stream: TextIO, objects: _Objects, schema: str) -> None:
         self._stream = stream
         self._objects = objects
         self._separator = f'{{"schema": {json.dumps(schema)}, "rows": [\n'
 
-    def add(
-        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
-    ) -> None:
-        self._stream.write(self._separator + to_json(self._objects.object(row, query_key, consumption)))
+    def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
+        self._stream.write(self._separator + to_json(self._objects.object(row, key, progress)))
         self._separator = ",\n"
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
@@ -171,7 +157,7 @@ class _JsonSink:
         self._stream.write(f'{start}]{members}, "exitStatus": {int(status)}}}\n')
 
 
-class _ReplaySink:
+class _ReplaySink(RowSink):
     """Messages as `rmqtool.rows.replay` has them; damage goes to standard error."""
 
     def __init__(self, stream: TextIO, warn: Callable[[str], None]) -> None:
@@ -181,9 +167,7 @@ class _ReplaySink:
         self._warn = warn
         self._replayed = Replayed()
 
-    def add(
-        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
-    ) -> None:
+    def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
             return
@@ -202,7 +186,7 @@ def replay_line(message: ReplayMessage) -> str:
     return to_json(json_object(message, lambda raw: encoded_body(raw, BodyMode.BASE64))) + "\n"
 
 
-class _CsvSink:
+class _CsvSink(RowSink):
     """Rows of one type, that of the first; damage goes to standard error."""
 
     def __init__(
@@ -218,9 +202,7 @@ class _CsvSink:
         self._columns: list[str] = []
         self._left_out: dict[str, int] = {}
 
-    def add(
-        self, row: rows.Row, query_key: str | None = None, consumption: Consumption | None = None
-    ) -> None:
+    def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
         kind = rows.Unit if isinstance(row, rows.Preblank) else type(row)
         if isinstance(row, rows.Damage):
             self._warn(f"{row.code.code}: {row.message}")
@@ -232,7 +214,7 @@ class _CsvSink:
         if kind is not self._kind:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
-        found = self._objects.object(row, query_key, consumption)
+        found = self._objects.object(row, key, progress)
         body = found.pop(_BODY, None)  # is fit for a cell as it is
         self._writer.writerow(
             [body if name == _BODY else csv_cell(found.get(name)) for name in self._columns]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -139,13 +139,13 @@ def check_case(
     if not places:
         raise EnvironmentFailureError(f"{directory}: holds no records; give the DIR of --case")
     lines: list[RecordLine] = []
-    last: dict[str, _Said] = {}
+    last: dict[str, FileLine] = {}
     for number, place in places.items():
         try:
             found = read_record(place)
-            said = {one.path: one for one in _said(number, found.document)}
+            named = {one.path: one for one in _named(number, found.document)}
             lines.append(_line(number, found, lines[-1] if lines else None))
-            last |= said
+            last |= named
         except BrokenSealError as failure:
             lines.append(RecordLine(number, problem=str(failure)))
     known = {one.sha256 for one in lines}
@@ -165,21 +165,16 @@ def check_case(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    path: str
-    record: int
-    sha256: str | None
-    problem: str | None
+def _named(number: int, document: Mapping[str, Any]) -> Iterator[FileLine]:
+    """Yield the files of a record, an output after the input that it was; BrokenSealError if it has none.
 
-
-def _said(number: int, document: Mapping[str, Any]) -> Iterator[_Said]:
-    """Yield the files of a record, an output after the input that it was; BrokenSealError if it has none."""
+    What a file is now is unknown yet.
+    """
     try:
         for one in (*document["inputs"], *document["outputs"]):
             then = one["afterwards"]
             problem = one["problem"] if then == Afterwards.SAME else f"it was {then} when the run ended"
-            yield _Said(str(one["path"]), number, one["sha256"], problem)
+            yield FileLine(str(one["path"]), FileState.UNKNOWN, number, one["sha256"], reason=problem)
     except (KeyError, TypeError) as failure:
         raise BrokenSealError(f"is not a record of this tool: {failure}") from failure
 
@@ -216,23 +211,23 @@ def _problem(number: int, says: int, names: str | None, before: RecordLine | Non
     return None
 
 
-def _files(last: Mapping[str, _Said], jobs: int | None, progress: Progress) -> list[FileLine]:
+def _files(last: Mapping[str, FileLine], jobs: int | None, progress: Progress) -> list[FileLine]:
     found: list[FileLine] = []
-    waiting: list[tuple[ListedFile, _Said]] = []
+    waiting: list[tuple[ListedFile, FileLine]] = []
     for one in last.values():
         listed = _listed(one.path)
-        if one.sha256 is None or one.problem is not None:
-            found.append(FileLine(one.path, FileState.UNKNOWN, one.record, one.sha256, reason=one.problem))
+        if one.expected is None or one.reason is not None:
+            found.append(one)
         elif listed is None:
-            found.append(FileLine(one.path, FileState.GONE, one.record, one.sha256))
+            found.append(replace(one, state=FileState.GONE))
         else:
             waiting.append((listed, one))
     digests = hash_all([listed for listed, _ in waiting], jobs, progress, "SHA-256")
     for (_, one), hashed in zip(waiting, digests, strict=True):
-        state = FileState.UNCHANGED if hashed.digest == one.sha256 else FileState.CHANGED
+        state = FileState.UNCHANGED if hashed.digest == one.expected else FileState.CHANGED
         state = FileState.UNKNOWN if hashed.digest is None else state
         reason = hashed.findings[0].sentence if hashed.findings else None
-        found.append(FileLine(one.path, state, one.record, one.sha256, hashed.digest, reason))
+        found.append(replace(one, state=state, observed=hashed.digest, reason=reason))
     return sorted(found, key=lambda line: line.path)
 
 

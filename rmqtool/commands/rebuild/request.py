@@ -59,7 +59,9 @@ class RebuildRequest:
     out: Target | None
     engine: EngineOptions | Engine
     parts: frozenset[str] = PARTS
-    topics: tuple[str, ...] = options.names("Only these topics; partial.", name="topic")
+    topics: tuple[str, ...] = options.names(
+        "Only these topics; partial.", name="topic", flags=("-t", "--topic")
+    )
     exclude_topics: tuple[str, ...] = options.names(
         "All topics but these; partial result.", name="exclude_topic"
     )

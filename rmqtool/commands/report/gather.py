@@ -36,7 +36,7 @@ from rmqtool.store import PathKind, QueueFiles, Store
 from rmqtool.store.names import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
