@@ -307,7 +307,12 @@ def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
 
 
 def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
-    """Return a survey with the true records below damaged frames in place of those that are false."""
+    """Return a survey with the true records below damaged frames in place of those that are false.
+
+    Args:
+        survey: as it was read.
+        of_copies: what the queues of each copy of the log list.
+    """
     below = survey.below
     if below is None:
         return survey
@@ -317,7 +322,10 @@ def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
     if not (met & ~same).any():
         return survey
     won, _ = FrameDisputes(survey, below, met & ~same, ~met, of_copies, [survey.log]).settle()
-    return joined(survey, below, won | ~met)
+    frames = [survey.false, below.false, survey.records["log_offset"], below.records["log_offset"]]
+    survey = joined(survey, below, won | ~met)
+    false = np.setdiff1d(np.concatenate(frames), survey.records["log_offset"])
+    return replace(survey, false=false)
 
 
 def where(survey: Survey, keep: Bools) -> Survey:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.model import LogLosses, MessageStates, QueueLosses, cut_finding, is_borne_out
+from rmqtool.account.model import (
+    LogLosses,
+    MessageStates,
+    QueueLosses,
+    cut_finding,
+    is_borne_out,
+    unreached_finding,
+)
 from rmqtool.account.survey import SurveyedLog, survey
 from rmqtool.account.witnesses import (
     FreeBytes,
@@ -80,15 +87,13 @@ class LogAccount:
 
     Args:
         store: whose queues.
-        log_start: physical offset of the log's first byte.
 
     Attributes:
         unread: sentences about queues and index files that cannot be read, and so prove nothing.
     """
 
-    def __init__(self, store: Store, log_start: int) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._log_start = log_start
         self._queues: dict[QueueKey, _ListedQueue] = {}
         self._indexed: Int64s | None = None
         self.unread: list[str] = []
@@ -107,6 +112,16 @@ class LogAccount:
             return np.zeros(len(physical_offsets), np.bool_)
         number = np.searchsorted(queue.places, physical_offsets)
         return np.asarray(queue.places[np.minimum(number, len(queue.places) - 1)] == physical_offsets)
+
+    def lists_more(self, looked: SurveyedLog) -> bool:
+        """Tell whether units of any queue lead to more places of a log than it has records of that queue."""
+        for key, queue in self._queues.items():
+            if not key[0].startswith(LMQ_PREFIX):
+                first, last = np.searchsorted(queue.places, [looked.start, looked.end])
+                runs = looked.runs.get(key, _NO_RUNS)
+                if last - first > (runs["stop"] - runs["first"]).sum():
+                    return True
+        return False
 
     def losses(self, looked: SurveyedLog) -> Iterator[tuple[QueueKey, list[Absent], QueueLosses]]:
         """Yield, of each queue with lost messages, which they are, by topic and queue id.
@@ -174,7 +189,7 @@ class LogAccount:
         queue = self._queues.get(key)
         if queue is None:
             return []
-        places = queue.places[np.searchsorted(queue.places, self._log_start) :]
+        places = queue.places[np.searchsorted(queue.places, looked.start) :]
         if not looked.without_record(places).any():
             return []
         units = all_live_units(queue.files)
@@ -295,20 +310,45 @@ class StoreAccount:
 
     Args:
         store: whose queues, index and consumer offsets.
-        log: as it is read; None is the store's, or that beside the part that is shown.
+        log: as it lies there; None is the store's, or that beside the part that is shown.
     """
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:
-        self._store, self._log = store, store.log if log is None else log
+        self._store, self.log = store, store.log if log is None else log
 
     @cached_property
     def looked(self) -> SurveyedLog:
-        """Return what is in the log; records that replicas have not confirmed are marked."""
-        return survey(self._log, self._store.confirm_offset)
+        """Return what is in the log, by the evidence; records that replicas have not confirmed are marked."""
+        return self.decided(survey(self.log, self._store.confirm_offset))
+
+    def decided(self, looked: SurveyedLog) -> SurveyedLog:
+        """Return what is in the log where the evidence has it, if a walk along it finds anything odd.
+
+        Files then lie where their records say, and records below false frames take the place of these.
+
+        Raises:
+            EnvironmentFailureError: a file of the log cannot be opened or read.
+        """
+        if looked.is_odd or self.of_queues.lists_more(looked):
+            from rmqtool.account.reading import read_by_evidence  # a sound log needs none
+
+            log, false = read_by_evidence(self._store, self.log)
+            starts = {segment.label: segment.start for segment in self.log}
+            moved = {segment.label for segment in log if segment.start != starts[segment.label]}
+            if moved or len(false):
+                looked = survey(log if moved else self.log, self._store.confirm_offset, false, moved)
+        self.__dict__["looked"] = looked
+        return looked
+
+    @property
+    def has_looked(self) -> bool:
+        """Whether what is in the log is known by now."""
+        return "looked" in self.__dict__
 
     @cached_property
-    def _account(self) -> LogAccount:
-        return LogAccount(self._store, self._log.start)
+    def of_queues(self) -> LogAccount:
+        """Return what the queues, the index and the consumers' offsets prove."""
+        return LogAccount(self._store)
 
     @cached_property
     def _listed(self) -> dict[QueueKey, Int64s]:
@@ -317,7 +357,7 @@ class StoreAccount:
         def places(absent: list[Absent]) -> Int64s:
             return np.array([one.log_offset for one in absent if one.log_offset is not None], np.int64)
 
-        return {key: places(absent) for key, absent, _ in self._account.losses(self.looked)}
+        return {key: places(absent) for key, absent, _ in self.of_queues.losses(self.looked)}
 
     def proves(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
         """Tell which units of a queue, by where they lead to, ``(n,)``, prove a message: there, or lost."""
@@ -336,7 +376,7 @@ class StoreAccount:
     @property
     def can_tell(self) -> bool:
         """Whether the store has what proves lost messages, and its log is all read."""
-        if not len(self._log) or self._store.is_log_unread:
+        if not len(self.log) or self._store.is_log_unread:
             return False
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
 
@@ -349,9 +389,11 @@ class StoreAccount:
         Raises:
             EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
         """
-        return log_losses(self._account, self.looked, lost)
+        return log_losses(self.of_queues, self.looked, lost)
 
     def findings(self, losses: LogLosses) -> Iterator[Finding]:
-        """Yield that the log was longer once."""
+        """Yield that the log was longer once, and that it has records which no broker reaches."""
+        if losses.states is not None and len(self.looked.unreached):
+            yield unreached_finding(self.looked.unreached)
         if losses.beyond:
             yield cut_finding(losses, self.looked.end, sure=self.is_log_cut)

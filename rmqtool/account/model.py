@@ -12,11 +12,12 @@ from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity
-from rmqtool.findings.codes import CL_LOST
+from rmqtool.findings.codes import CL_LOST, CL_PHY_MISMATCH
 from rmqtool.findings.model import counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
+    from rmqtool.arrays import Int64s
     from rmqtool.store import Store
     from rmqtool.store.files import StoreFiles
 
@@ -188,6 +189,32 @@ def indexes_beyond(store: Store, log_end: int) -> bool:
     """
     headers = index_headers(store.index_files)
     return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
+
+
+def unreached_words(places: Int64s) -> str:
+    """Return how many records no walk of a broker reaches, and why."""
+    records = counted(len(places), "whole record", spec=",")
+    return (
+        f"{records} of the log, the first at {places[0]}, below a damaged frame, or in a file under another's"
+        " name: no walk of a broker reaches them"
+    )
+
+
+def unreached_finding(places: Int64s) -> Finding:
+    """Return that a log has records which no walk of a broker reaches.
+
+    Args:
+        places: ``(n,)``, their physical offsets.
+    """
+    from rmqtool.scan.classify import HIDDEN_REMEDY  # few logs need it
+
+    return Finding(
+        code=CL_PHY_MISMATCH,
+        physical_offset=int(places[0]),
+        observed=len(places),
+        message=unreached_words(places),
+        remedy_override=HIDDEN_REMEDY,
+    )
 
 
 def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:

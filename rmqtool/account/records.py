@@ -206,6 +206,7 @@ class SplitSurvey(SplitRead):
     queues: list[tuple[str, int]]
     sound_crcs: int
     batch_topics: frozenset[str]
+    false: Int64s
     covers: bool
 
 
@@ -223,6 +224,7 @@ class Survey:
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         unreadable: ranges that the disk did not deliver, as physical offset and length.
         batch_topics: topics that prove to have batch queues though the policy did not know it.
+        false: ``(f,)`` physical offsets of frames that are none: true records lie below them.
         below: the same log, with the true records below damaged frames in place of these; None without any.
     """
 
@@ -235,6 +237,7 @@ class Survey:
     sound_crcs: int = 0
     unreadable: list[tuple[int, int]] = field(default_factory=list)
     batch_topics: frozenset[str] = frozenset()
+    false: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     below: Survey | None = None
 
     @property
@@ -284,6 +287,7 @@ class _Reader:
         self._elsewhere: list[Rows] = []
         self._hidden = HiddenRecords(split.segment, rules_of(job.policy.release.records), split.stop)
         self._covers = False
+        self._false: list[int] = []
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(len(Sum), np.int64)
 
@@ -311,6 +315,7 @@ class _Reader:
         for number in np.flatnonzero(doubtful):
             hidden = self._hidden_by(batch.rows[number], int(body_stops[number]), not marks[number] & _BODY)
             if hidden is not None:
+                self._false.append(int(batch.rows["log_offset"][number]))
                 own[number:] = False
                 break
         if not own.all():
@@ -380,6 +385,7 @@ class _Reader:
             queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
             sound_crcs=int(self._sums[0]),
             batch_topics=dispatcher.unknown_batch_topics(),
+            false=np.array(self._false, np.int64),
             covers=self._covers,
         )
 
@@ -465,6 +471,7 @@ def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:
     survey.records = np.concatenate([survey.records, *(one.records for one in found)])
     survey.elsewhere = np.concatenate([survey.elsewhere, *(one.elsewhere for one in found)])
     survey.units = np.concatenate([survey.units, *units])
+    survey.false = np.concatenate([survey.false, *(one.false for one in found)])
     survey.queues = list(numbers)
     forgive_foreign_sums(survey)
     mark_torn(survey)

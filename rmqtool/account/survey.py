@@ -16,7 +16,7 @@ from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.gaps import Gap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.scan.walk import MessageBatch
@@ -44,6 +44,11 @@ class SurveyedLog:
         log: the log itself.
         records: how many true records it has.
         marked: of them, those at or after the place that the survey was to mark.
+        false: ``(f,)`` physical offsets of frames that are none, though they lie where they say.
+        unreached: ``(u,)`` those of true records that no walk of a broker reaches: below a false frame, or in
+            a file under another's name.
+        unreached_bytes: their size.
+        goes_back: whether store times do.
     """
 
     start: int
@@ -58,6 +63,18 @@ class SurveyedLog:
     log: FileQueue
     records: int
     marked: int
+    false: Int64s | None
+    unreached: Int64s
+    unreached_bytes: int
+    goes_back: bool
+
+    @property
+    def is_odd(self) -> bool:
+        """Whether anything but records that follow each other, and BLANKs, lies before the end."""
+        ends_odd = self.goes_back or len(self.strangers) > 0 or self.gaps.offsets > 0
+        blanks = self.blanks[self.blanks[:, 0] < self.end]
+        holes = int(self._sums[-1]) - int((blanks[:, 1] - blanks[:, 0]).sum())
+        return ends_odd or holes > 0 or any(len(runs) > 1 for runs in self.runs.values())
 
     @property
     def end(self) -> int:
@@ -109,9 +126,13 @@ class LogSurvey:
         reached: physical offset up to which it was taken in.
         records: how many true records were taken.
         mark: how many had been taken when the place was reached from which on they are counted, too.
+        false: see ``SurveyedLog``.
+        moved: labels of the files that are read as others.
     """
 
     log: FileQueue
+    false: Int64s | None = None
+    moved: Container[str] = ()
     reached: int = 0
     records: int = 0
     mark: int | None = None
@@ -120,6 +141,10 @@ class LogSurvey:
     _blanks: list[tuple[int, int]] = field(default_factory=list)
     _strangers: list[Int64s] = field(default_factory=lambda: [np.empty((0, 2), np.int64)])
     _latest_ms: int | None = None
+    _goes_back: bool = False
+    _unreached: list[Int64s] = field(default_factory=lambda: [np.empty(0, np.int64)])
+    _unreached_bytes: int = 0
+    _covered: int = 0
 
     def __post_init__(self) -> None:
         self._offsets = OffsetWalk(from_zero=self.log.start == 0)
@@ -130,22 +155,35 @@ class LogSurvey:
         Raises:
             EnvironmentFailureError: the file cannot be opened or read.
         """
-        walk = GapWalk(segment, LENIENT)
+        walk = GapWalk(segment, LENIENT, false=self.false)
         self.reached = stop
         first = walk.guess(start, stop)
         self._add(start, stop if first is None else first)
         for part in () if first is None else walk.parts(first, stop):
             if isinstance(part, Gap):
                 self._add(part.start, part.stop)
+                if self.false is not None and part.start in self.false and part.start >= self._covered:
+                    self._covered = part.start + part.total_size
             elif len((batch := self._true(part)).rows):
                 self._offsets.add(batch)
-                self.records += len(batch.rows)
-                latest_ms = int(batch.rows["store_timestamp_ms"].max())
-                self._latest_ms = max(latest_ms, latest_ms if self._latest_ms is None else self._latest_ms)
+                self._count(batch.rows, is_moved=segment.label in self.moved)
                 yield batch
         if walk.outcome is Outcome.BLANK:
             self._add(walk.log_offset, stop)
             self._blanks.append((walk.log_offset, segment.stop))
+
+    def _count(self, rows: Rows, *, is_moved: bool) -> None:
+        self.records += len(rows)
+        times = rows["store_timestamp_ms"]
+        latest_ms = int(times.max())
+        before = latest_ms if self._latest_ms is None else self._latest_ms
+        self._goes_back |= int(times[0]) < before and self._latest_ms is not None
+        self._goes_back |= bool((times[1:] < times[:-1]).any())
+        self._latest_ms = max(latest_ms, before)
+        if is_moved or self._covered > rows["log_offset"][0]:
+            below = rows if is_moved else rows[rows["log_offset"] < self._covered]
+            self._unreached.append(below["log_offset"].copy())
+            self._unreached_bytes += int(below["total_size"].sum())
 
     def pass_over(self, start: int, stop: int) -> None:
         """Take all of a range in, of which nothing else is asked."""
@@ -173,6 +211,7 @@ class LogSurvey:
             self.log.start, gaps, runs, starts, stops, blanks,
             strangers[:, 0], strangers[:, 1], self._latest_ms,
             self.log, self.records, 0 if self.mark is None else self.records - self.mark,
+            self.false, np.concatenate(self._unreached), self._unreached_bytes, self._goes_back,
         )  # fmt: skip
 
     def _add(self, start: int, stop: int) -> None:
@@ -185,27 +224,39 @@ class LogSurvey:
         if len(batch.gaps):
             self._ranges.append(np.column_stack((batch.gaps["start"], batch.gaps["stop"])))
         true = rows["log_offset"] == rows["physical_offset"]
+        if self.false is not None:
+            true &= ~np.isin(rows["log_offset"], self.false)
         if true.all():
             return batch
         others = rows[~true]
-        self._strangers.append(np.column_stack((others["log_offset"], others["physical_offset"])))
+        strange = others["log_offset"] != others["physical_offset"]
+        self._strangers.append(
+            np.column_stack((others["log_offset"][strange], others["physical_offset"][strange]))
+        )
         self._ranges.append(
             np.column_stack((others["log_offset"], others["log_offset"] + others["total_size"]))
         )
         return replace(batch, rows=rows[true], values=batch.values[true])
 
 
-def survey(log: FileQueue, marked_from: int | None = None) -> SurveyedLog:
+def survey(
+    log: FileQueue,
+    marked_from: int | None = None,
+    false: Int64s | None = None,
+    moved: Container[str] = (),
+) -> SurveyedLog:
     """Look at all of a log.
 
     Args:
         log: which.
         marked_from: physical offset of a record from which on they are counted by themselves, too.
+        false: see ``SurveyedLog``.
+        moved: labels of the files that are read as others.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    made = LogSurvey(log)
+    made = LogSurvey(log, false, moved)
     if marked_from is not None and marked_from < log.stop:
         made.pass_over(log.start, max(log.start, marked_from))
         made.mark = made.records

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool import options
 from rmqtool.account.model import LogLosses, indexes_beyond, lists_beyond
-from rmqtool.dispatch.totals import QueueTotals, Total
+from rmqtool.dispatch.totals import OffsetWalk, Total
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity
 from rmqtool.findings.codes import CL_HALF_RECORD
@@ -200,11 +200,11 @@ class SplitTotals:
     """Records of a split by queue.
 
     Attributes:
-        queues: the totals.
+        offsets: their queue offsets, and the totals.
         has_strangers: whether records claim another place, which hide those that were there.
     """
 
-    queues: QueueTotals = field(default_factory=QueueTotals)
+    offsets: OffsetWalk = field(default_factory=lambda: OffsetWalk(from_zero=False))
     has_strangers: bool = False
 
 
@@ -212,7 +212,7 @@ class _TotalsSink(GapSink[SplitTotals]):
     def take(self, batch: MessageBatch, found: SplitTotals) -> None:
         """Add records up."""
         rows = batch.rows
-        found.queues.add(batch)
+        found.offsets.add(batch)
         found.has_strangers |= bool((rows["log_offset"] != rows["physical_offset"]).any())
 
 
@@ -299,6 +299,8 @@ class _LogTotals:
     stale_bytes: int = 0
     damaged_bytes: int = 0
     has_strangers: bool = False
+    has_jumps: bool = False
+    _ends: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.findings = FindingLog(self.request.max_findings)
@@ -338,7 +340,8 @@ class _LogTotals:
         store = self.request.store
         if store.kind is not PathKind.STORE or not len(store.commitlog):
             return None
-        is_suspect = self.damaged_bytes or self.stale_bytes or self.has_strangers or len(self.findings)
+        is_suspect = self.damaged_bytes or self.stale_bytes or self.has_strangers or self.has_jumps
+        is_suspect = is_suspect or len(self.findings)
         if not is_suspect:
             start, end = store.commitlog.start, find_log_end(FoundEdge.of(store)).end
             is_suspect = lists_beyond(store, start, end) or indexes_beyond(store, end)
@@ -358,7 +361,13 @@ class _LogTotals:
     def _add(self, segment: FileTotals) -> None:
         for part in segment.parts:
             self.has_strangers |= part.found.has_strangers
-            for key, total in part.found.queues:
+            part.found.offsets.finish()
+            for queue, runs in part.found.offsets.runs().items():
+                first, due = int(runs["first"][0]), self._ends.get(queue, 0)
+                is_due = first == due or (queue not in self._ends and segment.segment.start > 0)
+                self.has_jumps |= len(runs) > 1 or not is_due
+                self._ends[queue] = int(runs["stop"][-1])
+            for key, total in part.found.offsets.queues:
                 self.totals[key] = total.plus(self.totals.get(key))
         for defect in segment.defects():
             if defect.severity is not Severity.INFO:

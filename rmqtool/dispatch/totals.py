@@ -114,17 +114,21 @@ class OffsetGaps(NamedTuple):
 
 
 class OffsetWalk:
-    """Follows the queue offsets along a log."""
+    """Follows the queue offsets along a log, and adds its records up by queue.
+
+    Attributes:
+        queues: the totals.
+    """
 
     def __init__(self, *, from_zero: bool) -> None:
         self._from_zero = from_zero
-        self._queues = QueueTotals()
+        self.queues = QueueTotals()
         self._states: Int64s = np.zeros((0, STATE_WIDTH), np.int64)
         self._runs: list[Rows] = []
 
     def add(self, batch: MessageBatch) -> None:
         """Take messages, in log order."""
-        queues = self._queues
+        queues = self.queues
         queues.add(batch)
         if len(self._states) < len(queues.rows):
             more = np.zeros((len(queues.rows) - len(self._states), STATE_WIDTH), np.int64)
@@ -157,7 +161,7 @@ class OffsetWalk:
         runs = runs[np.argsort(runs["queue"], kind="stable")]
         bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
         found: dict[tuple[str, int], Rows] = {}
-        for number, (key, _) in enumerate(self._queues):
+        for number, (key, _) in enumerate(self.queues):
             mine = runs[bounds[number] : bounds[number + 1]]
             if len(mine):
                 found[key] = np.concatenate((found[key], mine)) if key in found else mine

@@ -6,6 +6,8 @@ import zlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
 from rmqtool.kernels.units import first_bad_crc, first_bad_property
@@ -18,9 +20,9 @@ from rmqtool.scan.window import Window
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
+    from rmqtool.arrays import Int64s
     from rmqtool.recovery.model import RecoverySwitches
     from rmqtool.releases import RecordRules
     from rmqtool.store.segments import Segment
@@ -125,9 +127,14 @@ def holds_property(record: Record) -> bool:
     return digits is not None and parse_prop_crc_digits(digits) == sum_of_bytes
 
 
-def true_batches(segment: Segment, start: int, stop: int, records: RecordRules) -> Iterator[MessageBatch]:
-    """Yield the intact records of a range that lie at the places that they name, whatever lies between."""
-    walk = GapWalk(segment, records)
+def true_batches(
+    segment: Segment, start: int, stop: int, records: RecordRules, false: Int64s | None = None
+) -> Iterator[MessageBatch]:
+    """Yield the intact records of a range that lie at the places that they name, whatever lies between.
+
+    Those below ``false`` frames stay in their place, see `GapWalk`.
+    """
+    walk = GapWalk(segment, records, false=false)
     first = walk.guess(start, stop)
     if first is None:
         return
@@ -135,6 +142,8 @@ def true_batches(segment: Segment, start: int, stop: int, records: RecordRules) 
         if isinstance(batch, Gap):
             continue
         true = batch.rows["log_offset"] == batch.rows["physical_offset"]
+        if false is not None:
+            true &= ~np.isin(batch.rows["log_offset"], false)
         if true.all():
             yield batch
         elif true.any():

@@ -17,14 +17,15 @@ from rmqtool.recovery.log_walk import true_batches
 from rmqtool.recovery.model import Loss, QueueOutcome
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from rmqtool.account.log_losses import LogAccount
-    from rmqtool.account.survey import LogSurvey
+    from rmqtool.account.log_losses import LogAccount, StoreAccount
+    from rmqtool.account.survey import LogSurvey, SurveyedLog
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.recovery.derived import Derived
@@ -38,13 +39,21 @@ _COUNTED_ROWS = 1 << 19
 """Units and index entries that are gathered before they are counted by queue."""
 
 
-def lost_records(segments: Sequence[Segment], cut: int, lost: LossReporter | None = None) -> list[Loss]:
-    """Count the intact records from ``cut`` on, by topic, also those that this broker cannot read.
+def lost_records(
+    looked: SurveyedLog, segments: Sequence[Segment], cut: int, lost: LossReporter | None = None
+) -> list[Loss]:
+    """Count the intact records that a start cuts off, by topic, also those that this broker cannot read.
 
-    Each of them is passed to ``lost``, if given.
+    Args:
+        looked: what is in the log.
+        segments: the log as the broker sees it.
+        cut: physical offset at which the start ends it.
+        lost: receives each of the records; None: nobody does.
     """
     queues = QueueTotals()
-    for batch in _after(segments, cut):
+    if lost is not None:
+        lost.log = looked.log
+    for batch in records_after(segments, cut, looked):
         queues.add(batch)
         if lost is not None:
             lost.records(batch.rows["log_offset"].tolist(), LostReason.CUT)
@@ -54,11 +63,40 @@ def lost_records(segments: Sequence[Segment], cut: int, lost: LossReporter | Non
     return [Loss(topic, total.messages, total.bytes) for topic, total in sorted(by_topic.items())]
 
 
-def _after(segments: Sequence[Segment], start: int) -> Iterator[MessageBatch]:
-    for segment in segments:
+def records_after(
+    segments: Sequence[Segment], cut: int, looked: SurveyedLog | None = None
+) -> Iterator[MessageBatch]:
+    """Yield the intact records that lie at a place of the log or after it.
+
+    Args:
+        segments: the log as the broker sees it.
+        cut: physical offset of the place.
+        looked: has the files where their records say, and the frames that are none.
+    """
+    starts = {segment.label: segment.start for segment in segments}
+    for segment in segments if looked is None else looked.log:
+        start = cut + segment.start - starts.get(segment.label, segment.start)
         if segment.stop > start:
-            yield from true_batches(segment, max(start, segment.start), segment.stop, NEWEST.records)
+            false = None if looked is None else looked.false
+            start = max(start, segment.start)
+            yield from true_batches(segment, start, segment.stop, NEWEST.records, false)
             segment.close()
+
+
+def tell_unreached(account: StoreAccount, cut: int | None, lost: LossReporter) -> None:
+    """Report the records that no walk of a broker reaches, but for those cut off, or served by a unit."""
+    log = account.looked.log
+    starts = {segment.label: segment.start for segment in account.log}
+    for place in account.looked.unreached.tolist():
+        segment, record = log.segment_at(place), record_at(log, place)
+        if segment is None or record is None:
+            continue
+        lies_at = place - segment.start + starts[segment.label]
+        is_served = lies_at == place and account.of_queues.lists(
+            (record.topic, record.head.queue_id), np.array([place], np.int64)
+        )
+        if (cut is None or lies_at < cut) and not is_served:
+            lost.records([place], LostReason.SKIPPED)
 
 
 def count_missing(

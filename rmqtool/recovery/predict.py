@@ -9,8 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import LogAccount, log_losses
+from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals
+from rmqtool.account.model import unreached_words
 from rmqtool.account.survey import LogSurvey
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor.choices import BrokerTakes
@@ -24,7 +25,7 @@ from rmqtool.recovery.derived import DispatchStallError, catch_up
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk, holds_property
-from rmqtool.recovery.losses import count_missing, lost_records, not_served
+from rmqtool.recovery.losses import count_missing, lost_records, not_served, records_after, tell_unreached
 from rmqtool.recovery.model import (
     Cut,
     Dispatched,
@@ -104,22 +105,33 @@ def predict_recovery(
     lost = None if tell_lost is None else LossReporter(store.commitlog, tell_lost)
     loaded.derived.lost = lost
     looking = LogSurvey(store.commitlog)
-    account = LogAccount(store, store.commitlog.start if len(store.commitlog) else 0)
+    account = StoreAccount(store, store.commitlog)
     if prediction.loads:
         switches = RecoverySwitches.from_settings(settings, release)
         policy = broker_policy(settings, release, loaded)
         _Start(loaded, prediction, policy, switches, looking, account).run()
     if len(store.commitlog):
-        kept = looking.records
-        looking.pass_over(looking.reached, store.commitlog.stop)
-        looked = looking.finish()
-        losses = log_losses(account, looked, lost)
-        if losses.states is not None and prediction.loads and prediction.cut is not None:
-            losses = replace(losses, states=losses.states.predicted(looked.records - kept))
-        prediction.log_losses = losses
-        if lost is not None:
-            prediction.lost_messages = _lost_totals(looked.gaps, prediction, lost)
+        if not account.has_looked:
+            looking.pass_over(looking.reached, store.commitlog.stop)
+            account.decided(looking.finish())
+        _add_losses(prediction, account, lost)
     return prediction.finish()
+
+
+def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:
+    """Add what the log has lost, and what it has where no walk of a broker comes."""
+    looked, cut = account.looked, prediction.cut
+    if lost is not None:
+        lost.log = looked.log
+        tell_unreached(account, None if cut is None else cut.physical_offset, lost)
+    losses = account.losses(lost=lost)
+    if losses.states is not None and prediction.loads and cut is not None:
+        losses = replace(losses, states=losses.states.predicted(sum(one.messages for one in prediction.lost)))
+    prediction.log_losses = losses
+    if len(looked.unreached):
+        prediction.hazards.append(f"{unreached_words(looked.unreached)}; rmqtool salvage recovers them.")
+    if lost is not None:
+        prediction.lost_messages = _lost_totals(looked.gaps, prediction, lost)
 
 
 def _lost_totals(gaps: OffsetGaps, prediction: PredictionDraft, lost: LossReporter) -> LostTotals:
@@ -149,7 +161,7 @@ class _Start:
         policy: DispatchPolicy,
         switches: RecoverySwitches,
         looking: LogSurvey,
-        account: LogAccount,
+        account: StoreAccount,
     ) -> None:
         self.looking, self.account = looking, account
         self.loaded, self.prediction, self.policy = loaded, prediction, policy
@@ -215,16 +227,21 @@ class _Start:
         segment, end = walk.last, walk.end
         if segment is None:
             return
-        self.prediction.lost = lost_records(self.log, end, self.derived.lost)
-        self.prediction.cut = cut_at(
-            segment, end, self.release, self.start.switches, bool(self.prediction.lost)
-        )
+        found = any(True for _ in records_after(self.log, end))
+        cut = cut_at(segment, end, self.release, self.start.switches, found)
+        if found or cut.code is not None or self._goes_on(end):
+            self.prediction.lost = lost_records(self.account.looked, self.log, end, self.derived.lost)
+        self.prediction.cut = cut
         gone = [one for one in self.log if one.start > end]
         self.prediction.deleted_files += [one.label for one in gone]
         for label in walk.unreadable:
             self.prediction.hazards.append(
                 f"{label} cannot be read in places: a broker that maps it may crash (SIGBUS)."
             )
+
+    def _goes_on(self, end: int) -> bool:
+        """Tell whether a file after the end of the log begins with anything but zeros."""
+        return any(any(one.read_at(0, RECORD_STARTS.size, [])) for one in self.log if one.start > end)
 
     def _correct_minimums(self) -> None:
         start = self.log[0].start if self.log else -1
@@ -251,7 +268,7 @@ class _Start:
         if prediction.cut is not None:
             end = prediction.cut.physical_offset
             _, prediction.missing_index_entries = count_missing(
-                self.looking, end, self.policy, derived, self.account
+                self.looking, end, self.policy, derived, self.account.of_queues
             )
         for _, queue in sorted(derived.queues.items()):
             prediction.deleted_files += queue.deleted
@@ -261,7 +278,9 @@ class _Start:
         prediction.hazards += hazards_of(prediction)
         if prediction.cut is not None:
             end, size = prediction.cut.physical_offset, derived.unit_file_size
-            for hazard, messages in not_served(prediction.queues, self.log, end, size, self.account):
+            for hazard, messages in not_served(
+                prediction.queues, self.log, end, size, self.account.of_queues
+            ):
                 prediction.hazards.append(hazard)
                 prediction.not_served += messages
         prediction.hazards += window_hazards(prediction, self.start.switches.window, len(self.log))

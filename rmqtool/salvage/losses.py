@@ -170,7 +170,10 @@ class LossFinder:
         after = int(np.searchsorted(self._all_stops, one.log_offset, "right"))
         if after < len(places) and int(places[after]) < one.log_offset + one.size:
             return True
-        record = record_at(self.belief.survey.log, one.log_offset)
+        survey = self.belief.survey
+        if one.log_offset in survey.false:
+            return False
+        record = record_at(survey.log, one.log_offset)
         return record is not None and record.head.physical_offset == one.log_offset
 
     def _room(self, start: int, stop: int) -> int:

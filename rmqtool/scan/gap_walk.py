@@ -43,9 +43,13 @@ class HiddenRecords:
         segment: the file.
         rules: see ``rmqtool.kernels.rows.Rules``.
         reach: physical offset up to which is searched; the file's end when None.
+        false: physical offsets of frames that are as foreign ones, though they lie where they say.
     """
 
-    def __init__(self, segment: Segment, rules: Int64s, reach: int | None = None) -> None:
+    def __init__(
+        self, segment: Segment, rules: Int64s, reach: int | None = None, false: Int64s | None = None
+    ) -> None:
+        self._false = false
         self._segment, self._rules = segment, rules
         self._reach = segment.stop if reach is None else reach
         self._searched: tuple[int, int, int | None] = 0, 0, None
@@ -59,7 +63,10 @@ class HiddenRecords:
         """
         rows = batch.rows
         starts = rows["log_offset"]
-        foreign = np.flatnonzero(rows["physical_offset"] != starts)
+        is_foreign = rows["physical_offset"] != starts
+        if self._false is not None:
+            is_foreign |= np.isin(starts, self._false)
+        foreign = np.flatnonzero(is_foreign)
         stops = starts[foreign] + rows["total_size"][foreign]
         while len(foreign):
             met = self._find_ahead(int(starts[foreign[0]]) + 1, int(stops[-1]))
@@ -144,17 +151,24 @@ class GapWalk:
     From ``stale_from`` on, copies of older records lie after the log's end. ``log_offset`` is the physical
     offset of the last walk's end: after the last record, of the BLANK, or where the walk was to end.
     ``outcome`` is what ended it: STOP, its end was reached; BLANK, one that states the rest of the file; else
-    what lies where the gap begins that reaches its end.
+    what lies where the gap begins that reaches its end. ``false`` are physical offsets of frames that are
+    none, though they lie where they say: records below them are read in their place.
     """
 
-    def __init__(self, segment: Segment, records: RecordRules, stale_from: int | None = None) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        records: RecordRules,
+        stale_from: int | None = None,
+        false: Int64s | None = None,
+    ) -> None:
         self.segment = segment
         inside = stale_from is not None and segment.start <= stale_from < segment.stop
         self._stale_from = stale_from if inside and stale_from is not None else segment.stop
         self.outcome = Outcome.STOP
         self.log_offset = segment.start
         self._walk = SegmentWalk(segment, rules_of(records), stops_at_mismatch=True, passes_gaps=True)
-        self._hidden = HiddenRecords(segment, self._walk.rules)
+        self._hidden = HiddenRecords(segment, self._walk.rules, false=false)
 
     @property
     def unreadable(self) -> list[UnreadableRange]:

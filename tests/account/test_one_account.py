@@ -24,13 +24,15 @@ from rmqtool.commands.report.gather import gather
 from rmqtool.commands.report.model import ReportRequest
 from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
-from rmqtool.findings.codes import CL_HALF_RECORD, CL_LOST, ST_UNCONFIRMED
+from rmqtool.findings.codes import CL_HALF_RECORD, CL_LOST, CL_PHY_MISMATCH, ST_UNCONFIRMED
 from rmqtool.salvage.sidecars import lost_lines
+from tests.broker.log_damage import LogCopy
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import Case, load_cases
 from tests.damage.edits import edited
 from tests.damage.mutations import Mutator
 from tests.damage.running import ONE_THREAD, damaged_copy
+from tests.salvage.damages import MISLEADING, MISLED, Scene, damage, hide_records
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -65,17 +67,11 @@ def _places_of(line: dict[str, Any]) -> Iterator[Place]:
         yield *name, None if first is None else first + number, line["physicalOffset"]
 
 
-def _salvaged(store: rmqtool.Store) -> dict[str, list[Place]]:
-    """Return what a salvage says is lost, under its name; nothing where it reads files under others' names.
-
-    It gives back the records of those, which no other command reaches.
-    """
-    plan = store.plan_salvage(jobs=1)
-    if plan.misnamed:
-        return {}
-    lines = map(json.loads, lost_lines(plan))
+def _salvaged(store: rmqtool.Store) -> list[Place]:
+    """Return what a salvage says is lost."""
+    lines = map(json.loads, lost_lines(store.plan_salvage(jobs=1)))
     lost = [one for one in lines if not one["inLight"] and not one["isThere"]]
-    return {"salvage": sorted((place for one in lost for place in _places_of(one)), key=repr)}
+    return sorted((place for one in lost for place in _places_of(one)), key=repr)
 
 
 def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
@@ -108,9 +104,9 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         check_query(store, told)
         return messages(report.log_losses)
 
-    def salvaged() -> int | None:
-        lists.update(salvage := _salvaged(store))
-        return next(map(len, salvage.values()), None)
+    def salvaged() -> int:
+        lists["salvage"] = _salvaged(store)
+        return len(lists["salvage"])
 
     def reported() -> int:
         report = gather(ReportRequest(store.files, "1", "", ONE_THREAD), (), Listener())
@@ -375,7 +371,7 @@ def test_a_listener_hears_what_is_counted(tmp_path: Path) -> None:
             self.places += len(list(places))
 
     heard, account = Heard(), StoreAccount(rmqtool.open(root).files)
-    losses = log_losses(account._account, account.looked, heard)
+    losses = log_losses(account.of_queues, account.looked, heard)
     assert (heard.absents + heard.places, heard.places) == (losses.messages, losses.indexed)
 
 
@@ -489,3 +485,54 @@ def test_random_damage(tmp_path: Path, seed: int, also: set[str]) -> None:
 @settings(_HYPOTHESIS, max_examples=30)
 def test_much_random_damage(store: str, tmp_path: Path, seed: int, also: set[str]) -> None:
     _try(store, seed, also, tmp_path)
+
+
+_MISLED = {"hide_records": hide_records} | MISLEADING
+
+
+def _mislead(store: str, seed: int, folder: Path) -> None:
+    """Frames that lie, and files under another's name, alone or with any other damage."""
+    kinds = _MISLED if seed % 2 else MISLED
+    root = folder / "store"
+    shutil.rmtree(root, ignore_errors=True)
+    damage(fixture(store), root, seed, kinds)
+    check(root)
+
+
+@pytest.mark.parametrize("kind", ["cover_records", "exchange_segments"])
+@pytest.mark.parametrize("queues", [True, False])
+def test_records_that_no_broker_reaches_are_there(kind: str, tmp_path: Path, *, queues: bool) -> None:
+    """A salvage recovers them, a rebuild leaves them out, and no command calls them lost."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    scene = Scene(root, LogCopy(root), random.Random(1))
+    MISLEADING[kind](scene)
+    if not queues:
+        shutil.rmtree(root / "consumequeue")
+    lost = check(root)
+    assert lost <= 2
+    store = rmqtool.open(root)
+    found = store.verify(jobs=1)
+    assert found.log_losses is not None
+    assert found.log_losses.states is not None
+    assert found.log_losses.states.there == 163 - lost
+    told = next(one for one in found.findings if "no walk of a broker reaches them" in one.message)
+    assert told.code is CL_PHY_MISMATCH
+    assert isinstance(told.observed, int)
+    rebuilt = store.rebuild(dry_run=True, jobs=1, lost=(left := list[rmqtool.LostMessage]()).append)
+    skipped = [one for one in left if one.reason is LostReason.SKIPPED]
+    assert len(skipped) == rebuilt.account.skipped == rebuilt.salvage_would_add.records >= told.observed > 0
+    assert f"{told.observed} whole record" in " ".join(store.predict_recovery().hazards)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_misleading_damage(seed: int, tmp_path: Path) -> None:
+    _mislead("plain-5.3.3", seed, tmp_path)
+
+
+@pytest.mark.mutation
+@pytest.mark.parametrize("store", ["plain-4.9.8", "transaction-5.3.3", "batchcq-5.3.3", "plain-5.5.1"])
+@pytest.mark.parametrize("seed", range(100, 400, 10))
+def test_much_misleading_damage(store: str, seed: int, tmp_path: Path) -> None:
+    for number in range(seed, seed + 10):
+        _mislead(store, number, tmp_path)

@@ -87,7 +87,7 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> I
         if not (comparison.is_damaged or _leads_beyond(side)) or not side.account.can_tell:
             continue
         lost = side.account.losses().messages
-        held = _Held(other.account.looked, other.store.commitlog) if lost else None
+        held = _Held(other.account.looked, other.account.looked.log) if lost else None
         if held is not None:
             comparison.is_damaged |= side.account.is_log_cut  # a lagging slave has no trace of these
             side.account.losses(lost=held)

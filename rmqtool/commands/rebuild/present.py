@@ -339,7 +339,8 @@ class RebuildLosses:
     ) -> None:
         from rmqtool.account.lost import LossReporter, LostReason
 
-        self._account, self._left_out = account, LostReason.LEFT_OUT
+        self._account = account
+        self._left_out, self._skipped = LostReason.LEFT_OUT, LostReason.SKIPPED
         self.lost = LossReporter(plan.log, tell)
         skipped = [task for tasks in skip_tasks(plan, result, edge) for task in tasks]
         self._tasks = {
@@ -360,10 +361,14 @@ class RebuildLosses:
             for task in tasks:
                 for log_offsets in true_records(task):
                     self.lost.records(log_offsets.tolist(), reason)
+        self.lost.log = self._account.looked.log
+        self.lost.records(self._account.looked.unreached.tolist(), self._skipped)
 
     def tell_units(self, queue: tuple[str, int], units: LiveUnits) -> None:
         """Tell what units lead to that the queue made does not lead to, but for what is told already."""
-        there = units.only(~self._account.looked.without_record(units.physical_offsets))
+        looked = self._account.looked
+        there = units.only(~looked.without_record(units.physical_offsets))
+        there = there.only(~np.isin(there.physical_offsets, looked.unreached))
         self.lost.units(queue, there, self._tell_left_out)
 
     def totals(self) -> LostTotals:

@@ -78,7 +78,7 @@ class Account:
         records: all of them.
         dispatched: those that got units and index entries, where they ask for them.
         not_asked_for: those that the user, or a switch of the broker, leaves out.
-        skipped: those in damaged ranges.
+        skipped: those in damaged ranges, below damaged frames, and in files under another's name.
         unreachable: those after the end of the broker's way.
     """
 
@@ -320,6 +320,7 @@ class RebuildRun:
         present: what is there, held against the result; None for a part of one.
         lost: messages that the result has not; None unless they are asked for.
         log_losses: messages that the log has lost.
+        unreached: records below damaged frames, and in files under another's name.
     """
 
     plan: ReputPlan
@@ -333,12 +334,13 @@ class RebuildRun:
     present: Present | None
     lost: LostTotals | None
     log_losses: LogLosses
+    unreached: RecordCount
 
     @property
     def account(self) -> Account:
         """Return where the log's true records went."""
         records, dispatched = self.result.records, self.result.messages
-        skipped = sum(one.records for one in self.skipped)
+        skipped = sum(one.records for one in self.skipped) + self.unreached.records
         unreachable = sum(one.records for one in self.unreachable)
         return Account(
             records + skipped + unreachable, dispatched, records - dispatched, skipped, unreachable
@@ -368,7 +370,7 @@ def report_of(
         differences: of the present files; None if they were not compared.
     """
     plan, result, account = made.plan, made.result, made.account
-    left_bytes = sum(one.record_bytes for one in made.skipped)
+    left_bytes = made.unreached.bytes + sum(one.record_bytes for one in made.skipped)
     left_bytes += sum(one.record_bytes for one in made.unreachable)
     return RebuildReport(
         store=str(request.store.base),

@@ -13,7 +13,7 @@ from rmqtool.check.log.findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.present import Present, RebuildLosses, compare_with_present
-from rmqtool.commands.rebuild.report import RebuildReport, RebuildRun, report_of
+from rmqtool.commands.rebuild.report import RebuildReport, RebuildRun, RecordCount, report_of
 from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, opened_engine, options_of, runs_elsewhere
@@ -234,7 +234,10 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         since = choice.since
         present = _compare_with_present(request, plan, result, findings, progress, since, account, losses)
     gaps = bool(unreachable or CL_QOFF_GAP.code in findings.counts or any(one.damage for one in skipped))
+    unreached = RecordCount(0, 0)
     if gaps or account.cache_info().currsize or indexes_beyond(request.store, result.chain.end):
+        looked = account().looked
+        unreached = RecordCount(len(looked.unreached), looked.unreached_bytes)
         from_log = account().losses(lost=None if losses is None else losses.lost)
         findings.extend(account().findings(from_log))
     lost = None if losses is None else losses.totals()
@@ -251,6 +254,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         present=present,
         lost=lost,
         log_losses=from_log,
+        unreached=unreached,
     )
 
 
