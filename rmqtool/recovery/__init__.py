@@ -6,8 +6,8 @@
 delivers, ``hazards`` finds what else goes wrong, and ``predict`` runs all of it in the broker's order.
 ``model`` is the prediction, ``outcome`` its verdict. Nothing is written.
 
-Settings count as the broker's release knows them. With DLedger, ``duplicationEnable`` or
-``recheckReputOffsetFromCq`` there is no prediction. It assumes a master without controller.
+Settings count as the broker's release knows them. With DLedger, ``recheckReputOffsetFromCq``, or
+``duplicationEnable`` and ``readUnCommitted`` there is no prediction. It assumes a master without controller.
 """
 
 from __future__ import annotations

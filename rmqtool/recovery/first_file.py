@@ -12,7 +12,7 @@ from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, MessageHead,
 from rmqtool.javacompat import wrap_int
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.loading import LoadedQueue, load_queues
-from rmqtool.recovery.log_walk import holds_property
+from rmqtool.recovery.log_walk import holds_property, lacks_dup_info
 from rmqtool.recovery.model import Recovery, RecoverySwitches, Refusal, recover_window
 from rmqtool.recovery.unit_queue import UnitQueue
 from rmqtool.releases import CleanStart, Release, UncleanStart
@@ -187,8 +187,9 @@ def _first_record(segment: Segment, start: Start) -> MessageHead | None:
             read_body=True,
         )
         record = checked.record
-        is_bad = record is None or (start.switches.check_property and not holds_property(record))
-        return None if record is None or is_bad else record.head
+        if record is None or (start.switches.check_property and not holds_property(record)):
+            return None
+        return None if start.switches.check_dup_info and lacks_dup_info(record) else record.head
     head = decode_head(segment.read_at(0, max(HEAD_SIZES), []))
     magics = (MAGIC_V1, MAGIC_V2) if records.knows_v2 else (MAGIC_V1,)
     return head if head is not None and head.magic in magics else None

@@ -57,6 +57,11 @@ def settings_hazards(settings: Settings, shown: Settings, release: Release) -> l
             f"With writeWithoutMmap a file of the log that fills grows over its {size} bytes, which are no"
             f" multiple of {PAGE_BYTES}: the start after that refuses it."
         )
+    if settings["duplicationEnable"].value:
+        hazards.append(
+            "With duplicationEnable a broker dispatches nothing that it stores after its start: consumers get"
+            " none of it."
+        )
     if release.rocksdb and (settings["indexRocksDBEnable"].value or settings["transRocksDBEnable"].value):
         hazards.append(
             "This assumes that what rocksdbstore/ holds is as far as the consume queues, as it cannot be"

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     Rules = npt.NDArray[np.int64]
 
 _CHUNK_BYTES = 1 << 20
+_PARTS_OF_DUP_INFO = 2
 
 
 @dataclass
@@ -89,6 +90,10 @@ class RecoveryWalk:
             stored = batch.rows["physical_offset"][:good]
             outside = (stored < walk.segment.start) | (stored > walk.segment.stop)
             good = int(outside.argmax()) if outside.any() else good
+        if self.switches.check_dup_info:
+            window = Window(walk.segment)
+            places = (batch.rows["log_offset"][:good] - walk.segment.start).tolist()
+            good = next((n for n, at in enumerate(places) if _lacks_dup_info_at(window, walk, at)), good)
         return good
 
 
@@ -125,6 +130,21 @@ def holds_property(record: Record) -> bool:
     digits = record.properties.get("__CRC32#")
     sum_of_bytes = masked_crc32(record.raw[:-PROP_CRC_SIZE])
     return digits is not None and parse_prop_crc_digits(digits) == sum_of_bytes
+
+
+def _lacks_dup_info_at(window: Window, walk: SegmentWalk, position: int) -> bool:
+    record = check_record(window, position, base=walk.segment.start).record
+    return record is None or lacks_dup_info(record)
+
+
+def lacks_dup_info(record: Record) -> bool:
+    """Whether a record has properties, and among them no ``DUP_INFO`` of two parts.
+
+    Java: ``CommitLog#checkMessageAndReturnSize`` (5.3.3 to 5.5.1), by ``String#split``, which drops empty
+    parts at the end. No released broker writes that property.
+    """
+    parts = record.properties.get("DUP_INFO", "").rstrip("_").split("_")
+    return bool(record.properties_bytes) and len(parts) != _PARTS_OF_DUP_INFO
 
 
 def true_batches(

@@ -242,6 +242,8 @@ class RecoverySwitches:
         accelerated: ``enableAcceleratedRecovery``: an unclean start reads from the checkpoint's offset on.
         check_property: ``forceVerifyPropCRC``: the property ``__CRC32#`` is checked in place of the body, and
             a record without one fails.
+        confirmed_only: ``duplicationEnable``: only what lies before the confirm offset is dispatched.
+        check_dup_info: the same in 5.x: a record whose properties lack ``DUP_INFO`` of two parts fails.
     """
 
     check_crc: bool = True
@@ -250,6 +252,8 @@ class RecoverySwitches:
     check_offsets: bool = False
     accelerated: bool = False
     check_property: bool = False
+    confirmed_only: bool = False
+    check_dup_info: bool = False
 
     @property
     def check_body(self) -> bool:
@@ -272,6 +276,8 @@ class RecoverySwitches:
             check_property=release.verifies_property
             and is_on("checkCRCOnRecover")
             and is_on("forceVerifyPropCRC"),
+            confirmed_only=is_on("duplicationEnable"),
+            check_dup_info=is_on("duplicationEnable") and not release.reputs_from_queues,
         )
 
 

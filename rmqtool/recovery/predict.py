@@ -24,7 +24,7 @@ from rmqtool.kernels.rows import rules_of
 from rmqtool.recovery.derived import DispatchStallError, catch_up
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
 from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
-from rmqtool.recovery.log_walk import RecoveryWalk, holds_property
+from rmqtool.recovery.log_walk import RecoveryWalk, holds_property, lacks_dup_info
 from rmqtool.recovery.losses import count_missing, lost_records, not_served, records_after, tell_unreached
 from rmqtool.recovery.model import (
     Cut,
@@ -59,8 +59,8 @@ _REBUILD = (
     "Put queues and index from rmqtool rebuild in place of the present ones, set abort aside if it "
     "exists, and start the broker: the log has all that it needs for its queues."
 )
-_NOT_FOLLOWED = ("duplicationEnable", "recheckReputOffsetFromCq")
-"""Settings, off by default, with which a recovery ends the log, or begins its dispatch, elsewhere."""
+_NOT_FOLLOWED = (("recheckReputOffsetFromCq",), ("duplicationEnable", "readUnCommitted"))
+"""Settings, off by default, that together make a start dispatch from elsewhere on."""
 
 
 class NotPredictedError(UsageError):
@@ -88,10 +88,10 @@ def predict_recovery(
             "controller mode: a start may cut records that replicas have not confirmed; it is not predicted"
         )
     settings = store.settings.of_broker(release)
-    for name in _NOT_FOLLOWED:
-        if settings[name].value:
+    for names in _NOT_FOLLOWED:
+        if all(settings[name].value for name in names):
             raise NotPredictedError(
-                f"{name}=true: recovery ends the log, or begins its dispatch, elsewhere than without it; a"
+                f"{' and '.join(names)}=true: the broker begins its dispatch elsewhere than without it; a"
                 " start of such a store is not predicted"
             )
     hazards = settings_hazards(settings, store.settings, release)
@@ -215,6 +215,10 @@ class _Start:
         self._cut(walk)
 
     def _dispatch_again(self, batch: MessageBatch) -> None:
+        if self.loaded.unclean and self.start.switches.confirmed_only:
+            ends = batch.rows["physical_offset"] + batch.rows["total_size"]
+            confirmed = ends <= self._confirm_offset
+            batch = replace(batch, rows=batch.rows[confirmed], values=batch.values[confirmed])
         if not self.loaded.unclean:
             if self.release.reputs_from_queues:
                 return
@@ -222,6 +226,11 @@ class _Start:
             if not later.all():
                 batch = replace(batch, rows=batch.rows[later], values=batch.values[later])
         self.derived.take(self.dispatcher, batch, self.prediction.dispatched_by_recovery)
+
+    @property
+    def _confirm_offset(self) -> int:
+        """The confirm offset while recovery dispatches: 4.9 has none (``CommitLog#confirmOffset``)."""
+        return -1 if self.release.reputs_from_queues else self.loaded.checkpoint.confirm_phy_offset
 
     def _cut(self, walk: RecoveryWalk) -> None:
         segment, end = walk.last, walk.end
@@ -258,6 +267,10 @@ class _Start:
             self.prediction.reput = Reput(end, None, Dispatched())
             return
         kept = [one for one in self.log if one.start <= end]
+        if self.start.switches.confirmed_only:
+            start = max(self.derived.max_physical_offset, kept[0].start)
+            self.prediction.reput = Reput(start, start if start < end else None, Dispatched())
+            return
         reput = catch_up(kept, end, self.rules, self.derived, self.dispatcher)
         self.prediction.reput = reput
         if reput.stalled_at is None:
@@ -303,6 +316,8 @@ def cut_at(
     reason = found.reason
     if found.record is not None and switches.check_property and not holds_property(found.record):
         code, reason = CL_PROP_CRC, "a record without a property __CRC32# that holds (forceVerifyPropCRC)"
+    elif found.record is not None and switches.check_dup_info and lacks_dup_info(found.record):
+        code, reason = None, "a record without a property DUP_INFO of two parts (duplicationEnable)"
     elif found.record is not None:
         code, reason = CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
     elif found.success:

@@ -21,6 +21,7 @@ from rmqtool.findings.codes import (
     NS_SKIPPED,
     OF_AHEAD,
     ST_DOUBT,
+    ST_TIMER_GAP,
 )
 from rmqtool.findings.log import NOT_READ
 from rmqtool.findings.model import counted
@@ -43,6 +44,7 @@ _DAMAGE = {
 }
 
 _SETTINGS = {CF_FORGETS.code, CF_REFUSED.code}
+_TIMER_GAP = ", but never delivers timed messages whose chain crosses the gap in timerlog/"
 
 
 def headline(verdict: Verdict) -> str:
@@ -125,7 +127,8 @@ def _starts(verdict: Verdict) -> Iterator[str]:
         more = " more" if (damaged or log_losses(verdict)) and outcome is StartOutcome.WHOLE else ""
         predictions = list(alike)
         start = _start(outcome, predictions, lost=bool(log_losses(verdict))) + more
-        yield f"{start}{_not_served(predictions)}"
+        has_timer_gap = predictions[0].starts and ST_TIMER_GAP.code in verdict.report.findings.counts
+        yield f"{start}{_not_served(predictions)}{_TIMER_GAP if has_timer_gap else ''}"
     if NS_SKIPPED.code in verdict.report.findings.counts:
         yield "the next start cannot be predicted"
 

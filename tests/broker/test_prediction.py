@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -259,3 +260,47 @@ def test_a_start_that_verifies_the_property(version: jvm.Version, tmp_path: Path
     assert (lost["propcrc, as it is, abort True"] == 0) is (version == "5.3.3")
     assert lost["propcrc, a body, abort True"] >= 3
     assert lost["plain, as it is, abort True"] > 0
+
+
+@EACH_RULES
+def test_a_start_with_duplication(version: jvm.Version, tmp_path: Path) -> None:
+    """With ``duplicationEnable`` 5.x takes no record without ``DUP_INFO``, and 4.9 dispatches none."""
+    cases = []
+    for kind in ("plain", "crash"):
+        store = fixture_store(f"{kind}-{version}")
+        conf = tmp_path / f"{kind}.conf"
+        conf.write_text(f"{store.conf.read_text('utf-8')}\nduplicationEnable=true\n", "utf-8")
+        for unclean in (False, True):
+            for name in ("as it is", "queues cut short", "marked", "marked and half confirmed"):
+                root = store.copy_to(tmp_path / f"{kind}-{name.replace(' ', '-')}-{unclean}")
+                if name != "as it is":
+                    for queue in (root / "consumequeue").glob("*/*"):
+                        _zero(max(queue.iterdir()))
+                if name.startswith("marked"):
+                    confirmed = (1 << 14) if name.endswith("confirmed") else 0
+                    _mark_as_duplicates(root, confirmed)
+                (root / "abort").unlink(missing_ok=True)
+                if unclean:
+                    (root / "abort").touch()
+                cases.append(Case(f"{kind}, {name}, abort {unclean}", root, conf))
+    outcomes = list(judged(version, cases))
+    assert _report(iter(outcomes)) == ""
+    predicted = {case.name: prediction for case, prediction, _ in outcomes}
+    if version == "4.9.8":
+        assert not predicted["plain, queues cut short, abort True"].starts
+    else:
+        assert predicted["plain, as it is, abort False"].lost
+
+
+def _zero(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def _mark_as_duplicates(root: Path, confirmed: int) -> None:
+    """Give the records a property DUP_INFO in place of UNIQ_KEY, and the checkpoint a confirm offset."""
+    for file in (root / "commitlog").iterdir():
+        data = re.sub(b"UNIQ_KEY\x01(\\w{16})\\w", b"DUP_INFO\x01\\1_", file.read_bytes())
+        file.write_bytes(data)
+    with (root / "checkpoint").open("r+b") as file:
+        file.seek(32)
+        file.write(confirmed.to_bytes(8, "big"))

@@ -235,10 +235,13 @@ class RebuildReport:
         if self.uncompared:
             return f"{damage}No verdict, some present files could not be read: {self._made()}"
         doubt = f"Settings in doubt ({', '.join(self.doubtful_settings)}): " if self.doubtful_settings else ""
-        part = "A part, as requested: " if self.partial else ""
+        part = f"A part, {self._limit()}: " if self.partial else ""
         lost = self._lost()
         plain = "" if damage or doubt or part or lost else "Complete: "
         return f"{damage}{doubt}{part}{plain}{self._made()}{lost}"
+
+    def _limit(self) -> str:
+        return "as requested" if self.asked.is_partial else "up to the confirm offset"
 
     def _lost(self) -> str:
         """Return what the log itself has lost; empty if nothing."""
