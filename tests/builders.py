@@ -51,6 +51,10 @@ class MemorySegment(Segment):
     data: bytes = b""
     bad: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def reader(self) -> Any:  # noqa: ANN401 - reads as a `ReadOnlyFile` does
+        return self
+
     def read_into(
         self,
         position: int,

@@ -447,8 +447,10 @@ class FoundEdge:
     @cached_property
     def last(self) -> int:
         """Return the number of the last file that holds a record, -1 if none does."""
-        numbers = reversed(range(len(self.segments)))
-        return next((number for number in numbers if holds_record(self.segments[number])), -1)
+        for number in reversed(range(len(self.segments))):
+            if holds_record(self.segments[number]):
+                return number
+        return -1
 
     @cached_property
     def stale_from(self) -> int | None:

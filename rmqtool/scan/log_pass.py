@@ -207,7 +207,7 @@ def read_ahead(
 
 
 def _read_all(reader: Callable[[SplitTask[R]], S], tasks: Sequence[SplitTask[R]]) -> list[S]:
-    return [reader(task) for task in tasks]
+    return list(map(reader, tasks))
 
 
 class LogPass(Generic[J, S]):
@@ -246,27 +246,23 @@ class LogPass(Generic[J, S]):
 
     def run(self, progress: Progress | None = None, stage: str = "") -> None:
         """Read all splits, and again where their results revise the job."""
-        self._run(progress, stage)
-        revised = self.job.revised(self.results)
-        if revised is not None:
-            self.job = revised
-            self._run(progress, stage)
-
-    def _run(self, progress: Progress | None, stage: str) -> None:
         groups = list(together(self._splits, lambda split: split.size_bytes, self._task_bytes))
-        tasks = [[SplitTask(self.job, split) for split in group] for group in groups]
         done = list(accumulate((sum(split.size_bytes for split in group) for group in groups), initial=0))
-        if progress is not None:
-            progress.stage(stage, done[-1])
         advance = None if progress is None else lambda count: progress.advance(done[count])
-        self.results = []
-        try:
-            found = self._engine.map(self._read, tasks, advance)
-        except MapInterruptedError as stop:
-            for number in takewhile(stop.results.__contains__, range(len(tasks))):
-                self.results += stop.results[number]
-            raise
-        self.results = [result for group in found for result in group]
+        job: J | None = self.job
+        while job is not None:
+            self.job, self.results = job, []
+            tasks = [[SplitTask(job, split) for split in group] for group in groups]
+            if progress is not None:
+                progress.stage(stage, done[-1])
+            try:
+                found = self._engine.map(self._read, tasks, advance)
+            except MapInterruptedError as stop:
+                for number in takewhile(stop.results.__contains__, range(len(tasks))):
+                    self.results += stop.results[number]
+                raise
+            self.results = [result for group in found for result in group]
+            job = job.revised(self.results)
 
     def reread(self, split: Split, log_offset: int, job: J | None = None) -> S:
         """Read a split, or a part of one, from a record on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, Severity
@@ -58,11 +59,8 @@ class Blank:
 LogEvent = Record | Blank | Finding
 
 
-def walk(
-    segments: Sequence[Segment],
-    begin: int = 0,
-    end: int | None = None,
-    on_damage: str = "resync",
+def walk_log(
+    edge: FoundEdge, begin: int = 0, end: int | None = None, on_damage: str = "resync"
 ) -> Iterator[LogEvent]:
     """Yield records, BLANKs and defects between two physical offsets, in the order of the log.
 
@@ -70,29 +68,24 @@ def walk(
     left out. A record with a wrong checksum, or one that claims another place, comes after its defect.
     ``on_damage`` is ``resync``, or ``stop`` to end with it.
     """
-    yield from walk_log(FoundEdge(segments), begin, end, on_damage)
-
-
-def walk_log(
-    edge: FoundEdge, begin: int = 0, end: int | None = None, on_damage: str = "resync"
-) -> Iterator[LogEvent]:
-    """Yield as ``walk`` does, for the log of a store, of which more is known than its files."""
-    for event in _walk_segments(edge, begin, end):
-        yield event
-        if on_damage == "stop" and isinstance(event, Finding) and ends_chain(event):
-            return
-
-
-def _walk_segments(edge: FoundEdge, begin: int, end: int | None) -> Iterator[LogEvent]:
-    segments = edge.segments
-    for number, segment in enumerate(segments):
+    for number, segment in enumerate(edge.segments):
         if end is not None and segment.start >= end:
             return
-        if segment.stop > begin:
-            gap = edge.missing_before(number)
-            if gap is not None and segment.start > begin:
-                yield gap
-            yield from ChainWalk(number, edge).run(begin, end)
+        if segment.stop <= begin:
+            continue
+        missing = edge.missing_before(number) if segment.start > begin else None
+        before = () if missing is None else (missing,)
+        for event in chain(before, ChainWalk(number, edge).run(begin, end)):
+            yield event
+            if on_damage == "stop" and isinstance(event, Finding) and ends_chain(event):
+                return
+
+
+def walk(
+    segments: Sequence[Segment], begin: int = 0, end: int | None = None, on_damage: str = "resync"
+) -> Iterator[LogEvent]:
+    """Yield as `walk_log` does, of files of which no more is known than themselves."""
+    return walk_log(FoundEdge(segments), begin, end, on_damage)
 
 
 class ChainWalk:
@@ -105,7 +98,7 @@ class ChainWalk:
         self._window = Window(self._segment)
 
     def run(self, begin: int, end: int | None) -> Iterator[LogEvent]:
-        """Yield what lies between two physical offsets, as ``walk`` does."""
+        """Yield what lies between two physical offsets, as ``walk_log`` does."""
         stop = self._window.size_bytes if end is None else end - self._segment.start
         first = max(0, begin - self._segment.start)
         for event in self._walk(self._safe_start(first), stop):

@@ -89,14 +89,13 @@ class KernelWindow:
         size = HEAD_SIZES[host_variant(head.sys_flag)]
         self.cut = max(head.body_length, 0)
         tail = self.buffer.data[size : size + _TAIL_BYTES]
-        self.stop = size + self._read(self.base + size + self.cut, tail)
+        position = self.base + size + self.cut - self._segment.start
+        self.stop = size + self._segment.reader.read_into(position, tail, self.unreadable)
 
     def _load(self, log_offset: int) -> None:
         self.base, self.cut = log_offset, 0
-        self.stop = self._read(log_offset, self.buffer.data)
-
-    def _read(self, log_offset: int, view: memoryview) -> int:
-        return self._segment.read_into(log_offset - self._segment.start, view, self.unreadable)
+        position = log_offset - self._segment.start
+        self.stop = self._segment.reader.read_into(position, self.buffer.data, self.unreadable)
 
 
 @dataclass(frozen=True)
@@ -187,6 +186,7 @@ class SegmentWalk:
         self._mismatches.clear()
         stop = min(stop, self.segment.stop)
         while True:
+            self.window.reach(self.log_offset)
             if self.passes_gaps:
                 count, gaps = self._walk_torn_window(stop)
             else:
@@ -206,7 +206,8 @@ class SegmentWalk:
         stop = min(stop, self.segment.stop)
         window = self.window
         while True:
-            outcome, at = find_record(*self._reach(stop), self.rules, self._rows, self._values)
+            window.reach(self.log_offset)
+            outcome, at = find_record(*self._place(stop), self.rules, self._rows, self._values)
             self.log_offset = window.base + at
             if outcome != Outcome.NEED:
                 return Outcome(outcome)
@@ -240,17 +241,15 @@ class SegmentWalk:
         rows, values = self._rows[:count], self._values[:count]
         return MessageBatch(window.buffer, rows, values, window.base, window.cut, told)
 
-    def _reach(self, stop: int) -> tuple[npt.NDArray[np.uint8], int, int, int, int, int]:
-        """Have the window at the place; return what every kernel takes first, from buffer to base."""
-        window = self.window
-        window.reach(self.log_offset)
-        base = window.base
+    def _place(self, stop: int) -> tuple[npt.NDArray[np.uint8], int, int, int, int, int]:
+        """Return what every kernel takes first, from buffer to base."""
+        window, base = self.window, self.window.base
         return window.buffer, self.log_offset - base, stop - base, window.stop, self.segment.stop - base, base
 
     def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> int:
         window = self.window
         outcome, at, count, mismatches, self.kept = walk_records(
-            *self._reach(stop),
+            *self._place(stop),
             window.cut,
             self.rules,
             self.kept,
@@ -266,7 +265,7 @@ class SegmentWalk:
     def _walk_torn_window(self, stop: int) -> tuple[int, int]:
         window = self.window
         outcome, at, count, gaps = walk_over_damage(
-            *self._reach(stop),
+            *self._place(stop),
             window.cut,
             self.rules,
             self._rows,

@@ -77,4 +77,4 @@ class Window:
 
     def _read(self, position: int, length: int) -> bytes:
         available = min(length, self.size_bytes - position)  # a file that grows meanwhile is read as listed
-        return self._file.read_at(position, available, self._unreadable) if available > 0 else b""
+        return self._file.reader.read_at(position, available, self._unreadable) if available > 0 else b""

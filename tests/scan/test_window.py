@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.io import UnreadableRange, location_of
+from rmqtool.io.reading import ReadOnlyFile
 from rmqtool.scan.window import WINDOW_BYTES, Window
 from rmqtool.store.segments import StoreFile
 
@@ -58,13 +59,16 @@ def test_unreadable_ranges_are_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     bad = UnreadableRange(4096, 4096)
 
     def read_at(
-        _: StoreFile, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
+        _: ReadOnlyFile,
+        position: int,
+        length: int,
+        unreadable: MutableSequence[UnreadableRange] | None = None,
     ) -> bytes:
         if unreadable is not None and position < bad.stop and position + length > bad.position:
             unreadable.append(bad)
         return bytes(length)
 
-    monkeypatch.setattr(StoreFile, "read_at", read_at)
+    monkeypatch.setattr(ReadOnlyFile, "read_at", read_at)
     window = Window(file_of(tmp_path, bytes(20_000)))
     window.read_at(0, 20_000)
     assert window.take_unreadable() == [bad]
