@@ -5,6 +5,7 @@ The content of files, from level 1 on, is checked in ``stages``.
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -110,15 +111,23 @@ _REMEDY = (
 )
 _SALVAGE = " To turn what is left into a new store: rmqtool salvage {store} --out DIR"
 _KEEP = "Leave the queues in place, and install no rebuild: it would lack {what}."
+_PLACEHOLDER = re.compile(r"\bSTORE\b")
 _OF_THE_LOG = frozenset({Structure.COMMITLOG, Structure.START})
 
 
 def fit_remedies(findings: FindingLog, store: Store) -> None:
-    """Advise no rebuild that loses messages: of a damaged log, or beside parts that it does not build."""
+    """Advise no rebuild that loses messages, of a damaged log, or beside parts that it does not build.
+
+    Command lines in the advice get the store's path.
+    """
     if (elsewhere := (*store.unread, *store.queue_databases)) and store.root is not None:
         _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
     elif findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
         _advise_salvage(findings, shlex.quote(str(store.base)))
+    for finding in list(findings):
+        remedy = _PLACEHOLDER.sub(lambda _: shlex.quote(str(store.base)), finding.remedy)
+        if remedy != finding.remedy:
+            findings.exchange(finding, replace(finding, remedy_override=remedy))
 
 
 def _advise_no_rebuild(findings: FindingLog, remedy: str, store: Store) -> None:

@@ -329,6 +329,11 @@ def test_blocks_lie_where_the_user_says(run: Callable[..., Run], plain: Path, tm
     assert (refused.status, "give a URL for it, and fetch the result" in refused.err) == (2, True)
 
 
+def test_advice_names_the_store(run: Callable[..., Run], plain_copy: Path) -> None:
+    (plain_copy / "config" / "topics.json").unlink()
+    assert f"Remedy: Run rmqtool repair {plain_copy} --plan" in run("verify", plain_copy).out
+
+
 def test_a_stray_file_is_no_damage(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
     store = shutil.copytree(plain, tmp_path / "store")
     (store / "commitlog" / "notes.txt").write_text("moved on Friday")
