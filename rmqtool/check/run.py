@@ -54,6 +54,8 @@ def limits_of(request: VerifyRequest) -> Iterator[str]:
         yield f"{name} alone: not compared with the log"
     if store.place.is_file and name is not None:
         yield "one file: the files beside it were not checked"
+    if store.kind is PathKind.STORE and store.config is None and next(store.queues(), None) is not None:
+        yield "without config/: a start on this copy forgets topics and offsets, and deletes queues"
     yield from _other_layouts(store)
 
 

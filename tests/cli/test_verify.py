@@ -334,6 +334,17 @@ def test_advice_names_the_store(run: Callable[..., Run], plain_copy: Path) -> No
     assert f"Remedy: Run rmqtool repair {plain_copy} --plan" in run("verify", plain_copy).out
 
 
+def test_a_copy_without_config_is_no_sound_store(run: Callable[..., Run], plain_copy: Path) -> None:
+    """A broker that starts on it knows no topic, and deletes the queues."""
+    shutil.rmtree(plain_copy / "config")
+    found = run("verify", plain_copy, "--format", "json")
+    assert found.status == 0
+    assert found.document["notLookedAt"] == [
+        "without config/: a start on this copy forgets topics and offsets, and deletes queues"
+    ]
+    assert "in the examined part (without config/" in found.document["verdict"]
+
+
 def test_a_stray_file_is_no_damage(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
     store = shutil.copytree(plain, tmp_path / "store")
     (store / "commitlog" / "notes.txt").write_text("moved on Friday")
