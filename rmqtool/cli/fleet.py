@@ -7,8 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from rmqtool.api.fleet import log_bytes, open_part
-from rmqtool.commands.fleet import Ask, FleetMember, FleetReport, ask_members, gathered
-from rmqtool.commands.fleet.model import ResumedReport, earlier_report, earlier_status
+from rmqtool.commands.fleet import (
+    Ask,
+    FleetMember,
+    FleetReport,
+    ResumedReport,
+    ask_members,
+    earlier_report,
+    earlier_status,
+    gathered,
+)
 from rmqtool.engine import Engine, EngineOptions, open_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of

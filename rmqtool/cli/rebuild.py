@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.api.store import Store
-    from rmqtool.commands.fleet import FleetReport
-    from rmqtool.commands.fleet.model import ResumedReport
+    from rmqtool.commands.fleet import FleetReport, ResumedReport
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store.results import Target

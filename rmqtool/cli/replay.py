@@ -9,7 +9,7 @@ import click
 from rmqtool.cli.help import Command
 from rmqtool.cli.options import A_PATH, given_options, request_options, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.commands.replay.model import ReplayRequest
+from rmqtool.commands.replay.run import ReplayRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.options import request_of
 from rmqtool.report.outcome_text import replay_text

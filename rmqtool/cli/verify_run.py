@@ -232,8 +232,7 @@ class VerifyFiles:
             missing = f", and not written to {', '.join(names)}" if names else ""
             self._session.console.error(f"interrupted; the report covers the part examined before{missing}")
         elif self._reports:
-            from rmqtool.report.junit import junit
-            from rmqtool.report.sarif import sarif
+            from rmqtool.report.ci_reports import junit, sarif
 
             for kind, path in self._reports:
                 write_whole(path, (junit if kind == "junit" else sarif)(verdicts, failures))
@@ -261,8 +260,7 @@ def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:
 
 def _forms() -> Forms[Verdict]:
     from rmqtool.report.fleet import Forms
-    from rmqtool.report.verify_headline import verdict_line
-    from rmqtool.report.verify_text import verify_text
+    from rmqtool.report.verify_text import verdict_line, verify_text
 
     return Forms(
         "verify",

@@ -21,8 +21,7 @@ from rmqtool.report.terminal import escape_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from rmqtool.commands.fleet import FleetReport, StoreOutcome
-    from rmqtool.commands.fleet.model import ResumedReport
+    from rmqtool.commands.fleet import FleetReport, ResumedReport, StoreOutcome
     from rmqtool.report.text_report import TextReport
 
 R = TypeVar("R")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.export.model import ExportReport
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair.model import RepairReport
-    from rmqtool.commands.replay.model import ReplayReport
+    from rmqtool.commands.replay.run import ReplayReport
     from rmqtool.commands.salvage import SalvageReport
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis, OffsetEffect
 

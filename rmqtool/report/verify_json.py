@@ -9,7 +9,7 @@ from rmqtool.commands.verify.verdict import Verdict, label_of_root
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import csv_cell
-from rmqtool.report.verify_headline import next_command, verdict_line
+from rmqtool.report.verify_text import next_command, verdict_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.cli import fleet
 from rmqtool.cli import main as rmqtool_main
 from rmqtool.cli.fleet import MakingQuestion
-from rmqtool.commands.fleet.run import _Asking
+from rmqtool.commands.fleet import _Asking
 from rmqtool.progress import RecordingProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.api.store import Store
-    from rmqtool.commands.fleet.model import ResumedReport
+    from rmqtool.commands.fleet import ResumedReport
     from rmqtool.engine import Engine
     from rmqtool.errors import ExitStatus
     from rmqtool.progress import Progress

@@ -19,7 +19,7 @@ import pytest
 
 from rmqtool.cli.fleet import MakingQuestion
 from rmqtool.cli.verify_run import VerifyQuestion
-from rmqtool.commands.fleet.run import _Asking
+from rmqtool.commands.fleet import _Asking
 from rmqtool.errors import RefusedError
 from rmqtool.formats.message import HEAD_OFFSETS
 from rmqtool.scan.classify import FoundEdge

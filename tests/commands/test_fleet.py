@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from rmqtool.commands.fleet import FleetMember, FleetReport, StoreOutcome, ask_members, gathered, model, run
+from rmqtool.commands import fleet
+from rmqtool.commands.fleet import FleetMember, FleetReport, StoreOutcome, ask_members, gathered
 from rmqtool.engine import Engine, EngineOptions, LocalEngine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.progress import LimitedProgress, NullProgress
@@ -104,7 +105,7 @@ class Told(NullProgress):
 
 @pytest.fixture
 def members(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[FleetMember[Stored]]]:
-    monkeypatch.setattr(model, "_SMALL_BYTES", 2 * SMALL)
+    monkeypatch.setattr(fleet, "_SMALL_BYTES", 2 * SMALL)
     return lambda *names: gathered([f"{tmp_path}/{name}" for name in names], opened, size)
 
 
@@ -130,13 +131,13 @@ def cheap_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     def workers_for(_asking: object, answered: Sequence[int], left: int) -> int:
         return min(2, left) if answered else 0
 
-    monkeypatch.setattr(run._Asking, "_workers_for", workers_for)
+    monkeypatch.setattr(fleet._Asking, "_workers_for", workers_for)
 
 
 @pytest.mark.parametrize(("left", "workers"), [(3, 0), (40, 0), (60, 2), (1000, 3)])
 def test_workers_have_to_pay(left: int, workers: int) -> None:
     with LocalEngine(3) as engine:
-        asking: run._Asking[Stored, str] = run._Asking([], question, engine, LimitedProgress(Told()))
+        asking: fleet._Asking[Stored, str] = fleet._Asking([], question, engine, LimitedProgress(Told()))
         for number, seconds in enumerate((5.0, 0.08, 0.1)):
             asking.outcomes[number] = StoreOutcome("x", ExitStatus.CLEAN, "", seconds=seconds)
         found = asking._workers_for([0, 1, 2], left)

@@ -27,7 +27,7 @@ from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.consumption import ConsumptionState, Evidence
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
-from rmqtool.commands.replay.model import ReplayReport
+from rmqtool.commands.replay.run import ReplayReport
 from rmqtool.commands.report.model import StoreReport
 from rmqtool.commands.salvage import SalvageReport
 from rmqtool.commands.topics import TopicsReport, TopicTotals

@@ -13,9 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.findings import CATALOG, Finding
+from rmqtool.report.ci_reports import junit, sarif
 from rmqtool.report.formats import to_json
-from rmqtool.report.junit import junit
-from rmqtool.report.sarif import sarif
 from rmqtool.report.text_report import TextReport
 from rmqtool.report.verify_json import verify_document, verify_lines, write_verify_csv
 from rmqtool.report.verify_text import verify_text

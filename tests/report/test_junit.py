@@ -13,7 +13,7 @@ from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.findings.codes import IO_UNREADABLE, RM_INTERNAL
 from rmqtool.findings.model import Severity, Structure
 from rmqtool.projection import json_object
-from rmqtool.report.junit import junit
+from rmqtool.report.ci_reports import junit
 from tests.report.verdicts import ABORT, CRC, MISSING, TAIL, verdict
 
 # Element -> (attributes needed, attributes allowed, children in their order), as Jenkins has it.

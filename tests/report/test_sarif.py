@@ -12,7 +12,7 @@ from rmqtool.findings import CATALOG, Finding
 from rmqtool.findings.codes import CL_CRC
 from rmqtool.findings.model import Severity
 from rmqtool.projection import json_object
-from rmqtool.report.sarif import sarif
+from rmqtool.report.ci_reports import sarif
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:

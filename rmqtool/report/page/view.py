@@ -30,7 +30,7 @@ from rmqtool.report.page.tables import (
 )
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.verify_headline import headline, next_command
+from rmqtool.report.verify_text import headline, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
