@@ -120,23 +120,14 @@ def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[
     session = Session(options)
     left = results_state_sentence if is_fleet(paths) else result_state_sentence
     session.leaves(partial(left, options["out"], REBUILD_REPORT))
-    words = _words(session, parts, options)
+    until = session.moment("--until-timestamp", options["until_timestamp"])
+    words = given_options(RebuildRequest, options) | {"parts": parts, "until_timestamp": until}
     if is_fleet(paths):
         return _rebuild_all(session, paths, words, options)
     if options["resume"]:
         raise UsageError("--resume is for several stores: a single result appears as a whole, or not at all")
-    return _run(session, paths[0], words, options)
-
-
-def _words(session: Session, parts: frozenset[str], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options as `Store.rebuild` takes them."""
-    until = session.moment("--until-timestamp", options["until_timestamp"])
-    return given_options(RebuildRequest, options) | {"parts": parts, "until_timestamp": until}
-
-
-def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict[str, Any]) -> ExitStatus:
     engine = engine_of(options)
-    store = session.open(path, reads_queues=True)
+    store = session.open(paths[0], reads_queues=True)
     session.note_settings(store)
     note_engine(options, engine, session.console)
     if check_lost(options) is None and options["lost"] is not None:
@@ -148,14 +139,10 @@ def _run(session: Session, path: StorePath, words: dict[str, Any], options: dict
         )
         status = report.exit_status(session.fail_on)
         session.show(report, status, stream, rebuild_text)
-    _say_what_next(session, report)
-    return status
-
-
-def _say_what_next(session: Session, report: RebuildReport) -> None:
     if report.install_hint:
         say = session.console.note if report.is_installable else session.console.warn
         say(report.install_hint)
+    return status
 
 
 def _rebuild_all(

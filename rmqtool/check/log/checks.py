@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log.findings import (
     JudgedEnd,
+    as_torn,
     changed_findings,
     clocks_apart,
     damage_findings,
@@ -18,18 +19,17 @@ from rmqtool.check.log.findings import (
     joined,
     record_findings,
     steps_back,
+    torn_record,
 )
 from rmqtool.check.log.picture import LogPicture, PictureFrame, picture_of
 from rmqtool.check.log.queue_offsets import (
     Breaks,
     add_breaks,
-    check_offsets,
-    merge_breaks,
-    offset_tasks,
+    breaks_of,
     repeats_from,
 )
 from rmqtool.check.log.reader import LogReader
-from rmqtool.check.log.segment_scan import SegmentScan, StaleTail, as_torn, stale_candidates, torn_record
+from rmqtool.check.log.segment_scan import SegmentScan, StaleTail, stale_candidates
 from rmqtool.check.log.transaction_checks import check_transactions, transaction_task
 from rmqtool.check.model import Examined
 from rmqtool.findings import Finding, FindingLog, Structure
@@ -111,9 +111,6 @@ class LogResult:
     picture: LogPicture | None = None
 
 
-_OFFSET_TASKS = 16
-
-
 def check_log(check: LogCheck, engine: Engine, progress: Progress) -> LogResult:
     """Check the whole log."""
     reader = LogReader(check, engine)
@@ -174,7 +171,7 @@ class _LogChecker:
 
     def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:
         """Leave out the log's last record if its body never reached the disk: the next start cuts it."""
-        found = torn_record(scan)
+        found = torn_record(scan.findings, scan.records_stop)
         if found is None or found.physical_offset is None:
             return scan
         self._findings.add(as_torn(found))
@@ -197,14 +194,10 @@ class _LogChecker:
         check = self._check
         blocks = _blocks(scans)
         plans = plan_queues(blocks, check.policy, check.staging)
-        tasks = offset_tasks(
-            plans,
-            blocks,
-            from_zero=check.log.start == 0,
-            max_breaks=check.max_findings,
-            tasks=_OFFSET_TASKS,
+        from_zero = check.log.start == 0
+        return plans, breaks_of(
+            plans, blocks, self._engine, from_zero=from_zero, max_breaks=check.max_findings
         )
-        return plans, merge_breaks(self._engine.map(check_offsets, tasks) if tasks else [])
 
     def _report_records(self, scans: Sequence[SegmentScan]) -> None:
         illegal_queues: dict[tuple[bytes, int], int] = {}

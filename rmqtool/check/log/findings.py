@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.codes import (
+    CL_CRC,
     CL_PROP_CRC,
     CL_QUEUE_ID,
     CL_TAIL_DIRTY,
@@ -20,7 +21,7 @@ from rmqtool.findings.codes import (
 from rmqtool.findings.model import counted
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
-from rmqtool.scan.classify import classified, ghosts, missing_blank
+from rmqtool.scan.classify import TORN, TORN_REMEDY, classified, ghosts, missing_blank, stop_of
 from rmqtool.scan.record_checks import Ahead, most_have_none
 from rmqtool.store.names import component_problem
 from rmqtool.store.segments import FileQueue, Segment, finding_at
@@ -130,6 +131,17 @@ def record_findings(reports: Sequence[CheckReport | SplitReport], max_findings: 
     if most_have_none(records, sound, findings.counts.get(CL_PROP_CRC.code, 0)):
         findings.soften(CL_PROP_CRC, Severity.WARNING)
     return findings
+
+
+def torn_record(findings: Iterable[Finding], stop: int | None) -> Finding | None:
+    """Return the finding that the record which ends at ``stop`` has another body than its checksum says."""
+    return next((one for one in findings if one.code is CL_CRC and stop_of(one) == stop), None)
+
+
+def as_torn(finding: Finding) -> Finding:
+    """Return the finding about the log's last record, whose body never reached the disk, as a warning."""
+    message = f"{TORN}: {finding.message}"
+    return replace(finding, severity_override=Severity.WARNING, remedy_override=TORN_REMEDY, message=message)
 
 
 def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.engine import Engine
 
 
 class RepeatedName(NamedTuple):
@@ -114,6 +116,7 @@ class RepeatedNames:
         self._log_offset, self._queue_offset, self._times = log_offset, queue_offset, 1
 
 
+_TASKS = 16
 _BACKWARD = frozenset({Discontinuity.REPEATED, Discontinuity.RESET})
 _CODES = {
     Discontinuity.GAP: CL_QOFF_GAP,
@@ -144,23 +147,6 @@ class Break:
     log_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetTask:
-    """Some queues whose runs do not join; picklable.
-
-    Attributes:
-        plans: the queues.
-        blocks: where their units are.
-        from_zero: the log begins at 0, so every queue must begin at offset 0.
-        max_breaks: breaks of one queue that are returned.
-    """
-
-    plans: tuple[QueuePlan, ...]
-    blocks: tuple[Block, ...]
-    from_zero: bool
-    max_breaks: int
-
-
 @dataclass
 class Breaks:
     """Where queue offsets do not follow.
@@ -176,18 +162,29 @@ class Breaks:
     skipped: dict[tuple[str, int], int] = field(default_factory=dict)
 
 
-def offset_tasks(
-    plans: Sequence[QueuePlan], blocks: Sequence[Block], *, from_zero: bool, max_breaks: int, tasks: int
-) -> list[OffsetTask]:
-    """Return tasks for the queues that have to be read; the others are in order."""
-    wanted = [plan for plan in plans if not _in_order(plan, from_zero=from_zero)]
-    wanted.sort(key=PLACE)
+def breaks_of(
+    plans: Sequence[QueuePlan], blocks: Sequence[Block], engine: Engine, *, from_zero: bool, max_breaks: int
+) -> Breaks:
+    """Return where queue offsets do not follow; only queues whose runs do not join are read.
+
+    Args:
+        plans: the queues.
+        blocks: where their units are.
+        engine: reads them.
+        from_zero: the log begins at 0, so every queue must begin at offset 0.
+        max_breaks: breaks of one queue that are returned.
+    """
+    wanted = sorted((plan for plan in plans if not _in_order(plan, from_zero=from_zero)), key=PLACE)
+    size = max(-(-len(wanted) // _TASKS), 1)
+    groups = [wanted[first : first + size] for first in range(0, len(wanted), size)]
     slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)
-    size = max(-(-len(wanted) // tasks), 1)
-    return [
-        OffsetTask(tuple(wanted[first : first + size]), slim, from_zero, max_breaks)
-        for first in range(0, len(wanted), size)
-    ]
+    check = partial(_check_queues, blocks=slim, from_zero=from_zero, max_breaks=max_breaks)
+    found = Breaks([], Counter())
+    for part in engine.map(check, groups) if groups else ():
+        found.kept += part.kept
+        found.totals.update(part.totals)
+        found.skipped.update(part.skipped)
+    return found
 
 
 def _in_order(plan: QueuePlan, *, from_zero: bool) -> bool:
@@ -195,25 +192,25 @@ def _in_order(plan: QueuePlan, *, from_zero: bool) -> bool:
     return shape.in_order and not (from_zero and shape.first_queue_offset)
 
 
-def check_offsets(task: OffsetTask) -> Breaks:
-    """Find where queue offsets do not follow."""
+def _check_queues(
+    plans: Sequence[QueuePlan], blocks: Sequence[Block], *, from_zero: bool, max_breaks: int
+) -> Breaks:
     found = Breaks([], Counter())
-    for plan, pieces in by_queue(task.plans, task.blocks):
-        _Queue(plan, task, found).run(pieces)
+    for plan, pieces in by_queue(plans, blocks):
+        _Queue(plan, found, from_zero=from_zero, max_breaks=max_breaks).run(pieces)
     return found
 
 
 class _Queue:
     """One queue, row by row in chunks; the last row of a chunk waits for the one after it."""
 
-    def __init__(self, plan: QueuePlan, task: OffsetTask, found: Breaks) -> None:
+    def __init__(self, plan: QueuePlan, found: Breaks, *, from_zero: bool, max_breaks: int) -> None:
         self._plan = plan
-        self._task = task
         self._found = found
-        self._progress = new_progress(0 if task.from_zero else None)
+        self._progress = new_progress(0 if from_zero else None)
         self._totals = np.zeros(len(Discontinuity), np.int64)
-        self._room: Rows = np.empty(task.max_breaks, BREAK_ROW)
-        self._repeated = RepeatedNames(task.max_breaks)
+        self._room: Rows = np.empty(max_breaks, BREAK_ROW)
+        self._repeated = RepeatedNames(max_breaks)
 
     def run(self, pieces: Iterable[QueueUnits]) -> None:
         pending: _Rows | None = None
@@ -338,13 +335,3 @@ def without_copies(breaks: Breaks, copies: frozenset[int]) -> Breaks:
     dropped = [one for one in breaks.kept if one.log_offset in copies and one.code.code in repeated]
     kept = [one for one in breaks.kept if one not in dropped]
     return Breaks(kept, breaks.totals - Counter(one.code for one in dropped))
-
-
-def merge_breaks(parts: Iterable[Breaks]) -> Breaks:
-    """Join what tasks found."""
-    merged = Breaks([], Counter())
-    for part in parts:
-        merged.kept += part.kept
-        merged.totals.update(part.totals)
-        merged.skipped.update(part.skipped)
-    return merged

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log.census import period_of
 from rmqtool.check.log.check_split import CheckJob, CheckReport
-from rmqtool.check.log.findings import JudgedEnd, damage_findings, record_findings
+from rmqtool.check.log.findings import JudgedEnd, damage_findings, record_findings, torn_record
 from rmqtool.check.log.segment_scan import (
     SegmentScan,
     stale_candidates,
     stitch_segment,
-    torn_record,
     without_tail,
 )
 from rmqtool.check.model import CheckInterruptedError, Examined, run_guarded
@@ -160,7 +159,7 @@ def _no_recheck(split: Split, _log_offset: int) -> CheckReport:
 def _sure_reports(scan: SegmentScan) -> Iterator[CheckReport]:
     """Yield the reports of a file after which nothing is known, as far as no end of the log can be."""
     sure = min((stale.start for stale in stale_candidates(scan)), default=NEVER)
-    torn = torn_record(scan)
+    torn = torn_record(scan.findings, scan.records_stop)
     if torn is not None and torn.physical_offset is not None:
         sure = min(sure, torn.physical_offset)
     for report in scan.reports:

@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding, Severity
-from rmqtool.findings.codes import CL_CRC
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
-from rmqtool.scan.classify import TORN, TORN_REMEDY, stop_of
 from rmqtool.scan.gap_walk import gap_of, joined_gap
 from rmqtool.scan.gaps import Gap
 from rmqtool.scan.log_pass import Split, stitch
@@ -21,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.check.log.check_split import CheckReport
+    from rmqtool.findings import Finding
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
@@ -155,6 +153,12 @@ class SegmentScan:
         return self.end == Outcome.BLANK and self.reports[-1].ghosts
 
     @property
+    def findings(self) -> Iterator[Finding]:
+        """Yield what its records say."""
+        for report in self.reports:
+            yield from report.findings
+
+    @property
     def records_stop(self) -> int | None:
         """Return the physical offset after the last record; None if there is none."""
         runs = self.runs
@@ -214,23 +218,6 @@ def _join_gap(scan: SegmentScan, report: CheckReport) -> None:
         _take(scan, report)
     else:
         scan.reports.append(report)  # without records, but with what it could not read
-
-
-def torn_record(scan: SegmentScan) -> Finding | None:
-    """Return the finding about the last record of a file, if its body is not what its checksum says."""
-    found = (
-        finding
-        for report in scan.reports
-        for finding in report.findings
-        if finding.code is CL_CRC and stop_of(finding) == scan.records_stop
-    )
-    return next(found, None)
-
-
-def as_torn(finding: Finding) -> Finding:
-    """Return the finding about the log's last record, whose body never reached the disk, as a warning."""
-    message = f"{TORN}: {finding.message}"
-    return replace(finding, severity_override=Severity.WARNING, remedy_override=TORN_REMEDY, message=message)
 
 
 @dataclass(frozen=True, slots=True)

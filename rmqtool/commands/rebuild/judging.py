@@ -7,19 +7,17 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.findings import illegal_queue_findings, is_illegal, record_findings
-from rmqtool.check.log.queue_offsets import (
-    add_breaks,
-    check_offsets,
-    merge_breaks,
-    offset_tasks,
-    without_copies,
+from rmqtool.check.log.findings import (
+    as_torn,
+    illegal_queue_findings,
+    is_illegal,
+    record_findings,
+    torn_record,
 )
-from rmqtool.check.log.segment_scan import as_torn
+from rmqtool.check.log.queue_offsets import Breaks, add_breaks, breaks_of, without_copies
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import (
-    CL_CRC,
     CL_PHY_MISMATCH,
     CL_QOFF_DUP,
     CL_QOFF_RANGE,
@@ -29,7 +27,7 @@ from rmqtool.findings.codes import (
 )
 from rmqtool.progress import NullProgress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
-from rmqtool.scan.classify import FoundEdge, LogEdge, copied_records, stop_of
+from rmqtool.scan.classify import FoundEdge, LogEdge, copied_records
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.layout import log_file_findings
@@ -89,9 +87,6 @@ def tell_old_tail(
     findings.add(replace(tail, message=message))
 
 
-_TASKS = 16
-
-
 def judge_log(
     store: Store,
     plan: ReputPlan,
@@ -114,10 +109,12 @@ def judge_log(
     for _, group in groupby(reports, key=lambda report: report.split.segment):
         findings.merge(record_findings(list(group), plan.max_findings))
     if edge.unclean:
-        end = result.chain.end
-        _soften_torn_record(findings, end if edge.stale_from is None else min(end, edge.stale_from))
+        end = result.chain.end if edge.stale_from is None else min(result.chain.end, edge.stale_from)
+        if (torn := torn_record(findings, end)) is not None:
+            findings.exchange(torn, as_torn(torn))
     findings.extend(illegal_queue_findings(plan.log, _illegal_queues(result)))
-    _add_breaks(findings, plan, result, skipped, edge, engine)
+    lost = [(part.skip.log_offset, part.skip.log_offset + part.skip.length) for part in skipped]
+    add_breaks(findings, plan.log, _breaks(plan, result, edge, engine), lost)
     tell_old_tail(findings, plan, result, engine, edge)
     if not plan.is_partial:
         with suppress(EnvironmentFailureError):  # what is there is compared later, which says so
@@ -150,37 +147,14 @@ def _illegal_queues(result: ReputResult) -> dict[tuple[bytes, int], int]:
     return found
 
 
-def _soften_torn_record(findings: FindingLog, end: int) -> None:
-    """Make a warning of the log's last record whose body never reached the disk: the next start cuts it."""
-    for one in findings:
-        if one.code is CL_CRC and stop_of(one) == end:
-            findings.exchange(one, as_torn(one))
-            return
-
-
-def _add_breaks(
-    findings: FindingLog,
-    plan: ReputPlan,
-    result: ReputResult,
-    skipped: Sequence[SkippedRange],
-    edge: FoundEdge,
-    engine: Engine,
-) -> None:
-    """Add where queue offsets do not follow, of the queues that were placed; copies after the end may."""
+def _breaks(plan: ReputPlan, result: ReputResult, edge: FoundEdge, engine: Engine) -> Breaks:
+    """Return where queue offsets do not follow, of the queues that were placed; copies after the end may."""
     copies = frozenset[int]()
     if edge.stale_from is not None:
         copies = copied_records(edge.segments[edge.last], edge.stale_from)
-    tasks = offset_tasks(
-        result.plans,
-        result.blocks,
-        from_zero=plan.log.start == 0,
-        max_breaks=plan.max_findings + len(copies),
-        tasks=_TASKS,
-    )
-    if tasks:
-        lost = [(part.skip.log_offset, part.skip.log_offset + part.skip.length) for part in skipped]
-        breaks = merge_breaks(engine.map(check_offsets, tasks))
-        add_breaks(findings, plan.log, without_copies(breaks, copies), lost)
+    most, from_zero = plan.max_findings + len(copies), plan.log.start == 0
+    breaks = breaks_of(result.plans, result.blocks, engine, from_zero=from_zero, max_breaks=most)
+    return without_copies(breaks, copies)
 
 
 def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterator[Finding]:
