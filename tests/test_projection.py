@@ -27,7 +27,7 @@ from rmqtool.doctor.choices import ConfigChoice
 from rmqtool.doctor.copies import ConfigCopy
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.codes import CL_CRC
-from rmqtool.lookup.explain import Reason, Step
+from rmqtool.lookup.context import Reason, Step
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.recovery.model import Prediction
 from rmqtool.reput.damage import SkippedRange, UnreachableRange

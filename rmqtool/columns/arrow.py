@@ -13,7 +13,7 @@ import pyarrow as pa
 from rmqtool import rows
 from rmqtool.columns.encoder import filled
 from rmqtool.errors import UsageError
-from rmqtool.kernels.column_layout import Long, Number, Text, Word
+from rmqtool.kernels.columns import Long, Number, Text, Word
 from rmqtool.projection import camel_case
 from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
 

@@ -11,19 +11,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.kernels.column_layout import ColumnCount, Long, Number, Stopped, Take, Text, Word
-from rmqtool.kernels.columns import encode_columns
-from rmqtool.kernels.plain import MAX_PROPERTIES
-from rmqtool.kernels.words import put_word
+from rmqtool.kernels.bytes import put_word
+from rmqtool.kernels.columns import (
+    ColumnCount,
+    ColumnRoom,
+    Long,
+    Number,
+    Stopped,
+    Take,
+    Text,
+    Word,
+    encode_columns,
+)
+from rmqtool.kernels.filters import MAX_PROPERTIES
 from rmqtool.progress import RecordingProgress
 from rmqtool.rows.bodies import COMPRESSED_FLAG, decompressed
-from rmqtool.rows.log_splits import KernelFilter, LogJob
+from rmqtool.rows.log_splits import LogJob, kernel_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.arrays import Buffer
     from rmqtool.columns.names import ColumnChoice
+    from rmqtool.kernels.filters import KernelFilter
     from rmqtool.rows import Message
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Segment
@@ -152,7 +162,6 @@ class ColumnBuffers:
             if name in _TAKES:
                 self.takes[_TAKES[name]] = 1
         pieces = _PIECES * room + _LONGEST_PROPERTIES
-        self.parts = np.empty((MAX_PROPERTIES, 4), np.int64)
         self.counts = np.zeros(ColumnCount.WORDS + len(Word), np.int64)
         self._memory = Memory(
             (
@@ -172,6 +181,18 @@ class ColumnBuffers:
         self.used = np.zeros(len(Text), np.int64)
         for stops in (self.stops, self.list_stops, self.word_stops):
             stops[:, 0] = 0
+        self.room = ColumnRoom(
+            self.takes,
+            np.empty((MAX_PROPERTIES, 4), np.int64),
+            self.counts,
+            self.longs,
+            self.numbers,
+            self.texts,
+            self.stops,
+            self.used,
+            self.list_stops,
+            *words,
+        )
         self._damage: dict[int, list[str]] = {}
 
     def __len__(self) -> int:
@@ -303,7 +324,7 @@ class ColumnJob(LogJob):
         wanted = None
         if self.messages.is_for_kernels:
             is_unpacked = self.choice.decompress and "body" in self.choice.names
-            wanted = KernelFilter.of(self.messages, COMPRESSED_FLAG if is_unpacked else 0)
+            wanted = kernel_filter(self.messages, COMPRESSED_FLAG if is_unpacked else 0)
         return ColumnEncoder(self.choice, segment, wanted)
 
 
@@ -338,30 +359,8 @@ class ColumnEncoder:
         return [*self._rows, *self._filling.finished()]
 
     def _fill(self, wanted: KernelFilter, batch: MessageBatch, first: int, stop: int) -> tuple[int, int]:
-        room = self._filling.room(self._segment.label)
-        return encode_columns(
-            batch.buffer,
-            batch.rows[:stop],
-            batch.values,
-            first,
-            self._segment.start,
-            wanted.numbers,
-            wanted.topic,
-            wanted.tag,
-            wanted.key,
-            room.takes,
-            room.parts,
-            room.counts,
-            room.longs,
-            room.numbers,
-            room.texts,
-            room.stops,
-            room.used,
-            room.list_stops,
-            room.slots,
-            room.word_stops,
-            room.words,
-        )
+        room, start = self._filling.room(self._segment.label).room, self._segment.start
+        return encode_columns(batch.buffer, batch.rows[:stop], batch.values, first, start, wanted, room)
 
 
 class Filling:

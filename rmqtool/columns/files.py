@@ -27,7 +27,7 @@ from rmqtool.columns.names import (
 from rmqtool.store.names import LONGEST_COMPONENT_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
     from typing_extensions import Buffer
@@ -128,29 +128,16 @@ def _without_words(field: pa.Field) -> pa.Field:
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
-def _json_lines(output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:
-    from rmqtool.columns.lines import LineWriter, ndjson_form  # which loads pyarrow's functions
-
-    return LineWriter(output, ndjson_form(schema, bodies))
-
-
-def _csv_lines(output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:
-    from rmqtool.columns.lines import LineWriter, csv_form
-
-    return LineWriter(output, csv_form(schema, bodies))
-
-
 def open_tables(chosen: FileFormat, output: Output, schema: pa.Schema, bodies: TextBodies) -> TableWriter:
     """Return a writer of tables of a schema in a format; ``bodies`` is their form in text."""
-    return _OPENERS[chosen](output, schema, bodies)
+    if chosen is FileFormat.PARQUET:
+        return _ParquetTables(output, schema)
+    if chosen is FileFormat.ARROW:
+        return _ArrowTables(output, schema)
+    from rmqtool.columns.lines import LineWriter, csv_form, ndjson_form  # which loads pyarrow's functions
 
-
-_OPENERS: dict[FileFormat, Callable[[Output, pa.Schema, TextBodies], TableWriter]] = {
-    FileFormat.PARQUET: lambda output, schema, _: _ParquetTables(output, schema),
-    FileFormat.ARROW: lambda output, schema, _: _ArrowTables(output, schema),
-    FileFormat.NDJSON: _json_lines,
-    FileFormat.CSV: _csv_lines,
-}
+    form = ndjson_form if chosen is FileFormat.NDJSON else csv_form
+    return LineWriter(output, form(schema, bodies))
 
 
 GROUP_BYTES = 64 << 20
@@ -167,7 +154,6 @@ _CUT_ESCAPE = re.compile("%[0-9A-F]?$")
 _CUT_FROM = LONGEST_COMPONENT_BYTES - len("%0")
 """Least length of a name that was cut: part of an escape may be cut off, too."""
 
-_SUFFIXES = {"parquet": "parquet", "arrow": "arrow", "ndjson": "ndjson", "csv": "csv"}
 _NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 """Hive's name of a partition of rows without a value."""
 
@@ -244,7 +230,7 @@ class TableFiles:
     def _begin(self, place: str) -> _OpenFile:
         count = self._begun[place] = self._begun.get(place, 0) + 1
         again = f"-{count}" if count > 1 else ""
-        name = f"{self._folder}{place}{self._name}{again}.{_SUFFIXES[self._form.format]}"
+        name = f"{self._folder}{place}{self._name}{again}.{self._form.format.value}"
         return _OpenFile(self._staging, name, self._schema, self._form, self._topics.get(place))
 
     def _close_oldest(self) -> None:

@@ -18,7 +18,7 @@ from rmqtool.columns.names import TextBodies
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rmqtool.columns.files import Output
+    from _typeshed import SupportsWrite
 
 _UNSHOWN = r"\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}"
 """Characters that some format must escape; see ``rmqtool.kernels.json.is_harmful``."""
@@ -80,7 +80,7 @@ def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
 class LineWriter:
     """Writer of tables as lines."""
 
-    def __init__(self, output: Output, form: LineForm) -> None:
+    def __init__(self, output: SupportsWrite[bytes | memoryview], form: LineForm) -> None:
         self._output = output
         self._form = form
         output.write(form.head.encode())

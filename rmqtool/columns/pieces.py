@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
 from rmqtool.rows.log_splits import Ranges, before_segment, within
+from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 
 if TYPE_CHECKING:
@@ -15,38 +16,20 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.columns.names import ColumnChoice
-    from rmqtool.javacompat import DelayLevels
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.scan.classify import FoundEdge
-    from rmqtool.store import FileQueue
+    from rmqtool.store import Store
 
 TASK_BYTES = 256 << 20
 """Bytes that one task reads; smaller files of the log are combined."""
 
 
-@dataclass(frozen=True)
-class LogPlan:
-    """Constants of all tasks of one log; picklable.
-
-    ``begin`` and ``end`` are physical offsets; ``end`` None is the log's.
-    """
-
-    log: FileQueue
-    edge: FoundEdge
-    delay_levels: DelayLevels
-    messages: MessageFilter
-    begin: int
-    end: int | None
-    choice: ColumnChoice
-
-    def job(self, choice: ColumnChoice) -> ColumnJob:
-        """Return the job that reads columns of this log."""
-        return ColumnJob(
-            self.log, self.delay_levels, self.messages, choice, begin=self.begin, end=self.end, edge=self.edge
-        )
-
-
-_Plan = TypeVar("_Plan", bound=LogPlan)
+def log_job(
+    store: Store, messages: MessageFilter, begin: int | None, end: int | None, choice: ColumnChoice
+) -> ColumnJob:
+    """Return the job that reads columns of a store's log between two physical offsets."""
+    log = store.commitlog
+    edge = FoundEdge.of(store, log)
+    return ColumnJob(log, store.settings.delay_levels, messages, choice, begin=begin or 0, end=end, edge=edge)
 
 
 @dataclass(frozen=True)
@@ -82,19 +65,20 @@ class PieceEnd:
         return self.piece.stop
 
 
-def trimmed(plan: _Plan, pieces: Sequence[LogPiece]) -> tuple[_Plan, tuple[LogPiece, ...]]:
-    """Reduce a plan to the files that pieces read or judge gaps by; return it and the renumbered pieces."""
-    last = len(plan.edge.segments) - 1
+def trimmed(job: ColumnJob, pieces: Sequence[LogPiece]) -> tuple[ColumnJob, tuple[LogPiece, ...]]:
+    """Reduce a job to the files that pieces read or judge gaps by; return it and the renumbered pieces."""
+    facts = job.facts
+    last = len(facts.segments) - 1
     wanted = {number + by for one in pieces for number in (one.number,) for by in (-1, 0, 1)}
-    numbers = sorted({min(max(number, 0), last) for number in wanted | {plan.edge.last}})
-    segments = tuple(plan.edge.segments[number] for number in numbers)
+    numbers = sorted({min(max(number, 0), last) for number in wanted | {facts.last}})
+    segments = tuple(facts.segments[number] for number in numbers)
     own = {number: place for place, number in enumerate(numbers)}
-    log, edge = replace(plan.log, segments=segments, strays=()), replace(plan.edge, segments=segments)
-    return replace(plan, log=log, edge=edge), tuple(replace(one, number=own[one.number]) for one in pieces)
+    log, edge = replace(job.log, segments=segments, strays=()), replace(facts, segments=segments)
+    return replace(job, log=log, edge=edge), tuple(replace(one, number=own[one.number]) for one in pieces)
 
 
 def pieces_of(
-    plan: LogPlan, task_bytes: int, ranges: Ranges | None = None
+    job: ColumnJob, task_bytes: int, ranges: Ranges | None = None
 ) -> tuple[list[tuple[LogPiece, ...]], list[rows.Row]]:
     """Return the pieces of each task, and rows of files of the log in which nothing is to be read.
 
@@ -103,11 +87,11 @@ def pieces_of(
     """
     tasks = _Tasks(task_bytes)
     others: list[rows.Row] = []
-    for number, segment in enumerate(plan.edge.segments):
-        if segment.stop <= plan.begin or (plan.end is not None and segment.start >= plan.end):
+    for number, segment in enumerate(job.facts.segments):
+        if segment.stop <= job.begin or (job.end is not None and segment.start >= job.end):
             continue
-        lead, start = before_segment(plan.job(plan.choice), plan.edge, number)
-        stop = segment.stop if plan.end is None else min(segment.stop, plan.end)
+        lead, start = before_segment(job, job.facts, number)
+        stop = segment.stop if job.end is None else min(segment.stop, job.end)
         parts = () if start is None else within(ranges, start, max(start, stop))
         if not parts:
             others.extend(lead)

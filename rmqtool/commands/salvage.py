@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 
 _SHIFTED = " Queue offsets after lost messages are others than before: reset what consumers have read."
+_OF_PLAN = ("stores", "holes", "partial", "healed", "misnamed", "odd_times", "queues", "notes")
 _PARTIAL = " A part, as requested: consumers find less than before."
 
 
@@ -160,12 +161,9 @@ class SalvageReport:
             causes[one.cause] += one.count
         kinds = {kind: plan.bytes_of(kind) for kind in PartKind}
         return cls(
-            stores=plan.stores,
+            **{name: getattr(plan, name) for name in _OF_PLAN},
             out=out,
-            holes=plan.holes,
-            partial=plan.partial,
             records=plan.records_of(PartKind.RECORDS),
-            healed=plan.healed,
             bytes=LogBytes(
                 kinds[PartKind.RECORDS],
                 kinds[PartKind.TOMBSTONES],
@@ -182,15 +180,11 @@ class SalvageReport:
                 dict(causes),
                 sum(one.is_open for one in plan.found),
             ),
-            misnamed=plan.misnamed,
             left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
             conflicts=dict(Counter(one.chosen_by.value for one in plan.found if one.chosen_by is not None)),
-            odd_times=plan.odd_times,
-            queues=plan.queues,
             units=units,
             index_entries=index_entries,
             config=config,
-            notes=plan.notes,
             seconds=dict(seconds or {}),
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -230,10 +230,7 @@ class FileTotals(FilePass[SplitTotals]):
     """What lies in one file.
 
     Attributes:
-        blank_bytes: a BLANK that ended the file, to its end.
-        zero_bytes: zeros after the log's last record.
-        stale_bytes: other bytes after it that are no damage.
-        damaged_bytes: all other bytes in which no record can be followed.
+        bytes: those without messages, by their names in `LogParts`.
 
     Raises:
         EnvironmentFailureError: the file cannot be opened or read.
@@ -242,9 +239,10 @@ class FileTotals(FilePass[SplitTotals]):
     def __init__(self, number: int, edge: FoundEdge, engine: Engine, split_bytes: int) -> None:
         super().__init__(number, edge, engine, TotalsJob(edge.stale_from), split_bytes)
         blanks = (part.log_offset for part in self.parts if part.outcome is Outcome.BLANK)
-        self.blank_bytes = sum(self.segment.stop - log_offset for log_offset in blanks)
-        self.zero_bytes = self.stale_bytes = 0
-        self.damaged_bytes = sum(part.more_gap_bytes for part in self.parts)
+        self.bytes = Counter(
+            blank_bytes=sum(self.segment.stop - log_offset for log_offset in blanks),
+            damaged_bytes=sum(part.more_gap_bytes for part in self.parts),
+        )
         for gap in self.gaps:
             self._count(gap)
 
@@ -253,15 +251,13 @@ class FileTotals(FilePass[SplitTotals]):
         zeros = 0
         if gap.stop == self.segment.stop and self._number >= self._edge.last:
             zeros = gap.stop - max(gap.start, self.segment.start + last_used_byte(self.segment))
-        self.zero_bytes += zeros
         severity = classify(gap, self.segment, self._number, self._edge).severity
-        if severity is Severity.INFO:
-            self.stale_bytes += gap.length - zeros
-        else:
-            self.damaged_bytes += gap.length - zeros
+        rest = "stale_bytes" if severity is Severity.INFO else "damaged_bytes"
+        self.bytes.update({"zero_bytes": zeros, rest: gap.length - zeros})
 
 
 _MS = 1000
+_OTHER_BYTES = ("blank_bytes", "zero_bytes", "stale_bytes", "damaged_bytes")
 _Key = tuple[str, int | None]
 
 
@@ -294,10 +290,7 @@ class _LogTotals:
 
     request: TopicsRequest
     totals: dict[tuple[str, int], Total] = field(default_factory=dict)
-    blank_bytes: int = 0
-    zero_bytes: int = 0
-    stale_bytes: int = 0
-    damaged_bytes: int = 0
+    bytes: Counter[str] = field(default_factory=Counter)
     has_strangers: bool = False
     has_jumps: bool = False
     _ends: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -312,10 +305,7 @@ class _LogTotals:
             size_bytes=self.request.store.commitlog.size_bytes,
             messages=sum(one.messages for one in self.totals.values()),
             message_bytes=sum(one.bytes for one in self.totals.values()),
-            blank_bytes=self.blank_bytes,
-            zero_bytes=self.zero_bytes,
-            stale_bytes=self.stale_bytes,
-            damaged_bytes=self.damaged_bytes,
+            **{name: self.bytes[name] for name in _OTHER_BYTES},
         )
 
     def run(self, progress: Progress) -> None:
@@ -340,8 +330,8 @@ class _LogTotals:
         store = self.request.store
         if store.kind is not PathKind.STORE or not len(store.commitlog):
             return None
-        is_suspect = self.damaged_bytes or self.stale_bytes or self.has_strangers or self.has_jumps
-        is_suspect = is_suspect or len(self.findings)
+        is_suspect = any(self.bytes[name] for name in ("damaged_bytes", "stale_bytes"))
+        is_suspect = is_suspect or self.has_strangers or self.has_jumps or bool(len(self.findings))
         if not is_suspect:
             start, end = store.commitlog.start, find_log_end(FoundEdge.of(store)).end
             is_suspect = lists_beyond(store, start, end) or indexes_beyond(store, end)
@@ -372,10 +362,7 @@ class _LogTotals:
         for defect in segment.defects():
             if defect.severity is not Severity.INFO:
                 self.findings.add(defect)
-        self.blank_bytes += segment.blank_bytes
-        self.zero_bytes += segment.zero_bytes
-        self.stale_bytes += segment.stale_bytes
-        self.damaged_bytes += segment.damaged_bytes
+        self.bytes.update(segment.bytes)
         if segment.more_gaps:
             finding = Finding(
                 code=CL_HALF_RECORD,
@@ -402,22 +389,22 @@ def _rows(
     backlogs = _backlogs(request)
     all_bytes = sum(total.bytes for total in totals.values())
     return [
-        replace(_row(key, total, queues[key], all_bytes, backlogs.get(key)), lost=lost[key])
+        _row(key, total, queues[key], all_bytes, lost[key], backlogs.get(key))
         for key, total in grouped.items()
     ]
 
 
 def _row(
-    key: _Key, total: Total, queues: int, all_bytes: int, backlog: tuple[int, str] | None
+    key: _Key, total: Total, queues: int, all_bytes: int, lost: int, backlog: tuple[int, str] | None
 ) -> TopicTotals:
     topic, queue_id = key
     span_ms = total.newest_ms - total.oldest_ms
     units, reader = (None, None) if backlog is None else backlog
     return TopicTotals(
-        topic=topic,
-        kind=kind_of(topic),
-        queue_id=queue_id,
-        queues=queues,
+        topic,
+        kind_of(topic),
+        queue_id,
+        queues,
         messages=total.messages,
         bytes=total.bytes,
         share=round(total.bytes / all_bytes, 6),
@@ -428,6 +415,7 @@ def _row(
         messages_per_second=round(total.messages * _MS / span_ms, 6) if span_ms else None,
         largest_bytes=total.largest,
         largest_physical_offset=total.largest_at,
+        lost=lost,
         backlog=units,
         slowest_reader=reader,
     )

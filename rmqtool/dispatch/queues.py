@@ -14,7 +14,7 @@ import numpy as np
 
 from rmqtool.dispatch.index_keys import index_seeds
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.queues import find_queue, hash_queue
+from rmqtool.kernels.queues import QueueArrays, find_queue, hash_queue
 from rmqtool.kernels.rows import KEY_ROW, QUEUE_ROW
 
 if TYPE_CHECKING:
@@ -51,6 +51,11 @@ class QueueTable:
 
     def __len__(self) -> int:
         return self._count
+
+    @property
+    def arrays(self) -> QueueArrays:
+        """Return the table as kernels take it, until a queue is added."""
+        return QueueArrays(self.slots, self.rows, self.names)
 
     def copy(self) -> QueueTable:
         """Return a table of the same queues that goes its own way."""
@@ -100,7 +105,7 @@ class QueueTable:
 
     def _number(self, name: bytes, queue_id: int) -> int:
         buffer = np.frombuffer(name, np.uint8).copy()
-        return int(find_queue(buffer, 0, len(buffer), queue_id, self.slots, self.rows, self.names))
+        return int(find_queue(buffer, 0, len(buffer), queue_id, self.arrays))
 
     def _add(self, raw_topic: bytes, topic: str, queue_id: int, canonical: int) -> None:
         name = np.frombuffer(raw_topic, np.uint8)

@@ -9,18 +9,15 @@ from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunS
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s, Rows
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.queues import TOTAL_ROW, add_up, fill_slots
+from rmqtool.kernels.queues import TOTAL_ROW, QueueArrays, add_up, fill_slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import numpy.typing as npt
 
     from rmqtool.scan.walk import MessageBatch
 
@@ -60,26 +57,23 @@ class Total(NamedTuple):
         )
 
 
-@dataclass
 class QueueTotals:
     """Totals by topic and queue, filled batch by batch.
 
     Attributes:
-        slots: ``(2^k,)`` int32, open addressing; -1 is empty.
-        rows: ``(n,)`` of ``TOTAL_ROW``, with room for more than are in use.
-        names: the topics' bytes one after the other, uint8.
+        table: Of ``TOTAL_ROW``, with room for more than are in use.
     """
 
-    slots: npt.NDArray[np.int32] = field(default_factory=lambda: np.full(4 * _QUEUES, -1, np.int32))
-    rows: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(_QUEUES, TOTAL_ROW))
-    names: npt.NDArray[np.uint8] = field(default_factory=lambda: np.empty(_NAME_BYTES, np.uint8))
-    _used: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(2, np.int64))
+    def __init__(self) -> None:
+        slots, names = np.full(4 * _QUEUES, -1, np.int32), np.empty(_NAME_BYTES, np.uint8)
+        self.table = QueueArrays(slots, np.empty(_QUEUES, TOTAL_ROW), names)
+        self._used = np.zeros(2, np.int64)
 
     def add(self, batch: MessageBatch) -> None:
         """Add all messages of a batch."""
         row = 0
         while True:
-            row = add_up(batch.buffer, batch.rows, row, self.slots, self.rows, self.names, self._used)
+            row = add_up(batch.buffer, batch.rows, row, self.table, self._used)
             if row == len(batch.rows):
                 return
             one = batch.rows[row]
@@ -87,18 +81,20 @@ class QueueTotals:
 
     def __iter__(self) -> Iterator[tuple[tuple[str, int], Total]]:
         """Yield topic, as Java decodes it, with queue id, and total; malformed names may come twice."""
-        for row in self.rows[: int(self._used[0])].tolist():
+        for row in self.table.rows[: int(self._used[0])].tolist():
             _, start, length, queue_id, *numbers = row
-            yield (decode_utf8(self.names[start : start + length].tobytes()), queue_id), Total(*numbers)
+            yield (decode_utf8(self.table.names[start : start + length].tobytes()), queue_id), Total(*numbers)
 
     def _make_room(self, name_bytes: int) -> None:
         count, names_used = self._used.tolist()
-        if count == len(self.rows):
-            self.rows = np.concatenate((self.rows, np.empty_like(self.rows)))
-            self.slots = np.full(2 * len(self.slots), -1, np.int32)
-            fill_slots(self.rows, count, self.slots)
-        while names_used + name_bytes > len(self.names):
-            self.names = np.concatenate((self.names, np.empty_like(self.names)))
+        slots, rows, names = self.table
+        if count == len(rows):
+            rows = np.concatenate((rows, np.empty_like(rows)))
+            slots = np.full(2 * len(slots), -1, np.int32)
+            fill_slots(rows, count, slots)
+        while names_used + name_bytes > len(names):
+            names = np.concatenate((names, np.empty_like(names)))
+        self.table = QueueArrays(slots, rows, names)
 
 
 class OffsetGaps(NamedTuple):
@@ -128,23 +124,14 @@ class OffsetWalk:
 
     def add(self, batch: MessageBatch) -> None:
         """Take messages, in log order."""
-        queues = self.queues
-        queues.add(batch)
-        if len(self._states) < len(queues.rows):
-            more = np.zeros((len(queues.rows) - len(self._states), STATE_WIDTH), np.int64)
+        self.queues.add(batch)
+        table = self.queues.table
+        if len(self._states) < len(table.rows):
+            more = np.zeros((len(table.rows) - len(self._states), STATE_WIDTH), np.int64)
             more[:, QueueProgress.STARTED] = self._from_zero
             self._states = np.concatenate((self._states, more))
         runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
-        filled = follow_rows(
-            batch.buffer,
-            batch.rows,
-            batch.values,
-            queues.slots,
-            queues.rows,
-            queues.names,
-            self._states,
-            runs,
-        )
+        filled = follow_rows(batch.buffer, batch.rows, batch.values, table, self._states, runs)
         if filled:
             self._runs.append(runs[:filled].copy())
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.integers import as_int
-from rmqtool.kernels.jit import entry, kernel
-from rmqtool.kernels.queues import find_queue, put_slot
-from rmqtool.kernels.rows import BORN_TIMESTAMP_AT, MESSAGE_ROW, QUEUE_ROW
+from rmqtool.kernels.bytes import as_int
+from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.queues import QueueArrays, find_queue, no_queues, put_slot
+from rmqtool.kernels.rows import BORN_TIMESTAMP_AT, MESSAGE_ROW
 from rmqtool.kernels.walk import read_i64
 
 if TYPE_CHECKING:
@@ -48,11 +48,6 @@ ONE_QUEUE = 0
 """The queue id under which every topic stands in the table."""
 
 _MINUTE_MS = 60_000
-_CELLS, _MINUTES, _LAST_MINUTE = (
-    CensusTally.CELLS.value,
-    CensusTally.MINUTES.value,
-    CensusTally.LAST_MINUTE.value,
-)
 _ONE_QUEUE = ONE_QUEUE
 
 
@@ -71,15 +66,15 @@ def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, tally: Int64
         if cells[number].topic == topic and cells[number].bucket == bucket:
             return as_int(number)
         slot = (slot + 1) & mask
-    number = tally[_CELLS]
-    tally[_CELLS] = number + 1
+    number = tally[CensusTally.CELLS]
+    tally[CensusTally.CELLS] = number + 1
     slots[slot] = number
     cell = cells[number]
     cell.topic, cell.bucket, cell.messages, cell.bytes = topic, bucket, 0, 0
     return as_int(number)
 
 
-@entry(lambda: (np.empty(0, CELL_ROW), np.full(1, -1, np.int32)))
+@entry(lambda: (*empty(CELL_ROW), np.full(1, -1, np.int32)))
 @kernel
 def place_cells(cells: Rows, slots: Int32s) -> None:
     """Fill the slots of a larger table again.
@@ -94,9 +89,8 @@ def place_cells(cells: Rows, slots: Int32s) -> None:
 
 def _example_of_count_messages() -> tuple[object, ...]:
     slots, numbers = np.full(1, -1, np.int32), np.zeros(4, np.int64)
-    buffer = np.empty(0, np.uint8)
     return (
-        *(buffer, 0, np.empty(0, MESSAGE_ROW), 0, slots, np.empty(0, QUEUE_ROW), buffer, numbers, numbers),
+        *(np.empty(0, np.uint8), 0, np.empty(0, MESSAGE_ROW), 0, no_queues(), numbers, numbers),
         *(np.empty(0, TOPIC_ROW), np.empty(0, CELL_ROW), slots, numbers, numbers, numbers),
     )
 
@@ -108,9 +102,7 @@ def count_messages(
     base: int,
     rows: Rows,
     first: int,
-    slots: Int32s,
-    queues: Rows,
-    names: Buffer,
+    table: QueueArrays,
     period: Int64s,
     delay_bounds: Int64s,
     topics: Rows,
@@ -127,9 +119,7 @@ def count_messages(
         base: physical offset of its first byte.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         first: the first row to count.
-        slots: the topic table's slots: a queue table in which every topic has the one queue ``ONE_QUEUE``.
-        queues: the topic table's rows.
-        names: the topic table's names.
+        table: the topics: a queue table in which each has the one queue ``ONE_QUEUE``.
         period: start in ms, width of a bucket in ms, and how many.
         delay_bounds: ``(d,)`` ascending ms between born and stored; ``delays`` has one place more.
         topics: ``(t,)`` of ``TOPIC_ROW``, one for every topic of the table.
@@ -144,12 +134,12 @@ def count_messages(
     """
     for number in range(first, len(rows)):
         row = rows[number]
-        if tally[_CELLS] >= len(cells) or tally[_MINUTES] >= len(minutes):
+        if tally[CensusTally.CELLS] >= len(cells) or tally[CensusTally.MINUTES] >= len(minutes):
             return number
-        queue = find_queue(buffer, row.topic_start, row.topic_stop, _ONE_QUEUE, slots, queues, names)
+        queue = find_queue(buffer, row.topic_start, row.topic_stop, _ONE_QUEUE, table)
         if queue < 0:
             return number
-        queue = queues[queue].canonical
+        queue = table.rows[queue].canonical
         stored_ms, size = row.store_timestamp_ms, row.total_size
         topic = topics[queue]
         if topic.messages == 0 or stored_ms < topic.oldest_ms:
@@ -164,10 +154,10 @@ def count_messages(
         if period[0] <= stored_ms < period[0] + period[1] * period[2]:
             bucket = (stored_ms - period[0]) // period[1]
             minute = stored_ms // _MINUTE_MS
-            if minute != tally[_LAST_MINUTE]:
-                minutes[tally[_MINUTES]] = minute
-                tally[_MINUTES] += 1
-                tally[_LAST_MINUTE] = minute
+            if minute != tally[CensusTally.LAST_MINUTE]:
+                minutes[tally[CensusTally.MINUTES]] = minute
+                tally[CensusTally.MINUTES] += 1
+                tally[CensusTally.LAST_MINUTE] = minute
         cell = cells[_find_cell(queue, bucket, cells, cell_slots, tally)]
         cell.messages += 1
         cell.bytes += size

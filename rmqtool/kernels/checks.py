@@ -9,9 +9,9 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.kernels.bytes import as_int, parse_long
 from rmqtool.kernels.checksums import crc32
-from rmqtool.kernels.integers import as_int, parse_long
-from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import find_property
 from rmqtool.kernels.rows import (
     BODY_LENGTH_AT,
@@ -65,12 +65,6 @@ LATEST_MS = 4_102_444_800_000
 
 _LAST_PORT = 0xFFFF
 _EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
-_BORN_PORT, _STORE_PORT = Check.BORN_PORT.value, Check.STORE_PORT.value
-_BORN_TIME, _STORE_TIME = Check.BORN_TIME.value, Check.STORE_TIME.value
-_EMPTY_BODY_CRC, _BODY_LENGTH = Check.EMPTY_BODY_CRC.value, Check.BODY_LENGTH.value
-_COMPRESSION, _SYS_FLAG = Check.COMPRESSION.value, Check.SYS_FLAG.value
-_INNER_BASE, _INNER_FLAG = Check.INNER_BASE.value, Check.INNER_FLAG.value
-_QUEUE_OFFSET, _PREPARED_OFFSET = Check.QUEUE_OFFSET.value, Check.PREPARED_OFFSET.value
 
 _TRANSACTION, _PREPARED = message.TRANSACTION_MASK, message.TRANSACTION_PREPARED
 _COMMIT = message.TRANSACTION_COMMIT
@@ -99,15 +93,15 @@ def check_ranges(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, cou
     variant = (row.sys_flag >> VARIANT_SHIFT) & 3
     born_port = read_i32(buffer, at + BORN_PORT_AT[variant])
     if born_port < 0 or born_port > _LAST_PORT:
-        count = put_hit(hits, count, _BORN_PORT, number, _LAST_PORT, born_port)
+        count = put_hit(hits, count, Check.BORN_PORT, number, _LAST_PORT, born_port)
     store_port = read_i32(buffer, at + STORE_PORT_AT[variant])
     if store_port < 0 or store_port > _LAST_PORT:
-        count = put_hit(hits, count, _STORE_PORT, number, _LAST_PORT, store_port)
+        count = put_hit(hits, count, Check.STORE_PORT, number, _LAST_PORT, store_port)
     born_ms = read_i64(buffer, at + BORN_TIMESTAMP_AT)
     if born_ms < _EARLIEST_MS or born_ms > _LATEST_MS:
-        count = put_hit(hits, count, _BORN_TIME, number, 0, born_ms)
+        count = put_hit(hits, count, Check.BORN_TIME, number, 0, born_ms)
     if row.store_timestamp_ms < _EARLIEST_MS or row.store_timestamp_ms > _LATEST_MS:
-        count = put_hit(hits, count, _STORE_TIME, number, 0, row.store_timestamp_ms)
+        count = put_hit(hits, count, Check.STORE_TIME, number, 0, row.store_timestamp_ms)
     return count
 
 
@@ -124,9 +118,9 @@ def check_transaction(buffer: Buffer, at: int, row: Row, number: int, hits: Rows
     prepared_at = read_i64(buffer, at + PREPARED_OFFSET_AT[variant])
     ends = kind > _PREPARED
     if prepared_at != 0 and (not ends or prepared_at < 0 or prepared_at >= row.log_offset):
-        count = put_hit(hits, count, _PREPARED_OFFSET, number, 0, prepared_at)
+        count = put_hit(hits, count, Check.PREPARED_OFFSET, number, 0, prepared_at)
     if kind not in (0, _COMMIT) and row.queue_offset != 0:
-        count = put_hit(hits, count, _QUEUE_OFFSET, number, 0, row.queue_offset)
+        count = put_hit(hits, count, Check.QUEUE_OFFSET, number, 0, row.queue_offset)
     return count
 
 
@@ -135,9 +129,9 @@ def check_empty_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows,
     """Check the fields of a record without body: ``UtilAll#crc32`` of none is 0 (4.9.8, 5.3.3)."""
     length = read_i32(buffer, at + BODY_LENGTH_AT[(row.sys_flag >> VARIANT_SHIFT) & 3])
     if length < 0:
-        count = put_hit(hits, count, _BODY_LENGTH, number, 0, length)
+        count = put_hit(hits, count, Check.BODY_LENGTH, number, 0, length)
     if row.body_crc != 0:
-        count = put_hit(hits, count, _EMPTY_BODY_CRC, number, 0, row.body_crc)
+        count = put_hit(hits, count, Check.EMPTY_BODY_CRC, number, 0, row.body_crc)
     return count
 
 
@@ -157,10 +151,10 @@ def check_sys_flag(buffer: Buffer, row: Row, number: int, cut: int, hits: Rows, 
     """Check for undefined bits, and for a compression that is not the body's; return the number of hits."""
     kind = (row.sys_flag >> _COMPRESSION_SHIFT) & _COMPRESSION_MASK
     if row.sys_flag & ~_DEFINED_BITS or kind > _LAST_COMPRESSION:
-        return put_hit(hits, count, _SYS_FLAG, number, 0, row.sys_flag)
+        return put_hit(hits, count, Check.SYS_FLAG, number, 0, row.sys_flag)
     if row.sys_flag & _COMPRESSED_FLAG and row.body_length and not cut:
         if not _is_compressed(buffer, row.body_start, row.body_length, kind):
-            count = put_hit(hits, count, _COMPRESSION, number, 0, row.sys_flag)
+            count = put_hit(hits, count, Check.COMPRESSION, number, 0, row.sys_flag)
     return count
 
 
@@ -172,12 +166,12 @@ def check_inner_batch(
     if not row.sys_flag & _INNER_BATCH_FLAG:
         return count
     if find_property(buffer, start, stop, _INNER_NUM_NAME)[0] < 0:
-        count = put_hit(hits, count, _INNER_FLAG, number, 0, row.sys_flag)
+        count = put_hit(hits, count, Check.INNER_FLAG, number, 0, row.sys_flag)
     value, value_stop = find_property(buffer, start, stop, _INNER_BASE_NAME)
     if value >= 0:
         ok, base = parse_long(buffer, value, value_stop)
         if ok and base != row.queue_offset:
-            count = put_hit(hits, count, _INNER_BASE, number, base, row.queue_offset)
+            count = put_hit(hits, count, Check.INNER_BASE, number, base, row.queue_offset)
     return count
 
 
@@ -185,8 +179,6 @@ _CRC_NAME = np.frombuffer(PROP_CRC_NAME, np.uint8)
 _CRC_BYTES = PROP_CRC_SIZE
 _CRC_MASK = 0x7FFFFFFF
 _ZERO, _NINE, _PROPERTY_END = 0x30, 0x39, 0x02
-_PLACE, _BODY, _RECORD = Check.PHYSICAL_OFFSET.value, Check.BODY_CRC.value, Check.RECORD_CRC.value
-_PROPERTIES = Check.PROPERTIES.value
 _MAX_HITS = MAX_HITS
 
 
@@ -198,7 +190,6 @@ class Sum(IntEnum):
     MOST_AHEAD_MS = 2
 
 
-_AHEAD, _MOST_AHEAD = Sum.AHEAD.value, Sum.MOST_AHEAD_MS.value
 _CLOCKS_AGREE_MS, _OUT_OF_REASON_MS = 1000, 1 << 42
 
 
@@ -237,7 +228,7 @@ def _check_record_crc(
         if crc == stored:
             sums[0] += 1
         else:
-            count = put_hit(hits, count, _RECORD, number, crc, stored)
+            count = put_hit(hits, count, Check.RECORD_CRC, number, crc, stored)
     return count
 
 
@@ -247,7 +238,7 @@ def _check_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, coun
         return check_empty_body(buffer, at, row, number, hits, count)
     crc = crc32(buffer, row.body_start, row.body_start + row.body_length, 0) & _CRC_MASK
     if crc != row.body_crc:
-        count = put_hit(hits, count, _BODY, number, crc, row.body_crc)
+        count = put_hit(hits, count, Check.BODY_CRC, number, crc, row.body_crc)
     return count
 
 
@@ -256,7 +247,7 @@ def _check_properties(buffer: Buffer, row: Row, number: int, hits: Rows, count: 
     start = row.topic_stop + 2
     stop = start + row.properties_length
     if row.stray_pieces or read_i16(buffer, row.topic_stop) < 0:
-        count = put_hit(hits, count, _PROPERTIES, number, 0, row.stray_pieces)
+        count = put_hit(hits, count, Check.PROPERTIES, number, 0, row.stray_pieces)
     return check_inner_batch(buffer, row, number, start, stop, hits, count)
 
 
@@ -264,16 +255,11 @@ def _check_properties(buffer: Buffer, row: Row, number: int, hits: Rows, count: 
 def _compare_clocks(buffer: Buffer, at: int, row: Row, sums: Int64s) -> None:
     ahead_ms = read_i64(buffer, at + BORN_TIMESTAMP_AT) - row.store_timestamp_ms
     if _CLOCKS_AGREE_MS < ahead_ms < _OUT_OF_REASON_MS:
-        sums[_AHEAD] += 1
-        sums[_MOST_AHEAD] = max(sums[_MOST_AHEAD], ahead_ms)
+        sums[Sum.AHEAD] += 1
+        sums[Sum.MOST_AHEAD_MS] = max(sums[Sum.MOST_AHEAD_MS], ahead_ms)
 
 
-def _example_of_check_records() -> tuple[object, ...]:
-    sums, hits = np.zeros(len(Sum), np.int64), np.empty(MAX_HITS, HIT_ROW)
-    return np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, 0, sums, hits
-
-
-@entry(_example_of_check_records)
+@entry(lambda: (np.empty(1, np.uint8), *empty(MESSAGE_ROW), 0, 0, 0, *empty(np.int64, HIT_ROW)))
 @kernel
 def check_records(
     buffer: Buffer, rows: Rows, first: int, base: int, cut: int, sums: Int64s, hits: Rows
@@ -293,7 +279,7 @@ def check_records(
         row = rows[number]
         at = row.log_offset - base
         if row.physical_offset != row.log_offset:
-            count = put_hit(hits, count, _PLACE, number, row.log_offset, row.physical_offset)
+            count = put_hit(hits, count, Check.PHYSICAL_OFFSET, number, row.log_offset, row.physical_offset)
             row.physical_offset = row.log_offset
         if not cut:
             count = _check_body(buffer, at, row, number, hits, count)
@@ -306,7 +292,7 @@ def check_records(
     return len(rows), count
 
 
-@entry(lambda: (np.empty(0, MESSAGE_ROW), 0, 0))
+@entry(lambda: (*empty(MESSAGE_ROW), 0, 0))
 @kernel
 def measure_times(rows: Rows, first: int, latest_ms: int) -> tuple[int, int]:
     """Find the first row from ``first`` on whose STORETIMESTAMP is lower than the one before.
@@ -322,7 +308,7 @@ def measure_times(rows: Rows, first: int, latest_ms: int) -> tuple[int, int]:
     return len(rows), latest_ms
 
 
-@entry(lambda: (np.empty(1, np.uint8), np.empty(0, MESSAGE_ROW), 0, 0, np.empty(0, np.uint32)))
+@entry(lambda: (np.empty(1, np.uint8), *empty(MESSAGE_ROW), 0, 0, *empty(np.uint32)))
 @kernel
 def fingerprints(buffer: Buffer, rows: Rows, base: int, cut: int, into: npt.NDArray[np.uint32]) -> None:
     """Fill ``into``, ``(k,)``, with CRC-32 of all bytes of records; of one longer than a window, its head.

@@ -6,20 +6,27 @@ messages in valid UTF-8 only and stop at any other, which their caller does in p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
-from rmqtool.kernels.checks import stored_record_crc
-from rmqtool.kernels.checksums import crc32
-from rmqtool.kernels.column_layout import ColumnCount, Long, Number, Stopped, Take, Text, Word
-from rmqtool.kernels.integers import load_word
+from rmqtool.kernels.bytes import copy_bytes, is_word, load_word, put_word
+from rmqtool.kernels.filters import (
+    MAX_PROPERTIES,
+    KernelFilter,
+    RowFilter,
+    holds_any_checksum,
+    is_intact,
+    is_wanted,
+    no_filter,
+    split_properties,
+)
 from rmqtool.kernels.jit import entry, inlined, kernel
-from rmqtool.kernels.json import UPPER, put_hex
-from rmqtool.kernels.plain import MAX_PROPERTIES, RowFilter, is_intact, is_wanted, split_properties
-from rmqtool.kernels.properties import decode_character, find_property, hash_utf8, next_key
+from rmqtool.kernels.json import put_message_id
+from rmqtool.kernels.properties import decode_character, hash_utf8, next_key
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_TIMESTAMP_AT,
@@ -27,49 +34,131 @@ from rmqtool.kernels.rows import (
     FLAG_AT,
     HEAD_SIZES,
     MAGIC_AT,
-    MESSAGE_ROW,
-    PHYSICAL_OFFSET_AT,
     PREPARED_OFFSET_AT,
     RECONSUME_TIMES_AT,
     STORE_HOST_AT,
     STORE_V6,
     VARIANT_SHIFT,
     Property,
+    no_messages,
 )
 from rmqtool.kernels.walk import is_schedule_topic, read_i32, read_i64
-from rmqtool.kernels.words import copy_bytes, is_word, put_word
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows
 
 
-_DONE, _FULL, _ODD = Stopped.DONE.value, Stopped.FULL.value, Stopped.ODD.value
-_POSITION, _PHYSICAL_OFFSET = Long.POSITION.value, Long.PHYSICAL_OFFSET.value
-_QUEUE_OFFSET, _BORN, _STORED = (
-    Long.QUEUE_OFFSET.value,
-    Long.BORN_TIMESTAMP.value,
-    Long.STORE_TIMESTAMP.value,
-)
-_PREPARED, _TAGS_CODE = Long.PREPARED_OFFSET.value, Long.TAGS_CODE.value
-_TOTAL_SIZE, _BODY_CRC, _QUEUE_ID = Number.TOTAL_SIZE.value, Number.BODY_CRC.value, Number.QUEUE_ID.value
-_FLAG, _SYS_FLAG, _MAGIC = Number.FLAG.value, Number.SYS_FLAG.value, Number.MAGIC.value
-_RECONSUMED, _BODY_LENGTH = Number.RECONSUME_TIMES.value, Number.BODY_LENGTH.value
-_WORD_NUMBERS = Number.TOPIC.value
-_BODY, _TAGS, _UNIQ_KEY = Text.BODY.value, Text.TAGS.value, Text.UNIQ_KEY.value
-_MSG_ID, _KEY, _NAME, _VALUE = Text.MSG_ID.value, Text.KEY.value, Text.NAME.value, Text.VALUE.value
-_TOPIC, _BORN_HOST, _STORE_HOST = Word.TOPIC.value, Word.BORN_HOST.value, Word.STORE_HOST.value
-_TAKES_CODE, _TAKES_BODY, _TAKES_TAGS = Take.TAGS_CODE.value, Take.BODY.value, Take.TAGS.value
-_TAKES_UNIQ, _TAKES_ID = Take.UNIQ_KEY.value, Take.MSG_ID.value
-_TAKES_KEYS, _TAKES_PROPERTIES = Take.KEYS.value, Take.PROPERTIES.value
-_ROWS, _KEYS, _PROPERTIES, _WORDS = (
-    ColumnCount.ROWS.value,
-    ColumnCount.KEYS.value,
-    ColumnCount.PROPERTIES.value,
-    ColumnCount.WORDS.value,
-)
-_ODD_FLAGS = RowFilter.ODD_FLAGS.value
-_OF_KEYS, _OF_UNIQ, _OF_TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
-_OF_DELAY = Property.DELAY.value
+class Long(IntEnum):
+    """Columns of int64: rows of their matrix."""
+
+    POSITION = 0
+    PHYSICAL_OFFSET = 1
+    QUEUE_OFFSET = 2
+    BORN_TIMESTAMP = 3
+    STORE_TIMESTAMP = 4
+    PREPARED_OFFSET = 5
+    TAGS_CODE = 6
+
+
+class Number(IntEnum):
+    """Columns of int32; a word stands as its number."""
+
+    TOTAL_SIZE = 0
+    BODY_CRC = 1
+    QUEUE_ID = 2
+    FLAG = 3
+    SYS_FLAG = 4
+    RECONSUME_TIMES = 5
+    BODY_LENGTH = 6
+    MAGIC = 7  # 1 is V2
+    TOPIC = 8  # this and the next two: a word, by its number
+    BORN_HOST = 9
+    STORE_HOST = 10
+
+
+class Text(IntEnum):
+    """Texts that follow each other in one array, one per row, or one per key or property."""
+
+    BODY = 0
+    TAGS = 1  # empty where there are none, as the unique key
+    UNIQ_KEY = 2
+    MSG_ID = 3
+    KEY = 4
+    NAME = 5
+    VALUE = 6
+
+
+class Word(IntEnum):
+    """Columns with few values, each of which is kept once."""
+
+    TOPIC = 0
+    BORN_HOST = 1  # as stored: address and port
+    STORE_HOST = 2
+
+
+class Take(IntEnum):
+    """Columns that can be left out; any other costs next to nothing and is always written."""
+
+    TOPIC = 0
+    BORN_HOST = 1
+    STORE_HOST = 2
+    TAGS_CODE = 3
+    BODY = 4
+    TAGS = 5
+    UNIQ_KEY = 6
+    MSG_ID = 7
+    KEYS = 8
+    PROPERTIES = 9
+
+
+class ColumnCount(IntEnum):
+    """Places in the array of counts so far."""
+
+    ROWS = 0
+    KEYS = 1
+    PROPERTIES = 2
+    WORDS = 3  # and the next two, by `Word`
+
+
+class Stopped(IntEnum):
+    """Reasons why no more messages were taken."""
+
+    DONE = 0
+    FULL = 1
+    ODD = 2  # the message at hand is for plain Python
+
+
+class ColumnRoom(NamedTuple):
+    """Arrays that `encode_columns` fills, with room for r rows.
+
+    Attributes:
+        takes: Columns to write, by ``Take``.
+        parts: Scratch, ``(MAX_PROPERTIES, 4)``.
+        counts: Rows and pieces written so far, by ``ColumnCount``.
+        longs: ``(len(Long), r)``.
+        numbers: ``(len(Number), r)``.
+        texts: ``(len(Text), b)``, bytes.
+        stops: ``(len(Text), p + 1)``, where each text ends; the first begins at 0.
+        used: Bytes of ``texts``, by ``Text``.
+        list_stops: ``(2, r + 1)``, the number of keys, and of properties, up to the end of each row.
+        slots: ``(len(Word), s)``, see ``put_word``.
+        word_stops: ``(len(Word), s / 2)``.
+        words: ``(len(Word), w)``.
+    """
+
+    takes: Int64s
+    parts: Int64s
+    counts: Int64s
+    longs: Int64s
+    numbers: Int32s
+    texts: Buffer
+    stops: Int32s
+    used: Int64s
+    list_stops: Int32s
+    slots: Int32s
+    word_stops: Int32s
+    words: Buffer
+
 
 _MAGIC_V2 = message.MAGIC_V2
 _CRC_NAME, _CRC_BYTES, _CRC_MASK = (
@@ -105,163 +194,116 @@ def is_utf8(buffer: Buffer, start: int, stop: int) -> bool:
 
 
 @inlined
-def _number_word(
-    buffer: Buffer,
-    start: int,
-    stop: int,
-    column: int,
-    numbers: Int32s,
-    counts: Int64s,
-    slots: Int32s,
-    stops: Int32s,
-    words: Buffer,
-) -> bool:
+def _number_word(room: ColumnRoom, column: int, buffer: Buffer, start: int, stop: int) -> bool:
     """Write the number of a word into its column; False if there is no room for it."""
-    row = counts[_ROWS]
+    numbers, words, stops = room.numbers[Number.TOPIC + column], room.words[column], room.word_stops[column]
+    row = room.counts[ColumnCount.ROWS]
     if row:
-        last = numbers[_WORD_NUMBERS + column, row - 1]
-        if is_word(words[column], stops[column], last, buffer, start, stop):
-            numbers[_WORD_NUMBERS + column, row] = last
+        last = numbers[row - 1]
+        if is_word(words, stops, last, buffer, start, stop):
+            numbers[row] = last
             return True
-    count = counts[_WORDS + column]
-    number = put_word(buffer, start, stop, slots[column], stops[column], words[column], count)
+    count = room.counts[ColumnCount.WORDS + column]
+    number = put_word(buffer, start, stop, room.slots[column], stops, words, count)
     if number < 0:
         return False
     if number == count:
-        counts[_WORDS + column] = count + 1
-    numbers[_WORD_NUMBERS + column, row] = number
+        room.counts[ColumnCount.WORDS + column] = count + 1
+    numbers[row] = number
     return True
 
 
 @inlined
-def _number_words(
-    buffer: Buffer,
-    row: Row,
-    takes: Int64s,
-    numbers: Int32s,
-    counts: Int64s,
-    slots: Int32s,
-    stops: Int32s,
-    words: Buffer,
-) -> bool:
+def _number_words(room: ColumnRoom, buffer: Buffer, row: Row) -> bool:
     variant = (row.sys_flag >> VARIANT_SHIFT) & 3
     at = row.body_start - HEAD_SIZES[variant]
-    if takes[_TOPIC]:
-        start, stop = row.topic_start, row.topic_stop
-        if not _number_word(buffer, start, stop, _TOPIC, numbers, counts, slots, stops, words):
+    if room.takes[Take.TOPIC]:
+        if not _number_word(room, Word.TOPIC, buffer, row.topic_start, row.topic_stop):
             return False
-    if takes[_BORN_HOST]:
-        start = at + BORN_HOST_AT
-        stop = start + (20 if row.sys_flag & BORN_V6 else 8)
-        if not _number_word(buffer, start, stop, _BORN_HOST, numbers, counts, slots, stops, words):
+    if room.takes[Take.BORN_HOST]:
+        start, size = at + BORN_HOST_AT, 20 if row.sys_flag & BORN_V6 else 8
+        if not _number_word(room, Word.BORN_HOST, buffer, start, start + size):
             return False
-    if takes[_STORE_HOST]:
-        start = at + STORE_HOST_AT[variant]
-        stop = start + (20 if row.sys_flag & STORE_V6 else 8)
-        if not _number_word(buffer, start, stop, _STORE_HOST, numbers, counts, slots, stops, words):
+    if room.takes[Take.STORE_HOST]:
+        start, size = at + STORE_HOST_AT[variant], 20 if row.sys_flag & STORE_V6 else 8
+        if not _number_word(room, Word.STORE_HOST, buffer, start, start + size):
             return False
     return True
 
 
 @inlined
-def _put_text(
-    texts: Buffer, stops: Int32s, used: Int64s, text: int, n: int, buffer: Buffer, start: int, stop: int
-) -> None:
+def _put_text(room: ColumnRoom, text: int, n: int, buffer: Buffer, start: int, stop: int) -> None:
     """Write text number ``n`` of a column; a negative ``start`` means that there is none."""
     if start >= 0:
-        used[text] = copy_bytes(texts[text], used[text], buffer, start, stop)
-    stops[text, n + 1] = used[text]
+        room.used[text] = copy_bytes(room.texts[text], room.used[text], buffer, start, stop)
+    room.stops[text, n + 1] = room.used[text]
 
 
 @inlined
-def _put_keys(
-    buffer: Buffer, start: int, stop: int, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s
-) -> None:
+def _put_keys(room: ColumnRoom, buffer: Buffer, start: int, stop: int) -> None:
     if start < 0:
         return
     at, end = next_key(buffer, start, stop)
     while at < end:
-        _put_text(texts, stops, used, _KEY, counts[_KEYS], buffer, at, end)
-        counts[_KEYS] += 1
+        _put_text(room, Text.KEY, room.counts[ColumnCount.KEYS], buffer, at, end)
+        room.counts[ColumnCount.KEYS] += 1
         at, end = next_key(buffer, end, stop)
 
 
 @inlined
-def _put_properties(
-    buffer: Buffer, parts: Int64s, count: int, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s
-) -> None:
+def _put_properties(room: ColumnRoom, buffer: Buffer, count: int) -> None:
+    parts = room.parts
     for i in range(count):
-        n = counts[_PROPERTIES] + i
-        _put_text(texts, stops, used, _NAME, n, buffer, parts[i, 0], parts[i, 1])
-        _put_text(texts, stops, used, _VALUE, n, buffer, parts[i, 2], parts[i, 3])
-    counts[_PROPERTIES] += count
+        n = room.counts[ColumnCount.PROPERTIES] + i
+        _put_text(room, Text.NAME, n, buffer, parts[i, 0], parts[i, 1])
+        _put_text(room, Text.VALUE, n, buffer, parts[i, 2], parts[i, 3])
+    room.counts[ColumnCount.PROPERTIES] += count
 
 
 @inlined
-def _put_numbers(
-    buffer: Buffer, row: Row, n: int, segment_start: int, longs: Int64s, numbers: Int32s
-) -> None:
+def _put_numbers(room: ColumnRoom, n: int, buffer: Buffer, row: Row, segment_start: int) -> None:
+    longs, numbers = room.longs, room.numbers
     variant = (row.sys_flag >> VARIANT_SHIFT) & 3
     at = row.body_start - HEAD_SIZES[variant]
-    longs[_POSITION, n] = row.log_offset - segment_start
-    longs[_PHYSICAL_OFFSET, n] = row.physical_offset
-    longs[_QUEUE_OFFSET, n] = row.queue_offset
-    longs[_BORN, n] = read_i64(buffer, at + BORN_TIMESTAMP_AT)
-    longs[_STORED, n] = row.store_timestamp_ms
-    longs[_PREPARED, n] = read_i64(buffer, at + PREPARED_OFFSET_AT[variant])
-    numbers[_TOTAL_SIZE, n] = row.total_size
-    numbers[_BODY_CRC, n] = row.body_crc
-    numbers[_QUEUE_ID, n] = row.queue_id
-    numbers[_FLAG, n] = read_i32(buffer, at + FLAG_AT)
-    numbers[_SYS_FLAG, n] = row.sys_flag
-    numbers[_RECONSUMED, n] = read_i32(buffer, at + RECONSUME_TIMES_AT[variant])
-    numbers[_BODY_LENGTH, n] = row.body_length
-    numbers[_MAGIC, n] = read_i32(buffer, at + MAGIC_AT) == _MAGIC_V2
+    longs[Long.POSITION, n] = row.log_offset - segment_start
+    longs[Long.PHYSICAL_OFFSET, n] = row.physical_offset
+    longs[Long.QUEUE_OFFSET, n] = row.queue_offset
+    longs[Long.BORN_TIMESTAMP, n] = read_i64(buffer, at + BORN_TIMESTAMP_AT)
+    longs[Long.STORE_TIMESTAMP, n] = row.store_timestamp_ms
+    longs[Long.PREPARED_OFFSET, n] = read_i64(buffer, at + PREPARED_OFFSET_AT[variant])
+    numbers[Number.TOTAL_SIZE, n] = row.total_size
+    numbers[Number.BODY_CRC, n] = row.body_crc
+    numbers[Number.QUEUE_ID, n] = row.queue_id
+    numbers[Number.FLAG, n] = read_i32(buffer, at + FLAG_AT)
+    numbers[Number.SYS_FLAG, n] = row.sys_flag
+    numbers[Number.RECONSUME_TIMES, n] = read_i32(buffer, at + RECONSUME_TIMES_AT[variant])
+    numbers[Number.BODY_LENGTH, n] = row.body_length
+    numbers[Number.MAGIC, n] = read_i32(buffer, at + MAGIC_AT) == _MAGIC_V2
 
 
 @inlined
-def _put_texts(
-    buffer: Buffer,
-    row: Row,
-    values: Int64s,
-    n: int,
-    takes: Int64s,
-    parts: Int64s,
-    count: int,
-    longs: Int64s,
-    counts: Int64s,
-    texts: Buffer,
-    stops: Int32s,
-    used: Int64s,
-    list_stops: Int32s,
-) -> None:
-    if takes[_TAKES_CODE]:
+def _put_texts(room: ColumnRoom, n: int, buffer: Buffer, row: Row, values: Int64s, count: int) -> None:
+    takes = room.takes
+    if takes[Take.TAGS_CODE]:
         code = 0
-        if values[_OF_TAGS, 0] >= 0:
-            code = hash_utf8(buffer, values[_OF_TAGS, 0], values[_OF_TAGS, 1], 0)
-        longs[_TAGS_CODE, n] = code
-    if takes[_TAKES_BODY]:
-        _put_text(texts, stops, used, _BODY, n, buffer, row.body_start, row.body_start + row.body_length)
-    if takes[_TAKES_TAGS]:
-        _put_text(texts, stops, used, _TAGS, n, buffer, values[_OF_TAGS, 0], values[_OF_TAGS, 1])
-    if takes[_TAKES_UNIQ]:
-        _put_text(texts, stops, used, _UNIQ_KEY, n, buffer, values[_OF_UNIQ, 0], values[_OF_UNIQ, 1])
-    if takes[_TAKES_ID]:
-        variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-        at = row.body_start - HEAD_SIZES[variant]
-        host, host_size = at + STORE_HOST_AT[variant], 20 if row.sys_flag & STORE_V6 else 8
-        end = put_hex(texts[_MSG_ID], used[_MSG_ID], buffer, host, host + host_size, UPPER)
-        end = put_hex(
-            texts[_MSG_ID], end, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, UPPER
-        )
-        used[_MSG_ID] = end
-        stops[_MSG_ID, n + 1] = end
-    if takes[_TAKES_KEYS]:
-        _put_keys(buffer, values[_OF_KEYS, 0], values[_OF_KEYS, 1], counts, texts, stops, used)
-    if takes[_TAKES_PROPERTIES]:
-        _put_properties(buffer, parts, count, counts, texts, stops, used)
-    list_stops[0, n + 1] = counts[_KEYS]
-    list_stops[1, n + 1] = counts[_PROPERTIES]
+        if values[Property.TAGS, 0] >= 0:
+            code = hash_utf8(buffer, values[Property.TAGS, 0], values[Property.TAGS, 1], 0)
+        room.longs[Long.TAGS_CODE, n] = code
+    if takes[Take.BODY]:
+        _put_text(room, Text.BODY, n, buffer, row.body_start, row.body_start + row.body_length)
+    if takes[Take.TAGS]:
+        _put_text(room, Text.TAGS, n, buffer, values[Property.TAGS, 0], values[Property.TAGS, 1])
+    if takes[Take.UNIQ_KEY]:
+        _put_text(room, Text.UNIQ_KEY, n, buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1])
+    if takes[Take.MSG_ID]:
+        end = put_message_id(room.texts[Text.MSG_ID], room.used[Text.MSG_ID], buffer, row)
+        room.used[Text.MSG_ID] = room.stops[Text.MSG_ID, n + 1] = end
+    if takes[Take.KEYS]:
+        _put_keys(room, buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+    if takes[Take.PROPERTIES]:
+        _put_properties(room, buffer, count)
+    room.list_stops[0, n + 1] = room.counts[ColumnCount.KEYS]
+    room.list_stops[1, n + 1] = room.counts[ColumnCount.PROPERTIES]
 
 
 @inlined
@@ -289,40 +331,37 @@ def _look_at(buffer: Buffer, start: int, stop: int) -> tuple[bool, bool]:
     return high & _NOT_ASCII != 0, signs & _NOT_ASCII != 0
 
 
-@kernel
-def _holds_checksum(buffer: Buffer, row: Row) -> bool:
-    start = row.topic_stop + 2
-    stop = start + row.properties_length
-    if find_property(buffer, start, stop, _CRC_NAME)[0] < 0:
-        return True
-    stored = stored_record_crc(buffer, start, stop)
-    first = row.body_start - HEAD_SIZES[(row.sys_flag >> VARIANT_SHIFT) & 3]
-    return stored == crc32(buffer, first, stop - _CRC_BYTES, 0) & _CRC_MASK
-
-
 @inlined
-def _has_room(row: Row, counts: Int64s, texts: Buffer, stops: Int32s, used: Int64s, longs: Int64s) -> bool:
-    size = texts.shape[1]
-    if counts[_ROWS] == longs.shape[1] or used[_BODY] + row.body_length > size:
+def _has_room(room: ColumnRoom, row: Row) -> bool:
+    size, used, counts = room.texts.shape[1], room.used, room.counts
+    if counts[ColumnCount.ROWS] == room.longs.shape[1] or used[Text.BODY] + row.body_length > size:
         return False
-    for text in range(_TAGS, len(used)):
+    for text in range(Text.TAGS, len(used)):
         if used[text] + max(row.properties_length, _LONGEST_ID) > size:
             return False
-    room = stops.shape[1] - 1 - row.properties_length
-    return bool(counts[_KEYS] <= room and counts[_PROPERTIES] <= room)
+    left = room.stops.shape[1] - 1 - row.properties_length
+    return bool(counts[ColumnCount.KEYS] <= left and counts[ColumnCount.PROPERTIES] <= left)
 
 
 def _example_of_encode_columns() -> tuple[object, ...]:
-    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    text, wanted = np.frombuffer(b"", np.uint8), np.zeros(len(RowFilter), np.int64)
-    parts, buffer = np.empty((MAX_PROPERTIES, 4), np.int64), np.empty(1, np.uint8)
-    takes, counts = np.zeros(len(Take), np.int64), np.zeros(len(ColumnCount) - 1 + len(Word), np.int64)
-    longs, numbers = np.empty((len(Long), 1), np.int64), np.empty((len(Number), 1), np.int32)
-    texts, stops = np.empty((len(Text), 1), np.uint8), np.empty((len(Text), 1), np.int32)
-    used, list_stops = np.zeros(len(Text), np.int64), np.empty((2, 1), np.int32)
-    words, slots = np.empty((len(Word), 1), np.uint8), np.empty((len(Word), 1), np.int32)
-    found = (takes, parts, counts, longs, numbers, texts, stops, used, list_stops, slots, slots, words)
-    return buffer, rows, values, 0, 0, wanted, text, text, text, *found
+    def matrix(rows: type[IntEnum], kind: type[np.generic]) -> np.ndarray[tuple[int, int], np.dtype[Any]]:
+        return np.empty((len(rows), 1), kind)
+
+    room = ColumnRoom(
+        takes=np.zeros(len(Take), np.int64),
+        parts=np.empty((MAX_PROPERTIES, 4), np.int64),
+        counts=np.zeros(len(ColumnCount) - 1 + len(Word), np.int64),
+        longs=matrix(Long, np.int64),
+        numbers=matrix(Number, np.int32),
+        texts=matrix(Text, np.uint8),
+        stops=matrix(Text, np.int32),
+        used=np.zeros(len(Text), np.int64),
+        list_stops=np.empty((2, 1), np.int32),
+        slots=matrix(Word, np.int32),
+        word_stops=matrix(Word, np.int32),
+        words=matrix(Word, np.uint8),
+    )
+    return *no_messages(), 0, 0, no_filter(), room
 
 
 @entry(_example_of_encode_columns)
@@ -333,47 +372,19 @@ def encode_columns(
     values: Int64s,
     first: int,
     segment_start: int,
-    wanted: Int64s,
-    topic: Buffer,
-    tag: Buffer,
-    key: Buffer,
-    takes: Int64s,
-    parts: Int64s,
-    counts: Int64s,
-    longs: Int64s,
-    numbers: Int32s,
-    texts: Buffer,
-    stops: Int32s,
-    used: Int64s,
-    list_stops: Int32s,
-    slots: Int32s,
-    word_stops: Int32s,
-    words: Buffer,
+    wanted: KernelFilter,
+    room: ColumnRoom,
 ) -> tuple[int, int]:
     """Write the columns of messages, up to the first that is for plain Python.
 
     Args:
-        buffer: the window.
+        buffer: The window.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         values: ``(k, 8, 2)``, ranges of the values of ``Property``.
-        first: index of the first row.
-        segment_start: physical offset of the file's first byte.
-        wanted: see ``RowFilter``.
-        topic: globs of ``*`` and ``?`` with ``GLOBS_APART`` between them.
-        tag: read if ``wanted`` has ``HAS_TAG``.
-        key: a key or a unique key; read if ``wanted`` has ``HAS_KEY``.
-        takes: columns to write, by ``Take``.
-        parts: scratch, ``(MAX_PROPERTIES, 4)``.
-        counts: rows and pieces written so far, by ``ColumnCount``.
-        longs: ``(len(Long), r)``, room for r rows.
-        numbers: ``(len(Number), r)``.
-        texts: ``(len(Text), b)``, bytes.
-        stops: ``(len(Text), p + 1)``, where each text ends; the first begins at 0.
-        used: bytes of ``texts``, by ``Text``.
-        list_stops: ``(2, r + 1)``, the number of keys, and of properties, up to the end of each row.
-        slots: ``(len(Word), s)``, see ``put_word``.
-        word_stops: ``(len(Word), s / 2)``.
-        words: ``(len(Word), w)``.
+        first: Index of the first row.
+        segment_start: Physical offset of the file's first byte.
+        wanted: The messages to write.
+        room: What is filled.
 
     Returns:
         A ``Stopped``, and the index of the first row that was not written.
@@ -382,31 +393,29 @@ def encode_columns(
         row, found = rows[i], values[i]
         start = row.topic_stop + 2
         stop = start + row.properties_length
-        if not is_intact(buffer, row, found, wanted[_ODD_FLAGS]):
-            return _ODD, i
+        if not is_intact(buffer, row, found, wanted.numbers[RowFilter.ODD_FLAGS]):
+            return Stopped.ODD, i
         is_topic_odd, _ = _look_at(buffer, row.topic_start, row.topic_stop)
         is_odd, has_sign = _look_at(buffer, start, stop)
-        if has_sign and not _holds_checksum(buffer, row):
-            return _ODD, i
-        if found[_OF_DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
-            return _ODD, i
+        if has_sign and not holds_any_checksum(buffer, row):
+            return Stopped.ODD, i
+        if found[Property.DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
+            return Stopped.ODD, i
         if is_topic_odd and not is_utf8(buffer, row.topic_start, row.topic_stop):
-            return _ODD, i
+            return Stopped.ODD, i
         if is_odd and not is_utf8(buffer, start, stop):
-            return _ODD, i
-        if not is_wanted(buffer, row, found, wanted, topic, tag, key):
+            return Stopped.ODD, i
+        if not is_wanted(buffer, row, found, wanted):
             continue
         count = 0
-        if takes[_TAKES_PROPERTIES]:
-            count = split_properties(buffer, start, stop, parts)
+        if room.takes[Take.PROPERTIES]:
+            count = split_properties(buffer, start, stop, room.parts)
             if count < 0:
-                return _ODD, i
-        if not _has_room(row, counts, texts, stops, used, longs):
-            return _FULL, i
-        if not _number_words(buffer, row, takes, numbers, counts, slots, word_stops, words):
-            return _FULL, i
-        n = counts[_ROWS]
-        _put_numbers(buffer, row, n, segment_start, longs, numbers)
-        _put_texts(buffer, row, found, n, takes, parts, count, longs, counts, texts, stops, used, list_stops)
-        counts[_ROWS] = n + 1
-    return _DONE, len(rows)
+                return Stopped.ODD, i
+        if not _has_room(room, row) or not _number_words(room, buffer, row):
+            return Stopped.FULL, i
+        n = room.counts[ColumnCount.ROWS]
+        _put_numbers(room, n, buffer, row, segment_start)
+        _put_texts(room, n, buffer, row, found, count)
+        room.counts[ColumnCount.ROWS] = n + 1
+    return Stopped.DONE, len(rows)

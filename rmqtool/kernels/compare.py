@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.bytes import first_at_least
+from rmqtool.kernels.jit import empty, entry, kernel
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -31,37 +32,16 @@ class ItemMatch(IntEnum):
     OTHER_KEY = 3  # the record has no key of that hash
 
 
-_TAKEN, _REPEATED, _OTHER = ItemMatch.TAKEN.value, ItemMatch.REPEATED.value, ItemMatch.OTHER_KEY.value
-_NO_ITEM = ItemMatch.NOWHERE.value
-
-
-@kernel
-def _first_at_least(values: Int64s, wanted: int) -> int:
-    low, high = 0, len(values)
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 @kernel
 def _row_at(values: Int64s, cursor: int, wanted: int) -> int:
     """Return the first row of a value, -1 if there is none; quickly if it is at the cursor."""
     if cursor < len(values) and values[cursor] == wanted and (cursor == 0 or values[cursor - 1] != wanted):
         return cursor
-    row = _first_at_least(values, wanted)
+    row = first_at_least(values, wanted)
     return row if row < len(values) and values[row] == wanted else -1
 
 
-def _example_of_match_units() -> tuple[object, ...]:
-    numbers, flags = np.empty(0, np.int64), np.empty(0, np.bool_)
-    return numbers, numbers, flags, numbers, flags
-
-
-@entry(_example_of_match_units)
+@entry(lambda: empty(np.int64, np.int64, np.bool_, np.int64, np.bool_))
 @kernel
 def match_units(
     physical_offsets: Int64s, expected: Int64s, seen: Bools, found: Int64s, repeated: Bools
@@ -88,13 +68,7 @@ def match_units(
                 cursor += 1
 
 
-def _example_of_match_items() -> tuple[object, ...]:
-    hashes, numbers = np.empty(0, np.int32), np.empty(0, np.int64)
-    seen, matches = np.empty(0, np.bool_), np.empty(0, np.uint8)
-    return hashes, numbers, hashes, numbers, seen, numbers, matches
-
-
-@entry(_example_of_match_items)
+@entry(lambda: empty(np.int32, np.int64, np.int32, np.int64, np.bool_, np.int64, np.uint8))
 @kernel
 def match_items(
     key_hashes: Int32s,
@@ -121,26 +95,21 @@ def match_items(
         row = _row_at(expected, cursor, physical_offsets[i])
         found[i] = row
         if row < 0:
-            matches[i] = _NO_ITEM
+            matches[i] = ItemMatch.NOWHERE
             continue
-        matches[i] = _OTHER
+        matches[i] = ItemMatch.OTHER_KEY
         while row < len(expected) and expected[row] == physical_offsets[i]:
             if expected_hashes[row] == key_hashes[i]:
                 found[i] = row
-                matches[i] = _REPEATED if seen[row] else _TAKEN
-            if matches[i] == _TAKEN:
+                matches[i] = ItemMatch.REPEATED if seen[row] else ItemMatch.TAKEN
+            if matches[i] == ItemMatch.TAKEN:
                 seen[row] = True
                 break
             row += 1
-        cursor = found[i] if matches[i] == _OTHER else row + 1
+        cursor = found[i] if matches[i] == ItemMatch.OTHER_KEY else row + 1
 
 
-def _example_of_follow_chains() -> tuple[object, ...]:
-    hashes = np.empty(0, np.int32)
-    return hashes, hashes, 0, np.zeros(1, np.int32), np.empty(0, np.bool_)
-
-
-@entry(_example_of_follow_chains)
+@entry(lambda: (*empty(np.int32, np.int32), 0, np.zeros(1, np.int32), *empty(np.bool_)))
 @kernel
 def follow_chains(key_hashes: Int32s, previous: Int32s, first_item: int, newest: Int32s, wrong: Bools) -> int:
     """Hold the items' chains against those that the put rule makes (``IndexFile#putKey``).

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from rmqtool.kernels.integers import as_int, parse_short
-from rmqtool.kernels.jit import entry, kernel
-from rmqtool.kernels.queues import TOTAL_ROW, find_queue
-from rmqtool.kernels.rows import MESSAGE_ROW, UNKNOWN_QUEUE_OFFSET, Property
+from rmqtool.kernels.bytes import as_int, parse_short
+from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.queues import TOTAL_ROW, QueueArrays, find_queue, no_queues
+from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET, Property, no_messages
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from rmqtool.arrays import Buffer, Int64s, Rows
 
 
@@ -46,8 +44,6 @@ BREAK_ROW = np.dtype(
     [("kind", np.int64), ("row", np.int64), ("expected", np.int64), ("observed", np.int64)], align=True
 )
 
-_GAP, _REPEATED, _RESET, _OUT_OF_RANGE = (kind.value for kind in Discontinuity)
-_STARTED, _NEXT, _HIGH, _RESETS = (place.value for place in QueueProgress)
 _MAX_QUEUE_OFFSET, _UNKNOWN = MAX_QUEUE_OFFSET, UNKNOWN_QUEUE_OFFSET
 
 
@@ -62,15 +58,15 @@ def new_progress(first_offset: int | None) -> Int64s:
 @kernel
 def _kind(offset: int, count: int, following: int, progress: Int64s) -> int:
     """Name a break; -1 for a queue that goes on where it ended before a repetition."""
-    expected = progress[_NEXT]
+    expected = progress[QueueProgress.NEXT]
     if offset == 0:
-        return _RESET
+        return Discontinuity.RESET
     if offset < 0 or offset > _MAX_QUEUE_OFFSET or following == expected + count:
-        return _OUT_OF_RANGE
+        return Discontinuity.OUT_OF_RANGE
     if offset > expected:
-        beyond = offset - progress[_HIGH]
-        return -1 if beyond == 0 or beyond == progress[_RESETS] else _GAP
-    return _REPEATED
+        beyond = offset - progress[QueueProgress.HIGH]
+        return -1 if beyond == 0 or beyond == progress[QueueProgress.RESETS] else Discontinuity.GAP
+    return Discontinuity.REPEATED
 
 
 @kernel
@@ -86,27 +82,24 @@ def follow_offset(offset: int, count: int, following: int, progress: Int64s) -> 
     Returns:
         What is wrong, a ``Discontinuity`` or -1; the queue offset that should come; the one that does.
     """
-    if not progress[_STARTED]:
-        progress[_STARTED] = 1
-        progress[_NEXT] = min(max(offset, 0), _MAX_QUEUE_OFFSET)
-    expected = as_int(progress[_NEXT])
+    if not progress[QueueProgress.STARTED]:
+        progress[QueueProgress.STARTED] = 1
+        progress[QueueProgress.NEXT] = min(max(offset, 0), _MAX_QUEUE_OFFSET)
+    expected = as_int(progress[QueueProgress.NEXT])
     if offset == _UNKNOWN:
         offset = expected
     kind = -1 if offset == expected else _kind(offset, count, following, progress)
-    alone = kind == _RESET and following == expected + count
-    progress[_NEXT] = (expected if kind == _OUT_OF_RANGE or alone else offset) + count
-    progress[_RESETS] += kind == _RESET
-    if progress[_NEXT] > progress[_HIGH]:
-        progress[_HIGH], progress[_RESETS] = progress[_NEXT], 0
+    alone = kind == Discontinuity.RESET and following == expected + count
+    progress[QueueProgress.NEXT] = (
+        expected if kind == Discontinuity.OUT_OF_RANGE or alone else offset
+    ) + count
+    progress[QueueProgress.RESETS] += kind == Discontinuity.RESET
+    if progress[QueueProgress.NEXT] > progress[QueueProgress.HIGH]:
+        progress[QueueProgress.HIGH], progress[QueueProgress.RESETS] = progress[QueueProgress.NEXT], 0
     return kind, expected, offset
 
 
-def _example_of_find_breaks() -> tuple[object, ...]:
-    numbers, totals = np.empty(0, np.int64), np.zeros(len(Discontinuity), np.int64)
-    return numbers, numbers, 0, new_progress(None), np.empty(0, BREAK_ROW), totals
-
-
-@entry(_example_of_find_breaks)
+@entry(lambda: (*empty(np.int64, np.int64), 0, new_progress(None), *empty(BREAK_ROW, np.int64)))
 @kernel
 def find_breaks(
     offsets: Int64s, counts: Int64s, judged: int, progress: Int64s, breaks: Rows, totals: Int64s
@@ -168,20 +161,21 @@ RUN_ROW = np.dtype(
 """Records of a queue whose queue offsets follow each other."""
 
 STATE_WIDTH = len(QueueProgress) + len(RunState)
-_WAITS, _OFFSET, _COUNT, _MISSING, _PLACE, _END = (place.value for place in list(RunState)[:6])
-_OPEN, _RUN_FIRST, _RUN_STOP, _RUN_PLACE, _RUN_END, _RUN_ANEW = (place.value for place in list(RunState)[6:])
-_NUM, _BASE = Property.INNER_NUM.value, Property.INNER_BASE.value
 _NONE = -1
 
 
 @kernel
 def _close(number: int, state: Int64s, runs: Rows, filled: int) -> int:
     """Put the run that is open, if one is, among the others."""
-    if state[_OPEN]:
+    if state[RunState.OPEN]:
         one = runs[filled]
-        one.queue, one.first, one.stop = number, state[_RUN_FIRST], state[_RUN_STOP]
-        one.place, one.end, one.anew = state[_RUN_PLACE], state[_RUN_END], state[_RUN_ANEW]
-        state[_OPEN] = 0
+        one.queue, one.first, one.stop = number, state[RunState.RUN_FIRST], state[RunState.RUN_STOP]
+        one.place, one.end, one.anew = (
+            state[RunState.RUN_PLACE],
+            state[RunState.RUN_END],
+            state[RunState.RUN_ANEW],
+        )
+        state[RunState.OPEN] = 0
         return filled + 1
     return filled
 
@@ -189,39 +183,29 @@ def _close(number: int, state: Int64s, runs: Rows, filled: int) -> int:
 @kernel
 def _judge(number: int, state: Int64s, following: int, runs: Rows, filled: int) -> int:
     """Judge the record that waits, if one does; return how many runs there are then."""
-    if not state[_WAITS]:
+    if not state[RunState.WAITS]:
         return filled
-    kind, expected, observed = follow_offset(state[_OFFSET], state[_COUNT], following, state)
-    if kind == _GAP:
-        state[_MISSING] += observed - expected
-    if kind >= 0 and state[_NEXT] == expected + state[_COUNT]:
+    kind, expected, observed = follow_offset(state[RunState.OFFSET], state[RunState.COUNT], following, state)
+    if kind == Discontinuity.GAP:
+        state[RunState.MISSING] += observed - expected
+    if kind >= 0 and state[QueueProgress.NEXT] == expected + state[RunState.COUNT]:
         observed = expected  # it says something else, and the queue goes on as if it did not
-    if not state[_OPEN] or observed != state[_RUN_STOP]:
+    if not state[RunState.OPEN] or observed != state[RunState.RUN_STOP]:
         filled = _close(number, state, runs, filled)
-        state[_OPEN], state[_RUN_FIRST], state[_RUN_PLACE] = 1, observed, state[_PLACE]
-        state[_RUN_ANEW] = kind == _RESET
-    state[_RUN_STOP], state[_RUN_END] = observed + state[_COUNT], state[_END]
+        state[RunState.OPEN], state[RunState.RUN_FIRST], state[RunState.RUN_PLACE] = (
+            1,
+            observed,
+            state[RunState.PLACE],
+        )
+        state[RunState.RUN_ANEW] = kind == Discontinuity.RESET
+    state[RunState.RUN_STOP], state[RunState.RUN_END] = observed + state[RunState.COUNT], state[RunState.END]
     return filled
 
 
-def _example_of_follow_rows() -> tuple[object, ...]:
-    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    slots, totals, names = np.full(1, -1, np.int32), np.empty(0, TOTAL_ROW), np.empty(0, np.uint8)
-    states, runs = np.empty((0, STATE_WIDTH), np.int64), np.empty(0, RUN_ROW)
-    return np.empty(1, np.uint8), rows, values, slots, totals, names, states, runs
-
-
-@entry(_example_of_follow_rows)
+@entry(lambda: (*no_messages(), no_queues(TOTAL_ROW), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
 @kernel
 def follow_rows(
-    buffer: Buffer,
-    rows: Rows,
-    values: Int64s,
-    slots: npt.NDArray[np.int32],
-    totals: Rows,
-    names: Buffer,
-    states: Int64s,
-    runs: Rows,
+    buffer: Buffer, rows: Rows, values: Int64s, table: QueueArrays, states: Int64s, runs: Rows
 ) -> int:
     """Follow the queue offsets of a batch whose queues are all in the table; half messages have none.
 
@@ -234,17 +218,19 @@ def follow_rows(
         kind = row.sys_flag & TRANSACTION_MASK
         if kind != TRANSACTION_NONE and kind != TRANSACTION_COMMIT:  # noqa: PLR1714 - a kernel
             continue
-        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, slots, totals, names)
+        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, table)
         state, count = states[number], 1
-        if values[i, _NUM, 0] >= 0 and values[i, _BASE, 0] >= 0:
-            count = max(parse_short(buffer, values[i, _NUM, 0], values[i, _NUM, 1])[1], 1)
+        if values[i, Property.INNER_NUM, 0] >= 0 and values[i, Property.INNER_BASE, 0] >= 0:
+            count = max(
+                parse_short(buffer, values[i, Property.INNER_NUM, 0], values[i, Property.INNER_NUM, 1])[1], 1
+            )
         filled = _judge(number, state, row.queue_offset, runs, filled)
-        state[_WAITS], state[_OFFSET], state[_COUNT] = 1, row.queue_offset, count
-        state[_PLACE], state[_END] = row.log_offset, row.log_offset + row.total_size
+        state[RunState.WAITS], state[RunState.OFFSET], state[RunState.COUNT] = 1, row.queue_offset, count
+        state[RunState.PLACE], state[RunState.END] = row.log_offset, row.log_offset + row.total_size
     return filled
 
 
-@entry(lambda: (np.empty((0, STATE_WIDTH), np.int64), np.empty(0, RUN_ROW)))
+@entry(lambda: (np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
 @kernel
 def judge_last(states: Int64s, runs: Rows) -> int:
     """Judge what waits still; there is room for two runs of each queue."""

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from importlib.resources.abc import Traversable
 
+    from numpy.typing import DTypeLike
+
 
 @contextlib.contextmanager
 def _not_installed(*names: str) -> Iterator[None]:
@@ -66,6 +68,7 @@ if "numba" not in sys.modules:
     _import_unsteered()
 
 import numba  # noqa: E402 - not before
+import numpy as np  # noqa: E402 - which numba brings
 from llvmlite import binding, ir  # type: ignore[import-untyped] # noqa: E402 - as numba, which brings it
 from numba.core import cgutils, types  # noqa: E402
 from numba.extending import intrinsic  # noqa: E402
@@ -83,6 +86,7 @@ __all__ = [
     "cache_folder",
     "cgutils",
     "compile_kernels",
+    "empty",
     "entry",
     "inlined",
     "intrinsic",
@@ -353,6 +357,11 @@ def entry(example: Callable[[], tuple[object, ...]]) -> Callable[[_Kernel], _Ker
         return compiled
 
     return register
+
+
+def empty(*kinds: DTypeLike) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return arrays without elements, for examples of arguments."""
+    return tuple(np.empty(0, kind) for kind in kinds)
 
 
 def compile_kernels() -> None:

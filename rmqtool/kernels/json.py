@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.integers import as_int
+from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.jit import kernel
 from rmqtool.kernels.properties import decode_character
+from rmqtool.kernels.rows import HEAD_SIZES, PHYSICAL_OFFSET_AT, STORE_HOST_AT, STORE_V6, VARIANT_SHIFT
 from rmqtool.kernels.walk import read_i32
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer
+    from rmqtool.arrays import Buffer, Row
 
 
 def chars(text: str) -> Buffer:
@@ -24,8 +25,7 @@ def chars(text: str) -> Buffer:
     return np.frombuffer(text.encode("ascii"), np.uint8)
 
 
-LOWER, UPPER = chars("0123456789abcdef"), chars("0123456789ABCDEF")
-_LOWER = LOWER
+_LOWER, _UPPER = chars("0123456789abcdef"), chars("0123456789ABCDEF")
 _NULL = chars("null")
 _CONTROL = chars("\\u00")
 _SHORT_CONTROLS = chars("btn\0fr")  # backspace to carriage return have escapes of one letter, but 0x0B
@@ -43,9 +43,6 @@ class BodyForm(IntEnum):
     NONE = 0
     TEXT = 1
     HEX = 2
-
-
-_TEXT, _HEX = BodyForm.TEXT.value, BodyForm.HEX.value
 
 
 @kernel
@@ -134,6 +131,16 @@ def put_hex(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, digits: 
 
 
 @kernel
+def put_message_id(out: Buffer, n: int, buffer: Buffer, row: Row) -> int:
+    """Write the offset id of a message: store host and physical offset."""
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    at = row.body_start - HEAD_SIZES[variant]
+    host = at + STORE_HOST_AT[variant]
+    n = put_hex(out, n, buffer, host, host + (20 if row.sys_flag & STORE_V6 else 8), _UPPER)
+    return put_hex(out, n, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, _UPPER)
+
+
+@kernel
 def put_host(out: Buffer, n: int, buffer: Buffer, at: int, is_v6: bool) -> int:
     """Write a host, address and an i32 port, as ``ip:port`` or ``[ip6]:port``."""
     if is_v6:
@@ -187,11 +194,11 @@ def _longest_zeros(buffer: Buffer, at: int) -> tuple[int, int]:
 @kernel
 def put_body(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, form: int) -> int:
     """Write a body and the member that names its encoding; text is harmless UTF-8, controls aside."""
-    if form == _HEX:
+    if form == BodyForm.HEX:
         out[n] = _QUOTE
         n = put_hex(out, n + 1, buffer, start, stop, _LOWER)
         return put(out, n, _IS_HEX)
-    if form != _TEXT:
+    if form != BodyForm.TEXT:
         return put(out, n, _NO_BODY)
     out[n] = _QUOTE
     n += 1

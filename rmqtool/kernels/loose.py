@@ -15,23 +15,23 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_SIZE
+from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.checks import EARLIEST_MS, LATEST_MS, stored_record_crc
 from rmqtool.kernels.checksums import crc32
-from rmqtool.kernels.integers import as_int
-from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.properties import decode_character
 from rmqtool.kernels.rows import (
     BODY_LENGTH_AT,
     BORN_PORT_AT,
     HEAD_SIZES,
     MAGIC_AT,
-    MESSAGE_ROW,
     PHYSICAL_OFFSET_AT,
     STORE_HOST_AT,
     STORE_PORT_AT,
     STORE_TIMESTAMP_AT,
     SYS_FLAG_AT,
     VARIANT_SHIFT,
-    Property,
+    no_messages,
     rules_of,
 )
 from rmqtool.kernels.walk import check_record, read_i32, read_i64
@@ -89,12 +89,6 @@ _EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
 _LAST_PORT, _CRC_MASK, _DEFINED_BITS = 0xFFFF, 0x7FFFFFFF, 0x7FF
 _LARGEST_TAIL = 2 + 0x7FFF + 2 + 0x7FFF  # topic and properties with their lengths
 _SECTOR, _LOOK, _DLEDGER = SECTOR_BYTES, LOOK_BYTES, DLEDGER_BYTES
-_RECORD, _NEED, _STOP, _FULL = (
-    Outcome.RECORD.value,
-    Outcome.NEED.value,
-    Outcome.STOP.value,
-    Outcome.FULL.value,
-)
 _FRAME, _BODY, _SIGNATURE, _SIGNED, _TEXT, _CHAINED, _ENDS, _CROSSES = (
     FoundMark.FRAME.value,
     FoundMark.BODY.value,
@@ -106,6 +100,7 @@ _FRAME, _BODY, _SIGNATURE, _SIGNED, _TEXT, _CHAINED, _ENDS, _CROSSES = (
     FoundMark.CROSSES.value,
 )
 _ONE = np.uint64(1)
+_REPLACEMENT, _LEAD_OF_REPLACEMENT = 0xFFFD, 0xEF
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _IPV6_KEY = np.uint64(1 << 62)
 _PORT_MASK, _16 = np.uint64(0xFFFF), np.uint64(16)
@@ -189,31 +184,19 @@ def is_text(buffer: Buffer, start: int, stop: int, separators: int) -> bool:
 
     ``separators`` accepts those of properties, tabs and line ends as well.
     """
-    more, lowest = 0, 0
-    character = 0
-    for i in range(start, stop):
-        byte = as_int(buffer[i])
-        if more:
-            if byte >> 6 != 2:
+    at = start
+    while at < stop:
+        byte = buffer[at]
+        if byte < 0x80:
+            if byte < 0x20 and not (separators and byte in (1, 2, 9, 10, 13)):
                 return False
-            character = character << 6 | byte & 0x3F
-            more -= 1
-            surrogate = 0xD800 <= character <= 0xDFFF
-            if not more and (character < lowest or character > 0x10FFFF or surrogate):
-                return False
-        elif byte < 0x20:
-            if not separators or byte not in (1, 2, 9, 10, 13):
-                return False
-        elif byte >= 0x80:
-            if byte >> 5 == 6:
-                more, lowest, character = 1, 0x80, byte & 0x1F
-            elif byte >> 4 == 14:
-                more, lowest, character = 2, 0x800, byte & 0xF
-            elif byte >> 3 == 30:
-                more, lowest, character = 3, 0x10000, byte & 7
-            else:
-                return False
-    return more == 0
+            at += 1
+            continue
+        character, size = decode_character(buffer, at, stop)
+        if character == _REPLACEMENT and not (byte == _LEAD_OF_REPLACEMENT and size == 3):
+            return False
+        at += size
+    return True
 
 
 @kernel
@@ -273,12 +256,13 @@ def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
     return marks
 
 
-def _example_of_find_loose_records() -> tuple[object, ...]:
-    rows, values = np.empty(1, MESSAGE_ROW), np.empty((1, len(Property), 2), np.int64)
-    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), rows, values, np.empty(0, FOUND_ROW)
-
-
-@entry(_example_of_find_loose_records)
+@entry(
+    lambda: (
+        *(np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT)),
+        *no_messages(1)[1:],
+        *empty(FOUND_ROW),
+    )
+)
 @kernel
 def find_loose_records(
     buffer: Buffer,
@@ -308,11 +292,11 @@ def find_loose_records(
         at = next_magic(buffer, at + MAGIC_AT, limit) - MAGIC_AT
         if at + MAGIC_AT >= limit:
             is_all = window_stop == image_stop or window_stop >= stop + MAGIC_AT + 3
-            return _STOP, stop if is_all else max(window_stop - MAGIC_AT - 3, 0), count
+            return Outcome.STOP, stop if is_all else max(window_stop - MAGIC_AT - 3, 0), count
         if count == len(found):
-            return _FULL, at, count
+            return Outcome.FULL, at, count
         if at + _LARGEST_HEAD > window_stop and window_stop < image_stop:
-            return _NEED, at, count
+            return Outcome.NEED, at, count
         one = found[count]
         if at + _SMALLEST_RECORD > image_stop or not _read_head(buffer, at, image_stop, one):
             at += 1
@@ -322,16 +306,16 @@ def find_loose_records(
         after = at + one.total_size
         if after <= image_stop:
             if window_stop < min(after + _LOOK, image_stop):
-                return _NEED, at, count
+                return Outcome.NEED, at, count
             outcome = check_record(buffer, at, window_stop, image_stop, base, 0, rules, 0, rows[0], values[0])
-            if outcome == _RECORD:
+            if outcome == Outcome.RECORD:
                 marks = _examine(buffer, at, base, rows[0], one)
                 one.marks = marks | _what_follows(buffer, after, window_stop, one)
         count += 1
         at += 1
 
 
-@entry(lambda: (np.empty(1, np.uint8), 0, np.empty(0, FOUND_ROW)))
+@entry(lambda: (np.empty(1, np.uint8), 0, *empty(FOUND_ROW)))
 @kernel
 def first_changed(buffer: Buffer, base: int, rows: Rows) -> int:
     """Return the first of some ``FOUND_ROW`` whose bytes have changed since; -1 if there is none.

@@ -1,7 +1,7 @@
 """Kernels that write messages as lines of JSON, for dumps of whole logs.
 
 Their lines equal, byte for byte, the rows of ``rmqtool.rows`` as ndjson. So they take plain messages only
-(``rmqtool.kernels.plain``) and stop at any other, which their caller does in plain Python.
+(``rmqtool.kernels.filters``) and stop at any other, which their caller does in plain Python.
 """
 
 from __future__ import annotations
@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.kernels.integers import as_int
-from rmqtool.kernels.jit import entry, kernel
-from rmqtool.kernels.json import (
-    UPPER,
-    BodyForm,
-    chars,
-    is_harmless,
-    put,
-    put_body,
-    put_hex,
-    put_host,
-    put_number,
-    put_string,
-    put_value,
-)
-from rmqtool.kernels.plain import (
-    MAX_PROPERTIES,
+from rmqtool.kernels.bytes import as_int
+from rmqtool.kernels.filters import (
+    KernelFilter,
     RowFilter,
     cut_properties,
     holds_checksum,
     is_sound,
     is_wanted,
+    no_filter,
+)
+from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.json import (
+    BodyForm,
+    chars,
+    is_harmless,
+    put,
+    put_body,
+    put_host,
+    put_message_id,
+    put_number,
+    put_string,
+    put_value,
 )
 from rmqtool.kernels.properties import hash_utf8, next_key
 from rmqtool.kernels.rows import (
@@ -43,14 +43,13 @@ from rmqtool.kernels.rows import (
     FLAG_AT,
     HEAD_SIZES,
     MAGIC_AT,
-    MESSAGE_ROW,
-    PHYSICAL_OFFSET_AT,
     PREPARED_OFFSET_AT,
     RECONSUME_TIMES_AT,
     STORE_HOST_AT,
     STORE_V6,
     VARIANT_SHIFT,
     Property,
+    no_messages,
 )
 from rmqtool.kernels.walk import read_i32, read_i64
 
@@ -65,11 +64,6 @@ class Ended(IntEnum):
     FULL = 1
     ODD = 2  # the message at hand is not plain
 
-
-_DONE, _FULL, _ODD = Ended.DONE.value, Ended.FULL.value, Ended.ODD.value
-_BODY, _ODD_FLAGS = RowFilter.BODY.value, RowFilter.ODD_FLAGS.value
-_TEXT, _HEX = BodyForm.TEXT.value, BodyForm.HEX.value
-_KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
 
 _MAGIC_V2 = message.MAGIC_V2
 _TRANSACTION_SHIFT = 2
@@ -164,35 +158,35 @@ def _put_message(
     count: int,
     form: int,
 ) -> int:
-    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-    at = row.body_start - HEAD_SIZES[variant]
     body_stop = row.body_start + row.body_length
     n = _put_head(out, n, buffer, row, label, segment_start)
     n = put_string(out, put(out, n, _TOPIC), buffer, row.topic_start, row.topic_stop)
     n = put_number(out, put(out, n, _BODY_LENGTH), as_int(row.body_length))
     n = put_body(out, put(out, n, _BODY_IS), buffer, row.body_start, body_stop, form)
     n = _put_properties(out, put(out, n, _PROPERTIES), buffer, parts, count)
-    n = put_value(out, put(out, n, _TAGS_ARE), buffer, values[_TAGS, 0], values[_TAGS, 1])
-    n = _put_keys(out, put(out, n, _KEYS_ARE), buffer, values[_KEYS, 0], values[_KEYS, 1])
-    n = put_value(out, put(out, n, _UNIQ_IS), buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1])
+    n = put_value(out, put(out, n, _TAGS_ARE), buffer, values[Property.TAGS, 0], values[Property.TAGS, 1])
+    n = _put_keys(out, put(out, n, _KEYS_ARE), buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+    n = put_value(
+        out, put(out, n, _UNIQ_IS), buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1]
+    )
     code = 0
-    if values[_TAGS, 0] >= 0:
-        code = hash_utf8(buffer, values[_TAGS, 0], values[_TAGS, 1], 0)
+    if values[Property.TAGS, 0] >= 0:
+        code = hash_utf8(buffer, values[Property.TAGS, 0], values[Property.TAGS, 1], 0)
     n = put_number(out, put(out, n, _TAGS_CODE), code)
-    host, host_size = at + STORE_HOST_AT[variant], 20 if row.sys_flag & STORE_V6 else 8
-    n = put_hex(out, put(out, n, _MSG_ID), buffer, host, host + host_size, UPPER)
-    n = put_hex(out, n, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, UPPER)
-    return put(out, n, _END)
+    return put(out, put_message_id(out, put(out, n, _MSG_ID), buffer, row), _END)
 
 
-def _example_of_encode_ndjson() -> tuple[object, ...]:
-    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    text, wanted = np.frombuffer(b"", np.uint8), np.zeros(len(RowFilter), np.int64)
-    parts, buffer = np.empty((MAX_PROPERTIES, 4), np.int64), np.empty(1, np.uint8)
-    return buffer, rows, values, 0, 0, text, wanted, text, text, text, parts, buffer
-
-
-@entry(_example_of_encode_ndjson)
+@entry(
+    lambda: (
+        *no_messages(),
+        0,
+        0,
+        *empty(np.uint8),
+        no_filter(),
+        np.empty((0, 4), np.int64),
+        *empty(np.uint8),
+    )
+)
 @kernel
 def encode_ndjson(
     buffer: Buffer,
@@ -201,10 +195,7 @@ def encode_ndjson(
     first: int,
     segment_start: int,
     label: Buffer,
-    wanted: Int64s,
-    topic: Buffer,
-    tag: Buffer,
-    key: Buffer,
+    wanted: KernelFilter,
     parts: Int64s,
     out: Buffer,
 ) -> tuple[int, int, int]:
@@ -215,23 +206,23 @@ def encode_ndjson(
     Returns:
         An ``Ended``, the index of the first row that was not written, and the bytes written.
     """
-    n, form = 0, wanted[_BODY]
-    body_width = 2 if form == _HEX else 6 if form == _TEXT else 0
+    n, form = 0, wanted.numbers[RowFilter.BODY]
+    body_width = 2 if form == BodyForm.HEX else 6 if form == BodyForm.TEXT else 0
     for i in range(first, len(rows)):
         row, found = rows[i], values[i]
         start = row.topic_stop + 2
-        if not is_sound(buffer, row, found, wanted[_ODD_FLAGS]):
-            return _ODD, i, n
+        if not is_sound(buffer, row, found, wanted.numbers[RowFilter.ODD_FLAGS]):
+            return Ended.ODD, i, n
         count = cut_properties(buffer, start, start + row.properties_length, parts)
         if count < 0 or not holds_checksum(buffer, row, parts, count):
-            return _ODD, i, n
-        if not is_wanted(buffer, row, found, wanted, topic, tag, key):
+            return Ended.ODD, i, n
+        if not is_wanted(buffer, row, found, wanted):
             continue
         body_stop = row.body_start + row.body_length
-        if form == _TEXT and not is_harmless(buffer, row.body_start, body_stop, True):
-            return _ODD, i, n
+        if form == BodyForm.TEXT and not is_harmless(buffer, row.body_start, body_stop, True):
+            return Ended.ODD, i, n
         room = _FIXED_ROOM + len(label) + 2 * (row.topic_stop - row.topic_start) + 8 * row.properties_length
         if room + body_width * row.body_length > len(out) - n:
-            return _FULL, i, n
+            return Ended.FULL, i, n
         n = _put_message(out, n, buffer, row, found, label, segment_start, parts, count, form)
-    return _DONE, len(rows), n
+    return Ended.DONE, len(rows), n

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.integers import as_int, load_word
+from rmqtool.kernels.bytes import as_int, load_word
 from rmqtool.kernels.jit import inlined, kernel
 
 if TYPE_CHECKING:

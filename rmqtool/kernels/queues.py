@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.kernels.integers import as_int, parse_long
-from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.bytes import as_int, begins_with, hash_bytes, parse_long, same_bytes
+from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.rows import (
     MESSAGE_ROW,
     NO_EXT_UNIT,
@@ -18,19 +18,16 @@ from rmqtool.kernels.rows import (
     Switch,
     Trait,
 )
-from rmqtool.kernels.words import hash_bytes, same_bytes
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows
 
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-@entry(lambda: (np.empty(0, np.uint8), 0, 0, 0))
+@entry(lambda: (*empty(np.uint8), 0, 0, 0))
 @kernel
 def hash_queue(names: Buffer, start: int, stop: int, queue_id: int) -> int:
     """Hash a queue for the table: the topic's bytes, mixed with the queue id."""
@@ -38,36 +35,37 @@ def hash_queue(names: Buffer, start: int, stop: int, queue_id: int) -> int:
     return value ^ (value >> np.uint64(32))  # type: ignore[return-value] # an unsigned hash
 
 
-@entry(
-    lambda: (
-        np.empty(0, np.uint8),
-        0,
-        0,
-        0,
-        np.full(1, -1, np.int32),
-        np.empty(0, QUEUE_ROW),
-        np.empty(0, np.uint8),
-    )
-)
+class QueueArrays(NamedTuple):
+    """Table of queues, or of totals by queue.
+
+    Attributes:
+        slots: ``(2^k,)`` numbers of rows by hash, -1 in free ones.
+        rows: ``(n,)`` with the first fields of ``QUEUE_ROW``.
+        names: The topics' bytes one after the other.
+    """
+
+    slots: Int32s
+    rows: Rows
+    names: Buffer
+
+
+def no_queues(kind: np.dtype[np.void] = QUEUE_ROW) -> QueueArrays:
+    """Return an empty table for examples of arguments."""
+    return QueueArrays(np.full(1, -1, np.int32), np.empty(0, kind), np.empty(0, np.uint8))
+
+
+@entry(lambda: (*empty(np.uint8), 0, 0, 0, no_queues()))
 @kernel
-def find_queue(
-    buffer: Buffer,
-    start: int,
-    stop: int,
-    queue_id: int,
-    slots: Int32s,
-    queues: Rows,
-    names: Buffer,
-) -> int:
+def find_queue(buffer: Buffer, start: int, stop: int, queue_id: int, table: QueueArrays) -> int:
     """Return the number of a queue, -1 if it is not in the table."""
     value = hash_queue(buffer, start, stop, queue_id)
-    mask = np.uint64(len(slots) - 1)
+    slots, mask = table.slots, np.uint64(len(table.slots) - 1)
     slot = value & mask
     while slots[slot] >= 0:
         number = slots[slot]
-        row = queues[number]
+        row = table.rows[number]
         fits = row.hash == value and row.queue_id == queue_id and row.name_length == stop - start
-        if fits and same_bytes(names, row.name_start, buffer, start, stop):
+        if fits and same_bytes(table.names, row.name_start, buffer, start, stop):
             return as_int(number)
         slot = (slot + np.uint64(1)) & mask
     return -1
@@ -123,24 +121,24 @@ TOTAL_ROW = np.dtype(
 
 
 @kernel
-def _begin(buffer: Buffer, row: Row, slots: Int32s, totals: Rows, names: Buffer, used: Int64s) -> int:
+def _begin(buffer: Buffer, row: Row, table: QueueArrays, used: Int64s) -> int:
     """Give a queue its row; return the row's number."""
     number, start = as_int(used[0]), used[1]
-    total = totals[number]
+    total = table.rows[number]
     total.hash = hash_queue(buffer, row.topic_start, row.topic_stop, row.queue_id)
     total.name_start, total.name_length = start, row.topic_stop - row.topic_start
     total.queue_id = row.queue_id
     total.messages = total.bytes = total.largest = 0
     total.oldest_ms = total.newest_ms = row.store_timestamp_ms
     for i in range(row.topic_start, row.topic_stop):
-        names[start + i - row.topic_start] = buffer[i]
-    put_slot(total.hash, number, slots)
+        table.names[start + i - row.topic_start] = buffer[i]
+    put_slot(total.hash, number, table.slots)
     used[0] += 1
     used[1] += row.topic_stop - row.topic_start
     return number
 
 
-@entry(lambda: (np.empty(0, TOTAL_ROW), 0, np.full(1, -1, np.int32)))
+@entry(lambda: (*empty(TOTAL_ROW), 0, np.full(1, -1, np.int32)))
 @kernel
 def fill_slots(totals: Rows, count: int, slots: Int32s) -> None:
     """Fill an empty table of slots for the first ``count`` rows of ``TOTAL_ROW``."""
@@ -148,40 +146,38 @@ def fill_slots(totals: Rows, count: int, slots: Int32s) -> None:
         put_slot(totals[number].hash, number, slots)
 
 
-def _example_of_add_up() -> tuple[object, ...]:
-    slots, totals = np.full(1, -1, np.int32), np.empty(0, TOTAL_ROW)
-    names = np.empty(0, np.uint8)
-    return np.empty(0, np.uint8), np.empty(0, MESSAGE_ROW), 0, slots, totals, names, np.zeros(2, np.int64)
-
-
-@entry(_example_of_add_up)
+@entry(
+    lambda: (
+        *empty(np.uint8, MESSAGE_ROW),
+        0,
+        no_queues(TOTAL_ROW),
+        np.zeros(2, np.int64),
+    )
+)
 @kernel
-def add_up(
-    buffer: Buffer, rows: Rows, first: int, slots: Int32s, totals: Rows, names: Buffer, used: Int64s
-) -> int:
+def add_up(buffer: Buffer, rows: Rows, first: int, table: QueueArrays, used: Int64s) -> int:
     """Add up messages by topic and queue, from row ``first`` on.
 
     Args:
         buffer: the window that the ranges point into.
         rows: ``(k,)`` of ``MESSAGE_ROW``.
         first: the first row to add.
-        slots: ``(2^k,)``, leads to rows of ``totals``; at least twice as many.
-        totals: of ``TOTAL_ROW``; added to.
-        names: the topics' bytes one after the other; added to.
-        used: rows of ``totals`` and bytes of ``names`` in use.
+        table: of ``TOTAL_ROW``, with at least twice as many slots; added to.
+        used: rows and bytes of names of the table in use.
 
     Returns:
         The row for whose queue there is no room, or the number of rows.
     """
     for i in range(first, len(rows)):
         row = rows[i]
-        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, slots, totals, names)
+        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, table)
         if number < 0:
-            has_room = used[0] < len(totals) and used[1] + row.topic_stop - row.topic_start <= len(names)
+            names_stop = used[1] + row.topic_stop - row.topic_start
+            has_room = used[0] < len(table.rows) and names_stop <= len(table.names)
             if not has_room:
                 return i
-            number = _begin(buffer, row, slots, totals, names, used)
-        total = totals[number]
+            number = _begin(buffer, row, table, used)
+        total = table.rows[number]
         total.messages += 1
         total.bytes += row.total_size
         total.oldest_ms = min(total.oldest_ms, row.store_timestamp_ms)
@@ -191,12 +187,7 @@ def add_up(
     return len(rows)
 
 
-_DONE, _NEW_QUEUE = DispatchOutcome.DONE.value, DispatchOutcome.NEW_QUEUE.value
-_STALLED = DispatchOutcome.STALLED.value
-_LMQ, _SKIPS_SLASH = Switch.LMQ.value, Switch.SKIPS_SLASH.value
-_PASSES = Switch.PASSES_STALLS.value
 _EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
-_QUEUES, _OFFSETS = Property.INNER_MULTI_DISPATCH.value, Property.INNER_MULTI_QUEUE_OFFSET.value
 _LMQ_PREFIX = np.frombuffer(LMQ_PREFIX.encode(), np.uint8)
 _COMMA, _SLASH, _SPACE = 0x2C, 0x2F, 0x20
 _NO_EXT_UNIT, _UNKNOWN = NO_EXT_UNIT, UNKNOWN_QUEUE_OFFSET
@@ -260,25 +251,13 @@ def _contains_slash(buffer: Buffer, start: int, stop: int) -> bool:
 
 
 @kernel
-def _is_lmq(buffer: Buffer, start: int, stop: int) -> bool:
-    if stop - start < len(_LMQ_PREFIX):
-        return False
-    for i in range(len(_LMQ_PREFIX)):
-        if buffer[start + i] != _LMQ_PREFIX[i]:
-            return False
-    return True
-
-
-@kernel
 def multi_dispatch(
     buffer: Buffer,
     row: Row,
     values: Int64s,
     tags_code: int,
     switches: Int64s,
-    slots: npt.NDArray[np.int32],
-    queues: Rows,
-    names: Buffer,
+    table: QueueArrays,
     units: Rows,
     count: int,
     missing: Int64s,
@@ -287,30 +266,35 @@ def multi_dispatch(
 
     Empty names and offsets inside the lists are pieces; a name that cannot be a directory puts no unit.
     """
-    name = values[_QUEUES, 0]
-    names_stop = _pieces_stop(buffer, name, values[_QUEUES, 1])
-    offset = values[_OFFSETS, 0]
-    offsets_stop = _pieces_stop(buffer, offset, values[_OFFSETS, 1])
+    name = values[Property.INNER_MULTI_DISPATCH, 0]
+    names_stop = _pieces_stop(buffer, name, values[Property.INNER_MULTI_DISPATCH, 1])
+    offset = values[Property.INNER_MULTI_QUEUE_OFFSET, 0]
+    offsets_stop = _pieces_stop(buffer, offset, values[Property.INNER_MULTI_QUEUE_OFFSET, 1])
     pieces = _count_pieces(buffer, name, names_stop)
     if pieces != _count_pieces(buffer, offset, offsets_stop):
-        return _DONE, count
-    outcome = _DONE
+        return DispatchOutcome.DONE, count
+    outcome = DispatchOutcome.DONE
     for _ in range(pieces):
         name_stop = _piece_stop(buffer, name, names_stop)
         offset_stop = _piece_stop(buffer, offset, offsets_stop)
-        if not (switches[_SKIPS_SLASH] and _contains_slash(buffer, name, name_stop)):
+        if not (switches[Switch.SKIPS_SLASH] and _contains_slash(buffer, name, name_stop)):
             ok, queue_offset = parse_long(buffer, offset, offset_stop)
             if not ok:
-                outcome, queue_offset = _STALLED, _UNKNOWN
-                if not switches[_PASSES]:
+                outcome, queue_offset = DispatchOutcome.STALLED, _UNKNOWN
+                if not switches[Switch.PASSES_STALLS]:
                     break
-            queue_id = 0 if switches[_LMQ] and _is_lmq(buffer, name, name_stop) else row.queue_id
-            queue = find_queue(buffer, name, name_stop, queue_id, slots, queues, names)
+            queue_id = (
+                0
+                if switches[Switch.LMQ] and begins_with(buffer, name, name_stop, _LMQ_PREFIX)
+                else row.queue_id
+            )
+            queue = find_queue(buffer, name, name_stop, queue_id, table)
             if queue < 0:
                 missing[0], missing[1], missing[2] = name, name_stop, queue_id
-                return _NEW_QUEUE, count
-            if not queues[queue].traits & (_UNSAFE | _EXCLUDED):
-                put_unit(units, count, queues[queue].canonical, queue_offset, row, tags_code, _NO_EXT_UNIT, 1)
+                return DispatchOutcome.NEW_QUEUE, count
+            found = table.rows[queue]
+            if not found.traits & (_UNSAFE | _EXCLUDED):
+                put_unit(units, count, found.canonical, queue_offset, row, tags_code, _NO_EXT_UNIT, 1)
                 count += 1
         name, offset = name_stop + 1, offset_stop + 1
     return outcome, count

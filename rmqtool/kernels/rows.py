@@ -50,6 +50,12 @@ MESSAGE_ROW = np.dtype(
     align=True,
 )
 
+
+def no_messages(count: int = 0) -> tuple[object, object, object]:
+    """Return a window, rows and ranges of values for examples of arguments."""
+    return np.empty(1, np.uint8), np.empty(count, MESSAGE_ROW), np.empty((count, len(Property), 2), np.int64)
+
+
 MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
 
 """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.kernels.integers import as_int, parse_int, parse_long
-from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.bytes import as_int, equals, parse_int, parse_long
+from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import find_property
-from rmqtool.kernels.rows import MESSAGE_ROW, PREPARED_OFFSET_AT, VARIANT_SHIFT, Property
+from rmqtool.kernels.rows import PREPARED_OFFSET_AT, VARIANT_SHIFT, Property, no_messages
 from rmqtool.kernels.walk import read_i64
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
@@ -59,26 +59,13 @@ TRANSACTION_ROW = np.dtype(
 _HALF_TOPIC = np.frombuffer(HALF_TOPIC.encode(), np.uint8)
 _ROCKSDB_HALF_TOPIC = np.frombuffer(ROCKSDB_HALF_TOPIC.encode(), np.uint8)
 _OP_TOPIC = np.frombuffer(OP_TOPIC.encode(), np.uint8)
-_HALF, _PREPARED, _OP, _ENDING = Role.HALF.value, Role.PREPARED.value, Role.OP.value, Role.ENDING.value
-_BAD_HALF, _BAD_TAG, _BAD_BODY = Role.BAD_HALF.value, Role.BAD_TAG.value, Role.BAD_BODY.value
 _TRANSACTION, _PREPARED_TYPE = message.TRANSACTION_MASK, message.TRANSACTION_PREPARED
-_UNIQ_KEY, _KEYS, _TAGS = Property.UNIQ_KEY.value, Property.KEYS.value, Property.TAGS.value
 _REAL_TOPIC = np.frombuffer(b"REAL_TOPIC", np.uint8)
 _REAL_QUEUE_ID = np.frombuffer(b"REAL_QID", np.uint8)
 _REMOVE_TAG = ord("d")  # TransactionalMessageUtil.REMOVE_TAG
 _COMMA = ord(",")
 _ZERO, _NINE = ord("0"), ord("9")
 _SMALLEST_PIECE = 2  # bytes of an op's body for each offset: a digit and a comma
-
-
-@kernel
-def _is_topic(buffer: Buffer, row: Row, topic: Buffer) -> bool:
-    if row.topic_stop - row.topic_start != len(topic):
-        return False
-    for i in range(len(topic)):
-        if buffer[row.topic_start + i] != topic[i]:
-            return False
-    return True
 
 
 @kernel
@@ -98,9 +85,9 @@ def _put(row: Row, values: Int64s, buffer: Buffer, role: int, target: int, out: 
     one.log_offset, one.target, one.queue_id, one.role = row.log_offset, target, row.queue_id, role
     one.store_timestamp_ms = row.store_timestamp_ms
     one.unique_key = one.keys = 0
-    if role != _OP:
-        one.unique_key = _hash(buffer, values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1])
-        one.keys = _hash(buffer, values[_KEYS, 0], values[_KEYS, 1])
+    if role != Role.OP:
+        one.unique_key = _hash(buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1])
+        one.keys = _hash(buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
     return count + 1
 
 
@@ -117,19 +104,19 @@ def _is_checkable(buffer: Buffer, row: Row) -> bool:
 @kernel
 def _put_half(row: Row, values: Int64s, buffer: Buffer, out: Rows, count: int) -> int:
     if not _is_checkable(buffer, row):
-        count = _put(row, values, buffer, _BAD_HALF, row.queue_offset, out, count)
-    return _put(row, values, buffer, _HALF, row.queue_offset, out, count)
+        count = _put(row, values, buffer, Role.BAD_HALF, row.queue_offset, out, count)
+    return _put(row, values, buffer, Role.HALF, row.queue_offset, out, count)
 
 
 @kernel
 def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count: int) -> int:
     """Put a row for each offset that an op message names, or one for the defect that it has."""
-    tag, tag_stop = values[_TAGS, 0], values[_TAGS, 1]
+    tag, tag_stop = values[Property.TAGS, 0], values[Property.TAGS, 1]
     if tag < 0 or tag_stop - tag != 1 or buffer[tag] != _REMOVE_TAG:
-        return _put(row, values, buffer, _BAD_TAG, 0, out, count)
+        return _put(row, values, buffer, Role.BAD_TAG, 0, out, count)
     at, stop, first = row.body_start, row.body_start + row.body_length, count
     if cut or at == stop:
-        return _put(row, values, buffer, _BAD_BODY, 0, out, count)
+        return _put(row, values, buffer, Role.BAD_BODY, 0, out, count)
     while at < stop:
         end = at
         while end < stop and buffer[end] != _COMMA:
@@ -137,18 +124,13 @@ def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count
         digits = end > at and _ZERO <= buffer[at] <= _NINE  # without a sign
         ok, offset = parse_long(buffer, at, end)
         if not (ok and digits):
-            return _put(row, values, buffer, _BAD_BODY, 0, out, first)
-        count = _put(row, values, buffer, _OP, offset, out, count)
+            return _put(row, values, buffer, Role.BAD_BODY, 0, out, first)
+        count = _put(row, values, buffer, Role.OP, offset, out, count)
         at = end + 1
     return count
 
 
-def _example_of_collect_transactions() -> tuple[object, ...]:
-    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    return np.empty(1, np.uint8), rows, values, 0, 0, 0, np.empty(0, TRANSACTION_ROW), 0
-
-
-@entry(_example_of_collect_transactions)
+@entry(lambda: (*no_messages(), 0, 0, 0, *empty(TRANSACTION_ROW), 0))
 @kernel
 def collect_transactions(
     buffer: Buffer, rows: Rows, values: Ranges, first: int, base: int, cut: int, out: Rows, count: int
@@ -164,19 +146,19 @@ def collect_transactions(
     for number in range(first, len(rows)):
         row, ranges = rows[number], values[number]
         kind = row.sys_flag & _TRANSACTION
-        is_op = _is_topic(buffer, row, _OP_TOPIC)
+        is_op = equals(buffer, row.topic_start, row.topic_stop, _OP_TOPIC)
         needed = 2 + (row.body_length // _SMALLEST_PIECE if is_op and not cut else 0)
         if count + needed > len(out):
             return number, count
         if is_op:
             count = _put_op(row, ranges, buffer, cut, out, count)
-        elif _is_topic(buffer, row, _HALF_TOPIC):
+        elif equals(buffer, row.topic_start, row.topic_stop, _HALF_TOPIC):
             count = _put_half(row, ranges, buffer, out, count)
-        elif kind == _PREPARED_TYPE or _is_topic(buffer, row, _ROCKSDB_HALF_TOPIC):
-            count = _put(row, ranges, buffer, _PREPARED, row.queue_offset, out, count)
+        elif kind == _PREPARED_TYPE or equals(buffer, row.topic_start, row.topic_stop, _ROCKSDB_HALF_TOPIC):
+            count = _put(row, ranges, buffer, Role.PREPARED, row.queue_offset, out, count)
         elif kind != 0:
             variant = (row.sys_flag >> VARIANT_SHIFT) & 3
             target = read_i64(buffer, row.log_offset - base + PREPARED_OFFSET_AT[variant])
             if 0 < target < row.log_offset:
-                count = _put(row, ranges, buffer, _ENDING, target, out, count)
+                count = _put(row, ranges, buffer, Role.ENDING, target, out, count)
     return len(rows), count

@@ -9,10 +9,10 @@ import numpy as np
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import PROP_CRC_SIZE
+from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.checks import stored_record_crc
 from rmqtool.kernels.checksums import crc32
-from rmqtool.kernels.integers import as_int
-from rmqtool.kernels.jit import entry, kernel
+from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.rows import ENTRY_ROW, MESSAGE_ROW, UNIT_ROW
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ class QueueState(IntEnum):
     ABSURD = 6  # units whose queue offset has no byte address
 
 
-_STARTED, _FIRST_START, _CURRENT, _STOP, _PREBLANK, _MAX, _ABSURD = (state.value for state in QueueState)
 _UNIT_SIZE = UNIT_SIZE
 MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE - (1 << 31)
 
@@ -57,18 +56,18 @@ def _create_file(expected: int, file_size: int, state: Int64s) -> None:
     beyond = expected % file_size
     if beyond and expected < 0:
         beyond -= file_size  # Java's remainder has the dividend's sign
-    if not state[_STARTED]:
-        state[_STARTED] = 1
-        state[_FIRST_START] = state[_CURRENT] = expected - beyond
-        state[_STOP] = state[_FIRST_START] + file_size
-    elif state[_CURRENT] == state[_STOP]:
-        state[_STOP] += file_size
-    if state[_CURRENT] == state[_FIRST_START] and beyond > 0:
-        state[_PREBLANK] = -(-beyond // _UNIT_SIZE) * _UNIT_SIZE
-        state[_CURRENT] += state[_PREBLANK]
+    if not state[QueueState.STARTED]:
+        state[QueueState.STARTED] = 1
+        state[QueueState.FIRST_START] = state[QueueState.CURRENT] = expected - beyond
+        state[QueueState.STOP] = state[QueueState.FIRST_START] + file_size
+    elif state[QueueState.CURRENT] == state[QueueState.STOP]:
+        state[QueueState.STOP] += file_size
+    if state[QueueState.CURRENT] == state[QueueState.FIRST_START] and beyond > 0:
+        state[QueueState.PREBLANK] = -(-beyond // _UNIT_SIZE) * _UNIT_SIZE
+        state[QueueState.CURRENT] += state[QueueState.PREBLANK]
 
 
-@entry(lambda: (*[np.empty(0, np.int64)] * 3, UNIT_SIZE, new_state(), np.empty(0, np.bool_)))
+@entry(lambda: (*empty(np.int64, np.int64, np.int64), UNIT_SIZE, new_state(), *empty(np.bool_)))
 @kernel
 def append_units(
     queue_offsets: Int64s,
@@ -96,17 +95,17 @@ def append_units(
         keep[i] = False
         # Unsigned, for Java's longs wrap around: LLVM assumes that signed numbers never do.
         end = as_int(np.uint64(physical_offsets[i]) + np.uint64(sizes[i]))
-        if end <= state[_MAX]:
+        if end <= state[QueueState.MAX_PHYSICAL_OFFSET]:
             continue
         queue_offset = queue_offsets[i]
         if queue_offset < 0 or queue_offset > _MAX_QUEUE_OFFSET:
-            state[_ABSURD] += 1
+            state[QueueState.ABSURD] += 1
         expected = as_int(np.uint64(queue_offset) * np.uint64(_UNIT_SIZE))
         _create_file(expected, file_size, state)
-        if queue_offset != 0 and expected < state[_CURRENT]:
+        if queue_offset != 0 and expected < state[QueueState.CURRENT]:
             continue
-        state[_MAX] = end
-        state[_CURRENT] += _UNIT_SIZE
+        state[QueueState.MAX_PHYSICAL_OFFSET] = end
+        state[QueueState.CURRENT] += _UNIT_SIZE
         keep[i] = True
         kept += 1
     return kept
@@ -139,7 +138,6 @@ class HeaderState(IntEnum):
     INDEX_COUNT = 5
 
 
-_BEGIN, _END, _BEGIN_PHY, _END_PHY, _SLOTS, _COUNT = (field.value for field in HeaderState)
 _SECOND_MS = 1000
 _INT_MAX = 0x7FFFFFFF
 
@@ -155,7 +153,7 @@ def new_header(previous_end_phy_offset: int = 0, previous_end_timestamp_ms: int 
     return header
 
 
-@entry(lambda: (np.empty(0, ENTRY_ROW), np.zeros(1, np.int32), new_header(), *[np.empty(0, np.int32)] * 2))
+@entry(lambda: (*empty(ENTRY_ROW), np.zeros(1, np.int32), new_header(), *empty(np.int32, np.int32)))
 @kernel
 def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, previous: Int32s) -> None:
     """Put entries one after the other.
@@ -176,22 +174,24 @@ def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, p
         store_timestamp_ms = entry.store_timestamp_ms
         older = slots[slot]
         difference = 0
-        if header[_BEGIN] > 0:
+        if header[HeaderState.BEGIN_TIMESTAMP] > 0:
             # Unsigned, for Java's longs wrap around: LLVM assumes that signed numbers never do.
-            difference_ms = as_int(np.uint64(store_timestamp_ms) - np.uint64(header[_BEGIN]))
+            difference_ms = as_int(
+                np.uint64(store_timestamp_ms) - np.uint64(header[HeaderState.BEGIN_TIMESTAMP])
+            )
             difference = min(max(difference_ms // _SECOND_MS, 0), _INT_MAX)
         time_diffs[i] = difference
         previous[i] = older
-        item = header[_COUNT]
+        item = header[HeaderState.INDEX_COUNT]
         slots[slot] = item
         if item <= 1:
-            header[_BEGIN_PHY] = entry.physical_offset
-            header[_BEGIN] = store_timestamp_ms
+            header[HeaderState.BEGIN_PHY_OFFSET] = entry.physical_offset
+            header[HeaderState.BEGIN_TIMESTAMP] = store_timestamp_ms
         if older == 0:
-            header[_SLOTS] += 1
-        header[_COUNT] = item + 1
-        header[_END_PHY] = entry.physical_offset
-        header[_END] = store_timestamp_ms
+            header[HeaderState.HASH_SLOT_COUNT] += 1
+        header[HeaderState.INDEX_COUNT] = item + 1
+        header[HeaderState.END_PHY_OFFSET] = entry.physical_offset
+        header[HeaderState.END_TIMESTAMP] = store_timestamp_ms
 
 
 _MASK = 0x7FFFFFFF  # UtilAll#crc32
@@ -200,7 +200,7 @@ _CRC_BYTES = PROP_CRC_SIZE
 _PROPERTY_END = 0x02
 
 
-@entry(lambda: (np.empty(0, np.uint8), np.empty(0, MESSAGE_ROW)))
+@entry(lambda: empty(np.uint8, MESSAGE_ROW))
 @kernel
 def first_bad_crc(buffer: Buffer, rows: Rows) -> int:
     """Return the first row whose body's checksum is not BODYCRC, the number of rows if there is none.
@@ -218,7 +218,7 @@ def first_bad_crc(buffer: Buffer, rows: Rows) -> int:
     return len(rows)
 
 
-@entry(lambda: (np.empty(0, np.uint8), np.empty(0, MESSAGE_ROW), 0))
+@entry(lambda: (*empty(np.uint8, MESSAGE_ROW), 0))
 @kernel
 def first_bad_property(buffer: Buffer, rows: Rows, base: int) -> int:
     """Return the first row without a property ``__CRC32#`` that holds, the number of rows if there is none.
@@ -279,7 +279,7 @@ def order_by_queue(units: Rows, queues: Int64s) -> tuple[Int64s, Int64s]:
     return order, starts
 
 
-@entry(lambda: (np.empty(0, UNIT_ROW), *[np.empty(0, np.int64)] * 2))
+@entry(lambda: empty(UNIT_ROW, np.int64, np.int64))
 @kernel
 def _scatter(units: Rows, cursor: Int64s, order: Int64s) -> None:
     for i in range(len(units)):
@@ -288,7 +288,7 @@ def _scatter(units: Rows, cursor: Int64s, order: Int64s) -> None:
         cursor[queue] += 1
 
 
-@entry(lambda: (np.empty(0, UNIT_ROW), *[np.empty(0, np.int64)] * 2, np.empty(0, RUN_ROW)))
+@entry(lambda: empty(UNIT_ROW, np.int64, np.int64, RUN_ROW))
 @kernel
 def measure_runs(units: Rows, order: Int64s, starts: Int64s, runs: Rows) -> int:
     """Describe the run of every queue that has units; return how many have.

@@ -19,8 +19,8 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
-from rmqtool.kernels.integers import as_int, parse_int, parse_long, parse_short
-from rmqtool.kernels.jit import entry, inlined, kernel
+from rmqtool.kernels.bytes import as_int, equals, parse_int, parse_long, parse_short
+from rmqtool.kernels.jit import empty, entry, inlined, kernel
 from rmqtool.kernels.properties import scan_properties
 from rmqtool.kernels.rows import (
     BODY_CRC_AT,
@@ -28,7 +28,6 @@ from rmqtool.kernels.rows import (
     GAP_ROW,
     HEAD_SIZES,
     MAGIC_AT,
-    MESSAGE_ROW,
     MISMATCH_ROW,
     PHYSICAL_OFFSET_AT,
     PROPERTY_BOUNDS,
@@ -40,6 +39,7 @@ from rmqtool.kernels.rows import (
     VARIANT_SHIFT,
     Property,
     Rules,
+    no_messages,
     rules_of,
 )
 from rmqtool.releases import LENIENT
@@ -49,35 +49,11 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
-# Constants of the schemas and enums as plain integers: kernels freeze them, `jit` keeps that fresh.
-
-
+# Kernels freeze constants; `jit` keeps that fresh.
 _WIDEST_HOST = np.array([8, 20, 20, 20])  # both hosts are read through an array
 _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
 _MAGIC_BYTES = (_MAGIC_V1 >> 24 & 0xFF, _BLANK_MAGIC >> 24 & 0xFF)
 _SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC.encode(), np.uint8)
-
-_NEED, _RECORD, _BLANK, _MISMATCH = (
-    Outcome.NEED.value,
-    Outcome.RECORD.value,
-    Outcome.BLANK.value,
-    Outcome.MISMATCH.value,
-)
-_BAD_MAGIC, _BAD_LENGTH, _BAD_NUMBER = (
-    Outcome.BAD_MAGIC.value,
-    Outcome.BAD_LENGTH.value,
-    Outcome.BAD_NUMBER.value,
-)
-_STOP, _FULL = Outcome.STOP.value, Outcome.FULL.value
-_CHECKS_ROOM, _KNOWS_V2, _KNOWS_INNER_BATCH, _REFUSES_NEGATIVE_SIZE, _REQUIRES_NUMBERS, _KEPT_ARRAY = (
-    Rules.CHECKS_ROOM.value,
-    Rules.KNOWS_V2.value,
-    Rules.KNOWS_INNER_BATCH.value,
-    Rules.REFUSES_NEGATIVE_SIZE.value,
-    Rules.REQUIRES_NUMBERS.value,
-    Rules.KEPT_ARRAY.value,
-)
-_DELAY, _INNER_NUM, _INNER_BASE = Property.DELAY.value, Property.INNER_NUM.value, Property.INNER_BASE.value
 
 
 @kernel
@@ -110,12 +86,7 @@ def read_i64(buffer: Buffer, at: int) -> int:
 @kernel
 def is_schedule_topic(buffer: Buffer, start: int, stop: int) -> bool:
     """Whether the bytes are exactly SCHEDULE_TOPIC_XXXX (``TopicValidator.RMQ_SYS_SCHEDULE_TOPIC``)."""
-    if stop - start != len(_SCHEDULE_TOPIC):
-        return False
-    for i in range(len(_SCHEDULE_TOPIC)):
-        if buffer[start + i] != _SCHEDULE_TOPIC[i]:
-            return False
-    return True
+    return equals(buffer, start, stop, _SCHEDULE_TOPIC)
 
 
 @inlined
@@ -125,20 +96,20 @@ def _check_start(
     """Check TOTALSIZE and MAGICCODE; return an outcome (RECORD: go on), TOTALSIZE and magic."""
     room = segment_stop - at
     if room < 8:
-        return _BAD_LENGTH, 0, 0
+        return Outcome.BAD_LENGTH, 0, 0
     if window_stop - at < 8:
-        return _NEED, 0, 0
+        return Outcome.NEED, 0, 0
     total_size = read_i32(buffer, at)
-    if rules[_CHECKS_ROOM] and room - 4 < as_int(np.int32(total_size - 4)):
-        return _BAD_LENGTH, total_size, 0
-    if rules[_REFUSES_NEGATIVE_SIZE] and total_size < 0:
-        return _BAD_LENGTH, total_size, 0
+    if rules[Rules.CHECKS_ROOM] and room - 4 < as_int(np.int32(total_size - 4)):
+        return Outcome.BAD_LENGTH, total_size, 0
+    if rules[Rules.REFUSES_NEGATIVE_SIZE] and total_size < 0:
+        return Outcome.BAD_LENGTH, total_size, 0
     magic = read_i32(buffer, at + MAGIC_AT)
     if magic == _BLANK_MAGIC:
-        return _BLANK, total_size, magic
-    if magic != _MAGIC_V1 and not (magic == _MAGIC_V2 and rules[_KNOWS_V2]):
-        return _BAD_MAGIC, total_size, magic
-    return _RECORD, total_size, magic
+        return Outcome.BLANK, total_size, magic
+    if magic != _MAGIC_V1 and not (magic == _MAGIC_V2 and rules[Rules.KNOWS_V2]):
+        return Outcome.BAD_MAGIC, total_size, magic
+    return Outcome.RECORD, total_size, magic
 
 
 @inlined
@@ -147,16 +118,16 @@ def _check_head(
 ) -> tuple[int, int]:
     """Read the fixed part but TOTALSIZE into ``row``; return outcome and the index after it."""
     if segment_stop - at < SYS_FLAG_AT + 4:
-        return _BAD_LENGTH, at
+        return Outcome.BAD_LENGTH, at
     if window_stop - at < SYS_FLAG_AT + 4:
-        return _NEED, at
+        return Outcome.NEED, at
     sys_flag = read_i32(buffer, at + SYS_FLAG_AT)
     variant = (sys_flag >> VARIANT_SHIFT) & 3
     size = HEAD_SIZES[variant]
     if segment_stop - at < size or array < _WIDEST_HOST[variant]:
-        return _BAD_LENGTH, at
+        return Outcome.BAD_LENGTH, at
     if window_stop - at < size:
-        return _NEED, at
+        return Outcome.NEED, at
     row.sys_flag = sys_flag
     row.body_crc = read_i32(buffer, at + BODY_CRC_AT)
     row.queue_id = read_i32(buffer, at + QUEUE_ID_AT)
@@ -165,7 +136,7 @@ def _check_head(
     row.store_timestamp_ms = read_i64(buffer, at + STORE_TIMESTAMP_AT[variant])
     row.body_length = max(read_i32(buffer, at + BODY_LENGTH_AT[variant]), 0)
     row.body_start = at + size
-    return _RECORD, at + size
+    return Outcome.RECORD, at + size
 
 
 @inlined
@@ -174,15 +145,15 @@ def _check_topic(
 ) -> int:
     """Read where the topic lies, after a length of ``width`` bytes, into ``row``."""
     if at + width > segment_stop:
-        return _BAD_LENGTH
+        return Outcome.BAD_LENGTH
     if at + width > window_stop:
-        return _NEED
+        return Outcome.NEED
     length = read_i16(buffer, at) if width == 2 else np.int64(np.int8(buffer[at]))
     if length < 0 or length > array or at + width + length + 2 > segment_stop:
-        return _BAD_LENGTH
+        return Outcome.BAD_LENGTH
     row.topic_start = at + width
     row.topic_stop = row.topic_start + length
-    return _NEED if row.topic_stop + 2 > window_stop else _RECORD
+    return Outcome.NEED if row.topic_stop + 2 > window_stop else Outcome.RECORD
 
 
 @inlined
@@ -191,23 +162,27 @@ def _check_properties(buffer: Buffer, window_stop: int, segment_stop: int, array
     length = max(read_i16(buffer, row.topic_stop), 0)
     stop = row.topic_stop + 2 + length
     if length > array or stop > segment_stop:
-        return _BAD_LENGTH
+        return Outcome.BAD_LENGTH
     row.properties_length = length
-    return _NEED if stop > window_stop else _RECORD
+    return Outcome.NEED if stop > window_stop else Outcome.RECORD
 
 
 @inlined
 def _check_numbers(buffer: Buffer, rules: Int64s, row: Row, values: Int64s, complete: bool) -> bool:
     """Whether the properties that are parsed as numbers are numbers; the inner batch only if ``complete``."""
-    if not rules[_REQUIRES_NUMBERS]:
+    if not rules[Rules.REQUIRES_NUMBERS]:
         return True
-    if values[_DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
-        if not parse_int(buffer, values[_DELAY, 0], values[_DELAY, 1])[0]:
+    if values[Property.DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
+        if not parse_int(buffer, values[Property.DELAY, 0], values[Property.DELAY, 1])[0]:
             return False
-    inner = rules[_KNOWS_INNER_BATCH] and values[_INNER_NUM, 0] >= 0 and values[_INNER_BASE, 0] >= 0
+    inner = (
+        rules[Rules.KNOWS_INNER_BATCH]
+        and values[Property.INNER_NUM, 0] >= 0
+        and values[Property.INNER_BASE, 0] >= 0
+    )
     if complete and inner:
-        base = parse_long(buffer, values[_INNER_BASE, 0], values[_INNER_BASE, 1])[0]
-        return base and parse_short(buffer, values[_INNER_NUM, 0], values[_INNER_NUM, 1])[0]
+        base = parse_long(buffer, values[Property.INNER_BASE, 0], values[Property.INNER_BASE, 1])[0]
+        return base and parse_short(buffer, values[Property.INNER_NUM, 0], values[Property.INNER_NUM, 1])[0]
     return True
 
 
@@ -231,40 +206,40 @@ def check_record(
     """
     row.total_size = 0
     outcome, total_size, magic = _check_start(buffer, at, window_stop, segment_stop, rules)
-    if outcome != _RECORD:
+    if outcome != Outcome.RECORD:
         return outcome
     row.total_size = total_size
     array = max(total_size, kept)
     outcome, position = _check_head(buffer, at, window_stop, segment_stop, array, row)
-    if outcome != _RECORD:
+    if outcome != Outcome.RECORD:
         return outcome
     row.log_offset = base + at
     position += row.body_length - cut
     width = 2 if magic == _MAGIC_V2 else 1
     outcome = _check_topic(buffer, position, width, window_stop, segment_stop - cut, array, row)
-    if outcome != _RECORD:
+    if outcome != Outcome.RECORD:
         return outcome
     outcome = _check_properties(buffer, window_stop, segment_stop - cut, array, row)
-    if outcome != _RECORD:
+    if outcome != Outcome.RECORD:
         return outcome
     start = row.topic_stop + 2
     stop = start + row.properties_length
     row.read_length = stop + cut - at
     row.stray_pieces = scan_properties(buffer, start, stop, PROPERTY_NAMES, PROPERTY_BOUNDS, values)
     if not _check_numbers(buffer, rules, row, values, row.read_length == total_size):
-        return _BAD_NUMBER
+        return Outcome.BAD_NUMBER
     if row.read_length == total_size:
-        return _RECORD
-    return _MISMATCH if total_size else _BAD_LENGTH
+        return Outcome.RECORD
+    return Outcome.MISMATCH if total_size else Outcome.BAD_LENGTH
 
 
-def _example_of_walk_records() -> tuple[object, ...]:
-    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    passed = np.empty(0, MISMATCH_ROW)
-    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT), 0, rows, values, passed
-
-
-@entry(_example_of_walk_records)
+@entry(
+    lambda: (
+        *(np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT), 0),
+        *no_messages()[1:],
+        *empty(MISMATCH_ROW),
+    )
+)
 @kernel
 def walk_records(
     buffer: Buffer,
@@ -293,16 +268,16 @@ def walk_records(
     count = mismatches = 0
     while at < stop:
         if count == len(rows) or (mismatches and mismatches == len(passed)):
-            return _FULL, at, count, mismatches, kept
+            return Outcome.FULL, at, count, mismatches, kept
         outcome = check_record(
             buffer, at, window_stop, segment_stop, base, cut, rules, kept, rows[count], values[count]
         )
-        if kept < rows[count].total_size <= rules[_KEPT_ARRAY]:
+        if kept < rows[count].total_size <= rules[Rules.KEPT_ARRAY]:
             kept = as_int(rows[count].total_size)
-        if outcome == _RECORD:
+        if outcome == Outcome.RECORD:
             at += rows[count].total_size
             count += 1
-        elif outcome == _MISMATCH and len(passed):
+        elif outcome == Outcome.MISMATCH and len(passed):
             lying = passed[mismatches]
             lying.log_offset, lying.total_size = base + at, rows[count].total_size
             lying.read_length = rows[count].read_length
@@ -312,15 +287,10 @@ def walk_records(
             return outcome, at, count, mismatches, kept
         if cut:
             break
-    return _STOP, at, count, mismatches, kept
+    return Outcome.STOP, at, count, mismatches, kept
 
 
-def _example_of_find_record() -> tuple[object, ...]:
-    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), rows, values
-
-
-@entry(_example_of_find_record)
+@entry(lambda: (np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), *no_messages()[1:]))
 @kernel
 def find_record(
     buffer: Buffer,
@@ -343,38 +313,38 @@ def find_record(
     """
     while at < stop:
         if segment_stop - at < 8:
-            return _STOP, stop
+            return Outcome.STOP, stop
         if window_stop - at < 8:
-            return _NEED, at
+            return Outcome.NEED, at
         first = buffer[at + MAGIC_AT]
         if first in _MAGIC_BYTES:
             outcome, total_size, _ = _check_start(buffer, at, window_stop, segment_stop, rules)
-            if outcome == _BLANK and total_size == segment_stop - at:
-                return _BLANK, at
-            if outcome == _RECORD and segment_stop - at >= SYS_FLAG_AT:
+            if outcome == Outcome.BLANK and total_size == segment_stop - at:
+                return Outcome.BLANK, at
+            if outcome == Outcome.RECORD and segment_stop - at >= SYS_FLAG_AT:
                 if window_stop - at < SYS_FLAG_AT:
-                    return _NEED, at
+                    return Outcome.NEED, at
                 if read_i64(buffer, at + PHYSICAL_OFFSET_AT) == base + at:
                     outcome = check_record(
                         buffer, at, window_stop, segment_stop, base, 0, rules, 0, rows[0], values[0]
                     )
-                    if outcome in (_RECORD, _NEED):
+                    if outcome in (Outcome.RECORD, Outcome.NEED):
                         return outcome, at
         at += 1
-    return _STOP, stop
+    return Outcome.STOP, stop
 
 
 _LARGEST_HEAD = max(message.HEAD_SIZES)
 _NO_DAMAGE = (Outcome.NEED.value, Outcome.STOP.value, Outcome.FULL.value)
 
 
-def _example_of_walk_over_damage() -> tuple[object, ...]:
-    rows, values = np.empty(0, MESSAGE_ROW), np.empty((0, len(Property), 2), np.int64)
-    none_passed, gaps = np.empty(0, MISMATCH_ROW), np.empty(0, GAP_ROW)
-    return np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT), rows, values, none_passed, gaps
-
-
-@entry(_example_of_walk_over_damage)
+@entry(
+    lambda: (
+        *(np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT)),
+        *no_messages()[1:],
+        *empty(MISMATCH_ROW, GAP_ROW),
+    )
+)
 @kernel
 def walk_over_damage(
     buffer: Buffer,
@@ -416,16 +386,16 @@ def walk_over_damage(
         count += walked
         if outcome in _NO_DAMAGE or cut or found == len(gaps) or window_stop - at < _LARGEST_HEAD:
             return outcome, at, count, found
-        if outcome == _BLANK and read_i32(buffer, at) == segment_stop - at:
+        if outcome == Outcome.BLANK and read_i32(buffer, at) == segment_stop - at:
             return outcome, at, count, found
         met, after = find_record(
             buffer, at + 1, stop, window_stop, segment_stop, base, rules, rows[count:], values[count:]
         )
-        if met not in (_RECORD, _BLANK):
+        if met not in (Outcome.RECORD, Outcome.BLANK):
             return outcome, at, count, found
         gap = gaps[found]
         gap.row, gap.start, gap.stop = count, base + at, base + after
-        gap.reason = _MISMATCH if outcome == _BLANK else outcome
+        gap.reason = Outcome.MISMATCH if outcome == Outcome.BLANK else outcome
         gap.total_size, gap.magic = read_i32(buffer, at), read_i32(buffer, at + MAGIC_AT)
         gap.own = read_i64(buffer, at + PHYSICAL_OFFSET_AT) == base + at
         gap.data_start = min(base + _first_nonzero(buffer, at, after), base + stop)

@@ -20,7 +20,7 @@ from rmqtool.formats.consumequeue import (
     UnitFields,
 )
 from rmqtool.javacompat import parse_long
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import Reason
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk

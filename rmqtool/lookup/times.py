@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.queue_files import first_holding
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import Reason
 from rmqtool.lookup.queue import QueueConsumer, QueueEntry, find_queue, is_in_batch
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS

@@ -10,8 +10,8 @@ import numpy as np
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.dispatch import dispatch
-from rmqtool.kernels.rows import ENTRY_ROW, KEYLESS_ROW, UNIT_ROW, Count, DispatchOutcome, Switch, Trait
+from rmqtool.kernels.dispatch import DispatchRules, dispatch, dispatch_room
+from rmqtool.kernels.rows import Count, DispatchOutcome, Switch, Trait
 from rmqtool.reput.blocks import Block, write_block
 from rmqtool.scan.log_pass import ReadJob, SplitRead
 from rmqtool.store.names import safe_component
@@ -81,15 +81,10 @@ class Dispatcher:
     ) -> None:
         self.queues = QueueTable(policy, safe_component) if queues is None else queues
         self.first_log_offsets: dict[tuple[bytes, int], int] = {}
-        self._units: Rows = np.empty(_FIRST_ROWS, UNIT_ROW)
-        self._entries: Rows = np.empty(_FIRST_ROWS, ENTRY_ROW)
-        self._keyless: Rows = np.empty(_FIRST_KEYLESS, KEYLESS_ROW)
-        self._counts = np.zeros(len(Count), np.int64)
-        self._counts[Count.END_PHYSICAL_OFFSET] = end_phy_offset
-        self._switches, self._delays = policy.switches(), policy.delay_table()
-        self._tag_turns = policy.tag_turns()
-        self._switches[Switch.PASSES_STALLS] = passes_stalls
-        self._missing = np.zeros(3, np.int64)
+        self._room = dispatch_room(_FIRST_ROWS, _FIRST_KEYLESS)
+        self._room.counts[Count.END_PHYSICAL_OFFSET] = end_phy_offset
+        self._rules = DispatchRules(policy.switches(), policy.delay_table(), policy.tag_turns())
+        self._rules.switches[Switch.PASSES_STALLS] = passes_stalls
 
     def dispatch(self, batch: MessageBatch, first: int = 0) -> int | None:
         """Dispatch a batch from row ``first`` on; return the row of a record that stalls the broker.
@@ -99,10 +94,11 @@ class Dispatcher:
         """
         row, outcome = first, DispatchOutcome.FULL
         while outcome in (DispatchOutcome.FULL, DispatchOutcome.NEW_QUEUE):
-            answer, row = self._run(batch, row)
+            arrays = batch.buffer, batch.rows, batch.values
+            answer, row = dispatch(*arrays, row, self._rules, self.queues.arrays, self._room)
             outcome = DispatchOutcome(answer)
             if outcome == DispatchOutcome.NEW_QUEUE:
-                start, stop, queue_id = (int(value) for value in self._missing)
+                start, stop, queue_id = (int(value) for value in self._room.missing)
                 raw_topic = batch.buffer[start:stop].tobytes()
                 self.queues.add(raw_topic, queue_id)
                 self.first_log_offsets[raw_topic, queue_id] = int(batch.rows["log_offset"][row])
@@ -112,11 +108,12 @@ class Dispatcher:
 
     def taken(self) -> Taken:
         """Return what was put since the beginning, or since `clear`."""
-        units, entries, keyless, end_phy_offset, messages, unindexed = (int(count) for count in self._counts)
+        room = self._room
+        units, entries, keyless, end_phy_offset, messages, unindexed = (int(count) for count in room.counts)
         return Taken(
-            self._units[:units],
-            self._entries[:entries],
-            self._keyless[:keyless],
+            room.units[:units],
+            room.entries[:entries],
+            room.keyless[:keyless],
             messages,
             end_phy_offset,
             unindexed,
@@ -125,7 +122,7 @@ class Dispatcher:
     def clear(self) -> None:
         """Forget what was put; queues and endPhyOffset stay."""
         for count in (Count.UNITS, Count.ENTRIES, Count.KEYLESS, Count.MESSAGES, Count.UNINDEXED):
-            self._counts[count] = 0
+            self._room.counts[count] = 0
 
     def key(self, number: int) -> tuple[str, int]:
         """Return topic, as Java decodes it, and queue id of a queue's number in units."""
@@ -147,31 +144,14 @@ class Dispatcher:
         is_unknown = (traits & (Trait.INNER_BATCHES | Trait.BATCH)) == Trait.INNER_BATCHES
         return frozenset(self.key(number)[0] for number in np.flatnonzero(is_unknown).tolist())
 
-    def _run(self, batch: MessageBatch, row: int) -> tuple[int, int]:
-        queues = self.queues
-        return dispatch(
-            batch.buffer,
-            batch.rows,
-            batch.values,
-            row,
-            self._switches,
-            self._delays,
-            self._tag_turns,
-            queues.slots,
-            queues.rows,
-            queues.names,
-            self._units,
-            self._entries,
-            self._keyless,
-            self._counts,
-            self._missing,
-        )
-
     def _grow(self) -> None:
         """Double every array that is more than half full, or that a long message could overflow."""
-        self._units = _doubled(self._units, int(self._counts[Count.UNITS]))
-        self._entries = _doubled(self._entries, int(self._counts[Count.ENTRIES]))
-        self._keyless = _doubled(self._keyless, int(self._counts[Count.KEYLESS]))
+        room = self._room
+        self._room = room._replace(
+            units=_doubled(room.units, int(room.counts[Count.UNITS])),
+            entries=_doubled(room.entries, int(room.counts[Count.ENTRIES])),
+            keyless=_doubled(room.keyless, int(room.counts[Count.KEYLESS])),
+        )
 
 
 def _doubled(rows: Rows, used: int) -> Rows:

@@ -182,7 +182,7 @@ class LayoutField:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Messages of one file as columns, laid out as in Arrow; `rmqtool.kernels.column_layout` names the rows.
+    """Messages of one file as columns, laid out as in Arrow; `rmqtool.kernels.columns` names the rows.
 
     Attributes:
         file: The file of all of them.

@@ -24,7 +24,8 @@ from rmqtool.findings import Finding
 from rmqtool.findings.codes import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC, Outcome
 from rmqtool.io.reading import RETRY_BYTES
-from rmqtool.kernels.plain import GLOBS_APART, RowFilter
+from rmqtool.kernels.filters import GLOBS_APART, KernelFilter, RowFilter
+from rmqtool.progress import NullProgress
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.classify import FoundEdge, classified, is_of_record, missing_blank, stop_of
@@ -37,8 +38,6 @@ from rmqtool.scan.records import Record
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import numpy.typing as npt
-
     from rmqtool import rows
     from rmqtool.javacompat import DelayLevels
     from rmqtool.scan.gaps import Gap
@@ -46,41 +45,26 @@ if TYPE_CHECKING:
     from rmqtool.store import FileQueue, Segment
 
 
-@dataclass(frozen=True)
-class KernelFilter:
-    """A ``MessageFilter`` in the form that kernels take.
+def kernel_filter(messages: MessageFilter, odd_flags: int) -> KernelFilter:
+    """Return a filter for which messages with one of ``odd_flags`` in SYSFLAG are not plain.
 
-    Attributes:
-        numbers: By ``RowFilter``, int64.
-        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them; read only if one is wanted.
+    A text that is not UTF-8 raises UnicodeEncodeError.
     """
-
-    numbers: npt.NDArray[np.int64]
-    topic: npt.NDArray[np.uint8]
-    tag: npt.NDArray[np.uint8]
-    key: npt.NDArray[np.uint8]
-
-    @classmethod
-    def of(cls, messages: MessageFilter, odd_flags: int) -> KernelFilter:
-        """Return a filter for which messages with one of ``odd_flags`` in SYSFLAG are not plain.
-
-        A text that is not UTF-8 raises UnicodeEncodeError.
-        """
-        numbers = np.zeros(len(RowFilter), np.int64)
-        numbers[RowFilter.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
-        numbers[RowFilter.END_MS] = LATEST_MS if messages.end_ms is None else messages.end_ms
-        numbers[RowFilter.QUEUE_OFFSET] = (
-            EARLIEST_MS if messages.from_queue_offset is None else messages.from_queue_offset
-        )
-        numbers[RowFilter.HAS_QUEUE] = messages.queue_id is not None
-        numbers[RowFilter.QUEUE_ID] = messages.queue_id or 0
-        numbers[RowFilter.HAS_TOPIC] = messages.topic is not None
-        numbers[RowFilter.HAS_TAG] = messages.tag is not None
-        numbers[RowFilter.HAS_KEY] = messages.key is not None
-        numbers[RowFilter.ODD_FLAGS] = odd_flags
-        globs = bytes([GLOBS_APART]).join(topic.encode() for topic in messages.topics)
-        texts = (globs, (messages.tag or "").encode(), (messages.key or "").encode())
-        return cls(numbers, *(np.frombuffer(text, np.uint8) for text in texts))
+    numbers = np.zeros(len(RowFilter), np.int64)
+    numbers[RowFilter.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
+    numbers[RowFilter.END_MS] = LATEST_MS if messages.end_ms is None else messages.end_ms
+    numbers[RowFilter.QUEUE_OFFSET] = (
+        EARLIEST_MS if messages.from_queue_offset is None else messages.from_queue_offset
+    )
+    numbers[RowFilter.HAS_QUEUE] = messages.queue_id is not None
+    numbers[RowFilter.QUEUE_ID] = messages.queue_id or 0
+    numbers[RowFilter.HAS_TOPIC] = messages.topic is not None
+    numbers[RowFilter.HAS_TAG] = messages.tag is not None
+    numbers[RowFilter.HAS_KEY] = messages.key is not None
+    numbers[RowFilter.ODD_FLAGS] = odd_flags
+    globs = bytes([GLOBS_APART]).join(topic.encode() for topic in messages.topics)
+    texts = (globs, (messages.tag or "").encode(), (messages.key or "").encode())
+    return KernelFilter(numbers, *(np.frombuffer(text, np.uint8) for text in texts))
 
 
 SPLIT_BYTES = 4 << 20
@@ -143,7 +127,7 @@ class LogJob(ReadJob[ReadSplit]):
     end: int | None = field(default=None, kw_only=True)
     split_bytes: int = field(default=SPLIT_BYTES, kw_only=True)
     edge: FoundEdge | None = field(default=None, kw_only=True)
-    advance: Callable[[int], None] = field(default=lambda _: None, kw_only=True)
+    advance: Callable[[int], None] = field(default=NullProgress().advance, kw_only=True)
     ranges: Ranges | None = field(default=None, kw_only=True)
 
     @abstractmethod

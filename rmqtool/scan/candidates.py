@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.prefilter import PrefilterField, find_candidates
+from rmqtool.kernels.filters import PrefilterField, find_candidates
 from rmqtool.scan.file_pass import GapJob, GapSink
 from rmqtool.scan.prefilter import EARLIEST_MS, Prefilter
 

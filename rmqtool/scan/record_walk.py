@@ -118,6 +118,7 @@ class ChainWalk:
     def _safe_start(self, first: int) -> int:
         """Return a position at or before ``first`` from which the chain of records leads to it."""
         base = self._segment.start
+        self._window.focus(first)
         if first == 0 or is_true(self._window, first, base):
             return first
         back = max(0, first - LOOK_BACK_BYTES)

@@ -364,9 +364,11 @@ def is_true(window: Window, position: int, base: int) -> bool:
 
 def holds_record(segment: Segment) -> bool:
     """Whether a file of the log holds a record: the one it begins with, or else an intact one."""
-    window, base = Window(segment), segment.start
+    window, base = Window(segment, _WINDOW_BYTES), segment.start
+    window.focus(0)
     if check_record(window, 0, LENIENT, base=base).record is not None:
         return True
+    window = Window(segment)
     # TOTALSIZE, a record's first bytes, may begin with zeros.
     found = find_true(window, max(0, window.skip_zeros(0) - 3), base)
     return found is not None and check_record(window, found, LENIENT, base=base).record is not None

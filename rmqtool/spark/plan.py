@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from rmqtool.columns.pieces import LogPlan, pieces_of, trimmed
+from rmqtool.columns.pieces import log_job, pieces_of, trimmed
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.engine.spark_plan import PlannedTask, TaskPacker
@@ -25,6 +25,7 @@ from rmqtool.store.lock import lock_holder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rmqtool.columns.encoder import ColumnJob
     from rmqtool.columns.names import ColumnChoice
 
 T = TypeVar("T")
@@ -104,28 +105,20 @@ def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask
     return found
 
 
-def log_plan(store: Store, options: ReadOptions, choice: ColumnChoice) -> LogPlan:
-    """Return the common part of all tasks of a store's log; `EnvironmentFailureError` without a log."""
+def log_job_of(store: Store, options: ReadOptions, choice: ColumnChoice) -> ColumnJob:
+    """Return the job of all tasks of a store's log; `EnvironmentFailureError` without a log."""
     store.require_log("read")
-    return LogPlan(
-        log=store.commitlog,
-        edge=FoundEdge.of(store),
-        delay_levels=store.settings.delay_levels,
-        messages=options.messages,
-        begin=options.from_offset or 0,
-        end=options.to_offset,
-        choice=choice,
-    )
+    return log_job(store, options.messages, options.from_offset, options.to_offset, choice)
 
 
 def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iterator[Task]:
-    plan = log_plan(store, options, choice)
+    job = log_job_of(store, options, choice)
     ranges = ranges_of(store, options.messages, options.from_offset, options.to_offset, NullProgress())
-    groups, others = pieces_of(plan, options.split_bytes, ranges)
+    groups, others = pieces_of(job, options.split_bytes, ranges)
     if others:
         yield FoundTask(tuple(others))
     for pieces in groups:
-        yield LogTask(*trimmed(plan, pieces), options.split_bytes)
+        yield LogTask(*trimmed(job, pieces), options.split_bytes)
 
 
 def _request_of(options: ReadOptions) -> DumpRequest:

@@ -65,7 +65,7 @@ class PartitionReader:
             task, _ = part.task.unpacked()
             found = self._fast_failing(task.rows()) if self.options.mode is Mode.FAILFAST else task.rows()
             if isinstance(task, LogTask) and self.options.table is Table.MESSAGES:
-                yield from self._messages(filled(found, task.plan.choice), part.store, task.plan.choice)
+                yield from self._messages(filled(found, task.job.choice), part.store, task.job.choice)
             else:
                 yield from self._rows(found, part.store)
         except EnvironmentFailureError as failure:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.columns.pieces import LogPiece, LogPlan, PieceEnd, piece_rows
+from rmqtool.columns.pieces import LogPiece, PieceEnd, piece_rows
 from rmqtool.commands.dump.derived import admits_unit, dump_index_file, dump_queue
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import LENIENT
@@ -42,18 +42,18 @@ class Task(Protocol):
 class LogTask:
     """Pieces of a log, in order.
 
-    ``split_bytes`` is the length of pieces of one file; with ``ends_at_record``, the plan's end is a record's
+    ``split_bytes`` is the length of pieces of one file; with ``ends_at_record``, the job's end is a record's
     start, unless there is damage.
     """
 
-    plan: LogPlan
+    job: ColumnJob
     pieces: tuple[LogPiece, ...]
     split_bytes: int
     ends_at_record: bool = False
 
     def rows(self) -> Iterator[Row]:
         """Yield messages as columns, and damage."""
-        job = self.plan.job(self.plan.choice)
+        job = self.job
         for piece in self.pieces:
             yield from piece.lead
             end = PieceEnd(piece, piece.first)
@@ -66,10 +66,10 @@ class LogTask:
 
         They are damage, and records that claim another offset: no task takes such a record for its first.
         """
-        segment, edge = self.plan.edge.segments[piece.number], self.plan.edge
+        segment, edge = job.facts.segments[piece.number], job.facts
         walk = GapWalk(segment, LENIENT, edge.stale_from)
         _, last = piece.range
-        crosses = piece.stop == self.plan.end and end.next_log_offset > piece.stop and not end.closed
+        crosses = piece.stop == job.end and end.next_log_offset > piece.stop and not end.closed
         if crosses and self.ends_at_record:
             raise _unclear(segment, piece.stop)
         for start in range(piece.stop, last, self.split_bytes):

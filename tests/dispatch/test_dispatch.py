@@ -314,7 +314,7 @@ def test_a_queue_table_finds_what_was_put_and_nothing_else() -> None:
     def find(name: bytes, queue_id: int) -> int:
         buffer = np.frombuffer(b"xx" + name + b"yy", np.uint8).copy()
         stop = 2 + len(name)
-        return int(find_queue(buffer, 2, stop, queue_id, table.slots, table.rows, table.names))
+        return int(find_queue(buffer, 2, stop, queue_id, table.arrays))
 
     assert [find(*key) for key in keys[::7]] == list(range(len(keys)))[::7]
     assert [find(b"T", 0), find(b"T1", 1), find(b"T1500", 0), find(b"", 0)] == [-1] * 4

@@ -33,7 +33,7 @@ from rmqtool.commands.salvage import SalvageReport
 from rmqtool.commands.topics import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
-from rmqtool.lookup.explain import Step
+from rmqtool.lookup.context import Step
 from rmqtool.recovery.model import Prediction
 from rmqtool.rows.replay import ReplayMessage
 from rmqtool.salvage.model import Lost, SalvagePlan

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rmqtool.kernels.filters import matches
 from rmqtool.kernels.json import is_harmless
-from rmqtool.kernels.plain import matches
 from rmqtool.report.terminal import escape_controls
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rmqtool.kernels.words import copy_bytes
+from rmqtool.kernels.bytes import copy_bytes
 
 
 def test_copies_are_exact() -> None:

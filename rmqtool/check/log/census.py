@@ -321,7 +321,7 @@ class CensusTaker:
         table = self._topics
         return int(
             count_messages(
-                *(batch.buffer, batch.base, batch.rows, row, table.slots, table.rows, table.names),
+                *(batch.buffer, batch.base, batch.rows, row, table.arrays),
                 *(self._period, self._bounds, self._figures, self._cells, self._slots),
                 *(self._room, self._delays, self._tally),
             )

@@ -8,10 +8,9 @@ equal; the order of the matches is checked separately.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -294,51 +293,66 @@ class _Run:
     next_number: int
 
 
-class Entries(ABC):
+@dataclass(frozen=True)
+class EntryKind:
+    """Kind of entries of two stores, and their form in a difference.
+
+    Attributes:
+        structure: As for ``--type``.
+        plural: Their name in counts.
+        rules: How their rows are compared.
+        place: The field of a difference that shows the place of an entry, and the column of that.
+        label: The beginning of a sentence about an entry, with its queue and columns.
+        values: Columns of an entry's values, by their names.
+    """
+
+    structure: str
+    plural: str
+    rules: AlignRules
+    place: tuple[str, str]
+    label: str
+    values: dict[str, str]
+
+
+class Entries:
     """The entries of one queue, or of the index, of two stores."""
 
-    structure: ClassVar[str]
-    plural: ClassVar[str]
-    rules: ClassVar[AlignRules]
-
-    def __init__(self, comparison: Comparison, topic: str | None = None, queue_id: int | None = None) -> None:
+    def __init__(
+        self, kind: EntryKind, comparison: Comparison, topic: str | None = None, queue_id: int | None = None
+    ) -> None:
+        self._kind = kind
         self._comparison = comparison
-        self._told = DifferenceLimiter(comparison, self.structure, topic, queue_id)
+        self._told = DifferenceLimiter(comparison, kind.structure, topic, queue_id)
         self._runs: list[_Run | None] = [None, None]
-        self.topic, self.queue_id = topic, queue_id
+        self._topic, self._queue_id = topic, queue_id
         self.found = 0
 
     def compare(self, a: Iterator[Rows], b: Iterator[Rows], reaches: LogBounds) -> Iterator[Difference]:
         """Yield the differences of two streams."""
-        before = self._comparison.counts[self.structure]
-        for window in align(a, b, self.rules, reaches):
-            self._comparison.compared[self.plural] += window.compared
-            self._comparison.beyond[self.structure] += window.excused
+        before = self._comparison.counts[self._kind.structure]
+        for window in align(a, b, self._kind.rules, reaches):
+            self._comparison.compared[self._kind.plural] += window.compared
+            self._comparison.beyond[self._kind.structure] += window.excused
             yield from self._window(window)
         for side in (0, 1):
             yield from self._close(side)
-        self.found = self._comparison.counts[self.structure] - before
+        self.found = self._comparison.counts[self._kind.structure] - before
         yield from self._told.finish()
 
-    @abstractmethod
-    def place(self, row: Row) -> dict[str, Any]:
-        """Return the fields of a difference that show its place."""
+    def _values(self, row: Row) -> dict[str, Value]:
+        return {name: int(row[column]) for name, column in self._kind.values.items()}
 
-    @abstractmethod
-    def values(self, row: Row) -> dict[str, Value]:
-        """Return the values of a side."""
-
-    @abstractmethod
-    def name(self, row: Row) -> str:
-        """Return the entry as a sentence begins."""
+    def _name(self, row: Row) -> str:
+        queue = f"{self._topic}/{self._queue_id}"
+        return self._kind.label.format(queue=queue, **dict(zip(row.dtype.names, row.item(), strict=True)))
 
     def _window(self, window: DifferenceWindow) -> Iterator[Difference]:
         changed = zip(*window.changed, strict=True)
         for one, other in self._shown(changed, len(window.changed[0])):
             yield from self._told.tell(self._changed(one, other))
         for row in self._shown(iter(window.moved), len(window.moved)):
-            sentence = f"{self.name(row)} stands in another order"
-            found = self._make(Change.MOVED, sentence, row, a=self.values(row))
+            sentence = f"{self._name(row)} stands in another order"
+            found = self._make(Change.MOVED, sentence, row, a=self._values(row))
             yield from self._told.tell(found)
         for side, rows in enumerate((window.only_a, window.only_b)):
             yield from self._lone(side, rows)
@@ -352,20 +366,20 @@ class Entries(ABC):
             self._told.pass_over(count - shown)
 
     def _changed(self, one: Row, other: Row) -> Difference:
-        ours, theirs = self.values(one), self.values(other)
+        ours, theirs = self._values(one), self._values(other)
         names = [name for name in ours if ours[name] != theirs[name]]
         texts = (f"{name} {said(name, ours[name])} and {said(name, theirs[name])}" for name in names)
-        return self._make(Change.CHANGED, f"{self.name(one)}: {', '.join(texts)}", one, a=ours, b=theirs)
+        return self._make(Change.CHANGED, f"{self._name(one)}: {', '.join(texts)}", one, a=ours, b=theirs)
 
     def _make(self, change: Change, sentence: str, row: Row, **more: Any) -> Difference:  # noqa: ANN401
         return Difference(
-            self.structure,
+            self._kind.structure,
             change,
             sentence,
-            topic=self.topic,
-            queue_id=self.queue_id,
+            topic=self._topic,
+            queue_id=self._queue_id,
             physical_offset=int(row["physical_offset"]),
-            **self.place(row),
+            **{self._kind.place[0]: int(row[self._kind.place[1]])},
             **more,
         )
 
@@ -389,9 +403,9 @@ class Entries(ABC):
         if self._told.room <= 0:
             self._told.pass_over(run.count)
             return
-        what = self.name(run.first)
+        what = self._name(run.first)
         if run.count > 1:
-            what = f"{run.count} {self.plural}, the first of them {what}"
-        values = {"ab"[side]: self.values(run.first)}
+            what = f"{run.count} {self._kind.plural}, the first of them {what}"
+        values = {"ab"[side]: self._values(run.first)}
         sentence = f"only {'AB'[side]} has {what}"
         yield from self._told.tell(self._make(_LONE[side], sentence, run.first, count=run.count, **values))

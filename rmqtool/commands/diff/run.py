@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.model import indexes_beyond, lists_beyond
-from rmqtool.commands.diff.align import LogBounds
-from rmqtool.commands.diff.index import IndexEntries, diff_tables, index_rows
-from rmqtool.commands.diff.log import diff_logs, log_reaches
-from rmqtool.commands.diff.model import Change, Comparison, Difference, Healing, Value
-from rmqtool.commands.diff.units import (
-    BatchEntries,
-    ExtUnitEntries,
-    LoneExtEntries,
-    UnitEntries,
+from rmqtool.commands.diff.align import Entries, EntryKind, LogBounds
+from rmqtool.commands.diff.entries import (
+    BATCH_ENTRIES,
+    EXT_UNIT_ENTRIES,
+    INDEX_ENTRIES,
+    LONE_EXT_ENTRIES,
+    UNIT_ENTRIES,
     batch_rows,
+    diff_tables,
     ext_unit_rows,
+    index_rows,
     lone_ext_rows,
     unit_rows,
 )
+from rmqtool.commands.diff.log import diff_logs, log_reaches
+from rmqtool.commands.diff.model import Change, Comparison, Difference, Healing, Value
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import UsageError
 from rmqtool.formats import layout
@@ -38,10 +40,7 @@ if TYPE_CHECKING:
     from rmqtool.account.survey import SurveyedLog
 
     Key = tuple[str | int | None, ...]
-    _QueueDiff = Callable[
-        [QueueFiles, tuple[FileQueue, FileQueue], tuple[Store, Store], LogBounds, Comparison],
-        Iterator[Difference],
-    ]
+    _Rows = Callable[[FileQueue, Comparison], Iterator[Any]]
 
 
 class _Replica(NamedTuple):
@@ -170,8 +169,7 @@ def _diff_queues(
         known = pair[0] or pair[1]
         if known is not None:
             comparison.compared["queues"] += 1
-            one, other = (_NO_FILES if queue is None else queue.files for queue in pair)
-            yield from QUEUE_DIFFS[kind](known, (one, other), (a, b), reaches, comparison)
+            yield from _diff_queue(known, pair, (a, b), reaches, comparison)
         for queue in pair:
             if queue is not None:
                 queue.files.close()
@@ -181,54 +179,32 @@ def _sortable(part: str | int | None) -> tuple[int, str]:
     return (part, "") if isinstance(part, int) else (-1, str(part))
 
 
-def _diff_units(
+def _diff_queue(
     known: QueueFiles,
-    files: tuple[FileQueue, FileQueue],
+    pair: tuple[QueueFiles | None, QueueFiles | None],
     stores: tuple[Store, Store],
     reaches: LogBounds,
     comparison: Comparison,
 ) -> Iterator[Difference]:
-    name = comparison, known.topic, known.queue_id
-    ext = _ext_files(stores[0], known), _ext_files(stores[1], known)
+    files = [_NO_FILES if queue is None else queue.files for queue in pair]
+    kind, rows_of = QUEUE_DIFFS[known.kind]
+    ext = [_ext_files(store, known) for store in stores] if known.kind is PathKind.CONSUMEQUEUE else []
     if any(map(len, ext)):
-        ours, theirs = (ext_unit_rows(*pair, comparison) for pair in zip(files, ext, strict=True))
-        yield from ExtUnitEntries(*name).compare(ours, theirs, reaches)
+        kind = EXT_UNIT_ENTRIES
+        ours, theirs = (ext_unit_rows(*both, comparison) for both in zip(files, ext, strict=True))
     else:
-        ours, theirs = (unit_rows(one, comparison) for one in files)
-        yield from UnitEntries(*name).compare(ours, theirs, reaches)
+        ours, theirs = (rows_of(one, comparison) for one in files)
+    yield from Entries(kind, comparison, known.topic, known.queue_id).compare(ours, theirs, reaches)
     for one in ext:
         one.close()
 
 
-def _diff_batch_units(
-    known: QueueFiles,
-    files: tuple[FileQueue, FileQueue],
-    _stores: tuple[Store, Store],
-    reaches: LogBounds,
-    comparison: Comparison,
-) -> Iterator[Difference]:
-    ours, theirs = (batch_rows(one, comparison) for one in files)
-    yield from BatchEntries(comparison, known.topic, known.queue_id).compare(ours, theirs, reaches)
-
-
-def _diff_lone_ext_units(
-    known: QueueFiles,
-    files: tuple[FileQueue, FileQueue],
-    _stores: tuple[Store, Store],
-    reaches: LogBounds,
-    comparison: Comparison,
-) -> Iterator[Difference]:
-    ours, theirs = map(lone_ext_rows, files)
-    yield from LoneExtEntries(comparison, known.topic, known.queue_id).compare(ours, theirs, reaches)
-
-
-QUEUE_DIFFS: dict[PathKind, _QueueDiff] = {
-    PathKind.CONSUMEQUEUE: _diff_units,
-    PathKind.BATCHCONSUMEQUEUE: _diff_batch_units,
-    PathKind.CONSUMEQUEUE_EXT: _diff_lone_ext_units,
+QUEUE_DIFFS: dict[PathKind, tuple[EntryKind, _Rows]] = {
+    PathKind.CONSUMEQUEUE: (UNIT_ENTRIES, unit_rows),
+    PathKind.BATCHCONSUMEQUEUE: (BATCH_ENTRIES, batch_rows),
+    PathKind.CONSUMEQUEUE_EXT: (LONE_EXT_ENTRIES, lone_ext_rows),
 }
-
-"""Functions that compare each kind of queue; a side without its directory has no files of it."""
+"""Entries of each kind of queue, and their rows; a side without its directory has no files of it."""
 
 
 def _ext_files(store: Store, queue: QueueFiles) -> FileQueue:
@@ -242,7 +218,7 @@ def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) 
     if not a.index_files or not b.index_files:
         yield from _one_sided(a, b, PathKind.INDEX, len(a.index_files), len(b.index_files), comparison)
         return
-    entries = IndexEntries(comparison)
+    entries = Entries(INDEX_ENTRIES, comparison)
     yield from entries.compare(index_rows(a, comparison), index_rows(b, comparison), reaches)
     if not entries.found:
         yield from diff_tables(a, b, comparison)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool import rows
+from rmqtool.kernels.filters import MAX_PROPERTIES, RowFilter
 from rmqtool.kernels.ndjson import Ended, encode_ndjson
-from rmqtool.kernels.plain import MAX_PROPERTIES, RowFilter
-from rmqtool.rows.log_splits import KernelFilter, LogJob
+from rmqtool.rows.log_splits import LogJob, kernel_filter
 
 if TYPE_CHECKING:
     from rmqtool.kernels.json import BodyForm
@@ -37,7 +37,7 @@ class _LineEncoder:
     def __init__(self, job: LineJob, segment: Segment) -> None:
         self._segment = segment
         self._label = np.frombuffer(json.dumps(segment.label).encode(), np.uint8)
-        self._wanted = KernelFilter.of(job.messages, job.odd_flags)
+        self._wanted = kernel_filter(job.messages, job.odd_flags)
         self._wanted.numbers[RowFilter.BODY] = job.body
         self._parts = np.empty((MAX_PROPERTIES, 4), np.int64)
         self._out = np.empty(_OUT_BYTES, np.uint8)
@@ -64,7 +64,6 @@ class _LineEncoder:
         return self._rows
 
     def _lines(self, batch: MessageBatch, first: int, stop: int) -> tuple[Ended, int, int]:
-        wanted = self._wanted
         ended, first, size = encode_ndjson(
             batch.buffer,
             batch.rows[:stop],
@@ -72,10 +71,7 @@ class _LineEncoder:
             first,
             self._segment.start,
             self._label,
-            wanted.numbers,
-            wanted.topic,
-            wanted.tag,
-            wanted.key,
+            self._wanted,
             self._parts,
             self._out,
         )

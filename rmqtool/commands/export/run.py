@@ -201,7 +201,7 @@ class _Export:
             taken[one.name] = one
         if last is not None:
             plan = self._tasks[pairs[0][0].name].plan
-            job, segment = plan.job(plan.choice), plan.edge.segments[last.piece.number]
+            job, segment = plan.job, plan.job.facts.segments[last.piece.number]
             self._note(plan, after_segment(job, segment, last))
 
     def _drop(self, done: TaskDone) -> None:
@@ -214,8 +214,8 @@ class _Export:
 
 
 def _slim(task: ExportTask) -> ExportTask:
-    plan, pieces = trimmed(task.plan, task.pieces)
-    return replace(task, plan=plan, pieces=pieces)
+    job, pieces = trimmed(task.plan.job, task.pieces)
+    return replace(task, plan=replace(task.plan, job=job), pieces=pieces)
 
 
 def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int], None]:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool import rows
 from rmqtool.columns.encoder import ColumnJob, filled
-from rmqtool.columns.pieces import TASK_BYTES, LogPiece, LogPlan, PieceEnd, piece_rows, pieces_of
+from rmqtool.columns.pieces import TASK_BYTES, LogPiece, PieceEnd, log_job, piece_rows, pieces_of
 from rmqtool.commands.export.model import ExportRequest, StoreFinding
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog
-from rmqtool.scan.classify import FoundEdge
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,12 +22,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class StorePlan(LogPlan):
+class StorePlan:
     """The plan that all tasks of one store share; picklable.
 
     ``folder`` is that of this store in the output, empty or with ``/`` at its end.
     """
 
+    job: ColumnJob
     store: str
     form: FileForm
     staging: StagingHandle
@@ -90,11 +90,12 @@ def run_task(task: ExportTask) -> TaskDone:
     from rmqtool.columns.files import TableFiles, columns_needed
 
     plan = task.plan
-    needed = columns_needed(plan.choice, plan.form)
+    choice = plan.job.choice
+    needed = columns_needed(choice, plan.form)
     done = TaskDone(task.name, [], [], FindingLog(plan.max_findings))
     batches = Batches(needed, any_time=plan.form.format.is_lines)
-    with TableFiles(plan.staging, task.file_name, plan.folder, plan.choice, plan.form) as files:
-        for row in filled(_rows(task, plan.job(needed), done), needed):
+    with TableFiles(plan.staging, task.file_name, plan.folder, choice, plan.form) as files:
+        for row in filled(_rows(task, replace(plan.job, choice=needed), done), needed):
             if isinstance(row, rows.Columns):
                 done.remarks.extend(row.remarks)
                 files.add(batches.batch(row))
@@ -125,15 +126,8 @@ def again(task: ExportTask, first: int) -> ExportTask:
 
 def plan_of(request: ExportRequest, store: Store, folder: str, staging: StagingHandle) -> StorePlan:
     """Return the plan that all tasks of a store share."""
-    log = store.commitlog
     return StorePlan(
-        log=log,
-        edge=FoundEdge.of(store, log),
-        delay_levels=store.settings.delay_levels,
-        messages=request.messages,
-        begin=request.from_offset or 0,
-        end=request.to_offset,
-        choice=request.choice,
+        job=log_job(store, request.messages, request.from_offset, request.to_offset, request.choice),
         form=request.form,
         store=str(store.place.path),
         staging=staging,
@@ -148,5 +142,5 @@ def tasks_of(plan: StorePlan, ranges: Ranges | None) -> tuple[list[ExportTask], 
     Each task becomes one file, or one of each partition. ``ranges`` is where wanted messages can lie; None:
     anywhere.
     """
-    tasks, others = pieces_of(plan, TASK_BYTES, ranges)
+    tasks, others = pieces_of(plan.job, TASK_BYTES, ranges)
     return [ExportTask(plan, pieces) for pieces in tasks], others

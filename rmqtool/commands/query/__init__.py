@@ -1,8 +1,8 @@
 """``query``: the messages that answer a question, each read and compared before it is shown.
 
 ``run`` leads from a question to messages through the structure that answers: the log at one place
-(``by_id``), ``index``, by key or tag (``by_index``), the queues (`rmqtool.lookup`), ``scan`` (the log itself,
-on request). ``miss_reasons`` finds reasons why the index has nothing, and corrections of the question;
+(``by_id``), the index (``index``), the queues (``by_tag``, `rmqtool.lookup`), ``scan`` (the log itself, on
+request). ``miss_reasons`` finds reasons why the index has nothing, and corrections of the question;
 ``witnesses`` compares with the rest of the store; ``consumption`` judges whether a group has consumed the
 messages.
 
@@ -12,8 +12,7 @@ Index and queues only name candidates; where they are damaged, the answer says s
 from __future__ import annotations
 
 from rmqtool.commands.query.run import Query
-from rmqtool.lookup.context import KeyQuestion, QueryRequest
-from rmqtool.lookup.explain import Explanation, Reason, Step
+from rmqtool.lookup.context import Explanation, KeyQuestion, QueryRequest, Reason, Step
 
 __all__ = [
     "Explanation",

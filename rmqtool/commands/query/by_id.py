@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rmqtool.javacompat import decode_client_id, decode_offset_id
-from rmqtool.lookup.context import KeyQuestion, QueryContext
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
 from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import host_text, offset_id_of
 from rmqtool.scan.record_walk import first_record

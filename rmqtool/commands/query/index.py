@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
@@ -10,11 +11,12 @@ from rmqtool.dispatch.index_keys import item_keys
 from rmqtool.findings.model import counted
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import index_key_hash
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import Reason
 from rmqtool.lookup.queue import peek_after, unit_at
 from rmqtool.rows.messages import keys_of
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import PathKind
+from rmqtool.store.places import is_rocksdb
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -51,6 +53,33 @@ def coverage(store: Store) -> tuple[int, int] | None:
     return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
 
 
+INDEX = {PathKind.INDEX: "an index"}
+QUEUES = {PathKind.CONSUMEQUEUE: "consume queues", PathKind.BATCHCONSUMEQUEUE: "consume queues"}
+
+
+def part_problem(store: Store, needed: Mapping[PathKind, str]) -> tuple[Reason, str] | None:
+    """Return that the path is only a part of a store, and has nothing of what the answer needs; else None."""
+    if store.kind is PathKind.STORE or any(kind in store.roots for kind in needed):
+        return None
+    what = next(iter(needed.values()))
+    return (
+        Reason.PART,
+        f"{store.place.path}: is only the {store.kind.value} of a store, without {what} to query",
+    )
+
+
+def index_problem(store: Store) -> tuple[Reason, str] | None:
+    """Return why no index can answer; None if there are index files."""
+    if store.index_files:
+        return None
+    directory = store.root / "index" if store.root is not None else None
+    if directory is not None and is_rocksdb(directory):
+        return Reason.INDEX_ROCKSDB, f"{directory} is a RocksDB database, which is not read"
+    if not store.settings.message_index_enable:
+        return Reason.INDEX_DISABLED, "messageIndexEnable is false: this broker builds no index"
+    return Reason.INDEX_MISSING, f"there are no index files in {directory or store.place.path}"
+
+
 class SearchedIndex:
     """Follows a search through the index files, newest first, and examines the log between them.
 
@@ -63,55 +92,39 @@ class SearchedIndex:
         self._log = context.store.commitlog
         self._newer: tuple[str, int] | None = None
 
-    def pass_file(self, index_file: IndexFile) -> None:
-        """Examine the log after a file and before the newer one."""
-        header, label = index_file.header, index_file.file.label
-        if index_file.last_item == 0:
-            return
-        end = header.end_phy_offset
-        if self._newer is None:
-            self._look_after_all(end)
+    def examine(self, index_file: IndexFile | None) -> None:
+        """Examine the log after a file and before the newer one; with None, before the oldest file."""
+        start, stop, newer = self._log.start - 1, None, self._newer
+        facts: dict[str, int | None] = {"physicalOffset": None}
+        if index_file is not None:
+            header, label = index_file.header, index_file.file.label
+            if index_file.last_item == 0:
+                return
+            self._newer = label, header.begin_phy_offset
+            start = facts["physicalOffset"] = header.end_phy_offset
+            reason, what = Reason.INDEX_BEHIND, f"the index goes up to log offset {start}"
+            if newer is not None:
+                name, stop = newer
+                facts["nextPhysicalOffset"] = stop
+                if start > stop:
+                    message = f"{label} ends with log offset {start}, and {name} begins with {stop}"
+                    self._context.explain_doubt(Reason.INDEX_GAP, message, label, **facts)
+                    return
+                reason = Reason.INDEX_GAP
+                what = f"{label} goes up to log offset {start}, {name} begins with {stop}"
+        elif newer is None:
+            reason, what = Reason.INDEX_BEHIND, "the index files hold nothing"
         else:
-            self._look_between(label, end, *self._newer)
-        self._newer = label, header.begin_phy_offset
-
-    def finish(self) -> None:
-        """Examine the log before the oldest file."""
-        start = self._log.start - 1
-        if self._newer is None:
-            self._look(Reason.INDEX_BEHIND, "the index files hold nothing", None, start, None)
-            return
-        begin = self._newer[1]
-        what = f"the index begins with log offset {begin}"
-        self._look(Reason.INDEX_BEGINS_LATER, what, begin, start, begin)
-
-    def _look_after_all(self, end: int) -> None:
-        self._look(Reason.INDEX_BEHIND, f"the index goes up to log offset {end}", end, end, None)
-
-    def _look(self, reason: Reason, what: str, edge: int | None, start: int, stop: int | None) -> None:
-        """Search beyond an edge of the index's coverage."""
+            stop = facts["physicalOffset"] = newer[1]
+            reason, what = Reason.INDEX_BEGINS_LATER, f"the index begins with log offset {stop}"
         look = peek_after(self._log, start, stop, is_indexed)
-        self._tell(reason, what, look.record, {"physicalOffset": edge})
-        if look.record is None and not look.is_complete:
+        if look.record is not None:
+            offset = look.record.physical_offset
+            message = f"{what}: the message at log offset {offset} has keys and is not indexed"
+            self._context.explain_doubt(reason, message, None, unindexedPhysicalOffset=offset, **facts)
+        elif not look.is_complete and reason is not Reason.INDEX_GAP:
             message = f"{what}: later messages are not indexed, or have no keys"
-            self._context.explanation.add(reason, message, physicalOffset=edge)
-
-    def _look_between(self, label: str, end: int, newer: str, begin: int) -> None:
-        facts = {"physicalOffset": end, "nextPhysicalOffset": begin}
-        if end > begin:
-            message = f"{label} ends with log offset {end}, and {newer} begins with {begin}"
-            self._context.explain_doubt(Reason.INDEX_GAP, message, label, **facts)
-            return
-        look = peek_after(self._log, end, begin, is_indexed)
-        what = f"{label} goes up to log offset {end}, {newer} begins with {begin}"
-        self._tell(Reason.INDEX_GAP, what, look.record, facts)
-
-    def _tell(self, reason: Reason, what: str, lost: Record | None, facts: Mapping[str, int | None]) -> None:
-        if lost is None:
-            return
-        offset = lost.physical_offset
-        message = f"{what}: the message at log offset {offset} has keys and is not indexed"
-        self._context.explain_doubt(reason, message, None, unindexedPhysicalOffset=offset, **facts)
+            self._context.explanation.add(reason, message, **facts)
 
 
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
@@ -151,7 +164,7 @@ class IndexSearch:
         searches = [_Search(question, question.key_hash) for question in questions]
         reach = SearchedIndex(self._context)
         for index_file in index_files(self._context):
-            reach.pass_file(index_file)
+            reach.examine(index_file)
             wanted = [search for search in searches if not self._is_full(search)]
             if not wanted:
                 message = f"{index_file.file.label}: as many messages as wanted were found in newer files"
@@ -161,7 +174,7 @@ class IndexSearch:
             for search in sorted(wanted, key=lambda one: one.key_hash % index_file.slots):
                 self._walk(index_file, search)
         else:
-            reach.finish()
+            reach.examine(None)
         return [list(self._limit.newest(sorted(search.found))) for search in searches]
 
     def _is_full(self, search: _Search) -> bool:
@@ -345,3 +358,91 @@ def _check(context: QueryContext, index_file: IndexFile) -> None:
     if index_file.problem is not None:
         label = index_file.file.label
         context.explain_doubt(Reason.INDEX_DAMAGED, f"{label} is damaged: {index_file.problem}", label)
+
+
+def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
+    """Return the physical offsets that a broker's index has for each key, ascending.
+
+    Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
+    """
+    request = context.request
+    begin_ms = request.begin_ms or 0
+    end_ms = LARGEST_LONG if request.end_ms is None else request.end_ms
+    walks = [_BrokerWalk(context, question.key_hash, begin_ms, end_ms) for question in questions]
+    found: list[list[int]] = [[] for _ in questions]
+    sought = context.limit.sought
+    for file in _consulted(context, begin_ms, end_ms):
+        for walk, hits in zip(walks, found, strict=True):
+            hits.extend(islice(walk.hits(file), None if sought is None else sought - len(hits)))
+        if all(len(hits) == sought for hits in found):
+            break
+    return [_cut(context, hits) for hits in found]
+
+
+def _cut(context: QueryContext, hits: list[int]) -> list[int]:
+    """Return the wanted number of the newest hits, ascending; they come in a broker's order."""
+    return sorted(context.limit.newest(hits[::-1]))
+
+
+def _consulted(context: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
+    """Yield the files that a broker walks: newest first, none after one that begins too early."""
+    for index_file in index_files(context):
+        header, label = index_file.header, index_file.file.label
+        if index_file.is_short:
+            continue
+        first = header.begin_timestamp_ms
+        if index_file.is_time_matched(begin_ms, end_ms):
+            yield index_file
+        else:
+            message = f"{label}: ruled out, its header says {header_times(header)}"
+            context.explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
+        if first < begin_ms:
+            message = f"{label} begins before --begin: older files are skipped"
+            context.explanation.add(Reason.FILE_NOT_NEEDED, message, label)
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _BrokerWalk:
+    """A broker's walk through the chain of one key."""
+
+    context: QueryContext
+    key_hash: int
+    begin_ms: int
+    end_ms: int
+
+    def hits(self, index_file: IndexFile) -> Iterator[int]:
+        """Yield the hits of one file, newest first.
+
+        Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). It also follows a link that does not descend,
+        round and round; here that ends the chain, with a warning.
+        """
+        header = index_file.header
+        if not index_file.has_items:
+            return
+        slot = self.key_hash % index_file.slots
+        number, newest = index_file.slot(slot), header.index_count
+        label = index_file.file.label
+        message = f"{label}: slot {slot} points to item {number}"
+        self.context.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
+        while 0 < number <= newest:
+            item = index_file.item(number)
+            if item is None or item.time_diff < 0:
+                return
+            time_ms = header.begin_timestamp_ms + item.time_diff * 1000
+            if item.key_hash == self.key_hash:
+                if self.begin_ms <= time_ms <= self.end_ms:
+                    yield item.physical_offset
+                else:
+                    self._explain_time(label, number, time_ms)
+            if item.previous == number or time_ms < self.begin_ms:
+                return
+            if item.previous > number:
+                what = f"{label} is damaged: item {number} is followed by item {item.previous}"
+                self.context.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
+                return
+            number = item.previous
+
+    def _explain_time(self, label: str, number: int, time_ms: int) -> None:
+        message = f"{label}: item {number} is left out, its time is {time_text(time_ms)}"
+        self.context.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)

@@ -6,19 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.by_id import spellings
-from rmqtool.commands.query.index import IndexSearch, coverage, is_rolled_back
+from rmqtool.commands.query.index import IndexSearch, coverage, index_problem, is_rolled_back
 from rmqtool.javacompat import split_keys
-from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.topic_names import some, topics_of, unknown_topic
-from rmqtool.store import PathKind, Store
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
-from rmqtool.store.places import is_rocksdb
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.scan.records import Record
 
@@ -32,37 +29,8 @@ _SYSTEM_TOPICS = {
 _PREFIXES = {RETRY_PREFIX: "as a message to be consumed again", DEAD_LETTER_PREFIX: "as a dead letter"}
 
 
-INDEX = {PathKind.INDEX: "an index"}
-QUEUES = {PathKind.CONSUMEQUEUE: "consume queues", PathKind.BATCHCONSUMEQUEUE: "consume queues"}
-
-
-def part_problem(store: Store, needed: Mapping[PathKind, str]) -> tuple[Reason, str] | None:
-    """Return that the path is only a part of a store, and has nothing of what the answer needs; else None."""
-    if store.kind is PathKind.STORE or any(kind in store.roots for kind in needed):
-        return None
-    what = next(iter(needed.values()))
-    return (
-        Reason.PART,
-        f"{store.place.path}: is only the {store.kind.value} of a store, without {what} to query",
-    )
-
-
-def index_problem(store: Store) -> tuple[Reason, str] | None:
-    """Return why no index can answer; None if there are index files."""
-    if store.index_files:
-        return None
-    directory = store.root / "index" if store.root is not None else None
-    if directory is not None and is_rocksdb(directory):
-        return Reason.INDEX_ROCKSDB, f"{directory} is a RocksDB database, which is not read"
-    if not store.settings.message_index_enable:
-        return Reason.INDEX_DISABLED, "messageIndexEnable is false: this broker builds no index"
-    return Reason.INDEX_MISSING, f"there are no index files in {directory or store.place.path}"
-
-
 def explain_absence(context: QueryContext, questions: Sequence[KeyQuestion]) -> None:
     """Explain why questions may have no answer in the index."""
-    if not context.explanation.wanted:
-        return
     if not context.store.settings.message_index_enable:
         message = "messageIndexEnable is false: nothing is added to the index any more"
         context.explanation.add(Reason.INDEX_DISABLED, message)
@@ -102,8 +70,6 @@ def _why_unindexed(offset: int, covered: tuple[int, int] | None) -> tuple[Reason
 
 def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
     """Look the key up under every other topic: a half or delayed message is indexed under the system's."""
-    from rmqtool.lookup.topic_names import topics_of
-
     beside = context.beside(QueryRequest(max_messages=1))
     names = dict.fromkeys((*topics_of(beside.store, beside.progress), *_SYSTEM_TOPICS))
     others = [

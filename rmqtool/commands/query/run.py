@@ -6,14 +6,12 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_index import Match, indexed, with_collisions
-from rmqtool.commands.query.miss_reasons import INDEX, QUEUES, explain_unindexed, index_problem, part_problem
+from rmqtool.commands.query.index import INDEX, QUEUES, IndexSearch, broker_hits, index_problem, part_problem
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import CL_GAP, CL_LOST, CL_PROPERTIES
 from rmqtool.findings.model import counted
-from rmqtool.lookup.context import KeyQuestion, Limit, QueryContext, QueryRequest
-from rmqtool.lookup.explain import Explanation, Reason
+from rmqtool.lookup.context import Explanation, KeyQuestion, Limit, QueryContext, QueryRequest, Reason
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows
@@ -22,7 +20,7 @@ from rmqtool.scan.record_walk import LogExtent, record_defects, record_finding, 
 from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.commands.query.consumption.judge import ConsumptionJudge
     from rmqtool.commands.query.scan import LogAnswers
@@ -34,6 +32,52 @@ _MOST_COMPARED = 100
 """Messages shown that are compared with unit and index."""
 _EXAMINED = 20
 """Places at which the log is examined for damage."""
+
+
+Match = tuple["KeyQuestion | None", "Record"]
+
+
+def indexed(context: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Match]:
+    """Yield the newest hits that answer each question, in the order of the log, as a broker does.
+
+    With ``collisions`` every hit as a broker finds it, whatever its key and topic.
+    """
+    request = context.request
+    is_of_many = request.keys is not None
+    if request.collisions:
+        found = broker_hits(context, questions)
+        how = " as a broker finds them"
+    else:
+        found = IndexSearch(context).answers(questions)
+        missing = [question for question, offsets in zip(questions, found, strict=True) if not offsets]
+        if missing and (is_of_many or not any(found)):
+            _explain_absence(context, missing)
+        _explain_limit(context, max(map(len, found), default=0))
+        left_out = str(context.left_out)
+        how = f" for {counted(len(questions), 'key')}" if is_of_many else ""
+        how += f"; left out: {left_out}" if left_out else ""
+    context.progress.note(f"answered by the index: {counted(sum(map(len, found)), 'hit')}{how}")
+    for question, offsets in zip(questions, found, strict=True):
+        for offset in offsets:
+            record = record_at(context.store.commitlog, offset)
+            if record is not None:
+                yield question, record
+            elif request.collisions:
+                context.explain_nothing_at(offset)
+
+
+def _explain_absence(context: QueryContext, missing: list[KeyQuestion]) -> None:
+    if context.explanation.wanted:
+        from rmqtool.commands.query.miss_reasons import explain_absence
+
+        explain_absence(context, missing)
+
+
+def _explain_limit(context: QueryContext, most: int) -> None:
+    limit = context.store.settings.max_msgs_num_batch
+    if most > limit:
+        message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
+        context.explanation.add(Reason.BROKER_LIMIT, message)
 
 
 class MetDefects:
@@ -167,7 +211,9 @@ class Query:
         Damage of a message comes before it, and is among the findings.
         """
         shown = damaged = 0
-        for question, record in self._answers():
+        of_many = self._context.request.keys is not None
+        for answered, record in self._answers():
+            question = answered if of_many else None
             against = self._against(record) if shown < _MOST_COMPARED else None
             for damage in self._defects.of_record(record, *([] if against is None else [against])):
                 yield damage, question
@@ -249,25 +295,25 @@ class Query:
             self.lost[finding.physical_offset or 0] = []
 
     def _answers(self) -> Iterable[Match]:
-        request = self._context.request
+        request, question = self._context.request, self._context.request.key_question
         if request.keys is not None:
-            return self._by_keys(request.keys)
+            if request.scan:
+                return self._log_answers().by_keys(request.keys)
+            return self._by_index(request.keys)
         if request.msg_id is not None:
             return self._by_message_id(request.msg_id)
         if request.is_of_any_topic and not request.scan:
             return self._by_key_of_any_topic()
-        return ((None, record) for record in self._records())
+        by_index = request.offset is None and not request.scan and question is not None
+        if by_index and (not question.is_tag or request.collisions or self._has_tag_items()):
+            return self._by_index([question])
+        return ((None, record) for record in self._records(question))
 
-    def _records(self) -> Iterable[Record]:
+    def _records(self, question: KeyQuestion | None) -> Iterable[Record]:
         request = self._context.request
         if request.offset is not None:
             return self._by_offset(request.offset)
-        if request.scan:
-            return self._by_scan()
-        question = request.key_question
-        if question is not None and (not question.is_tag or request.collisions or self._has_tag_items()):
-            return self._by_key(question)
-        return self._by_queues(question)
+        return self._by_scan() if request.scan else self._by_queues(question)
 
     def _by_queues(self, question: KeyQuestion | None) -> Iterable[Record]:
         from rmqtool.lookup.queue import queues_problem
@@ -278,7 +324,7 @@ class Query:
             self._give_up(*problem)
             return ()
         if question is not None:
-            from rmqtool.commands.query.by_index import by_tags_code
+            from rmqtool.commands.query.by_tag import by_tags_code
 
             return by_tags_code(self._context, question)
         if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
@@ -293,36 +339,24 @@ class Query:
         self._context.explanation.add(reason, why)
         self.unanswered = why
 
-    def _from_index(self, answers: Iterable[Match]) -> Iterable[Match]:
+    def _by_index(self, questions: Sequence[KeyQuestion]) -> Iterable[Match]:
         problem = part_problem(self._context.store, INDEX) or index_problem(self._context.store)
         if problem is None:
-            return answers
+            return indexed(self._context, questions)
         self._give_up(*problem)
         return ()
 
-    def _by_key(self, question: KeyQuestion) -> Iterable[Record]:
-        if self._context.request.collisions:
-            found = with_collisions(self._context, [question])
-        else:
-            found = indexed(self._context, [question])
-        return (record for _, record in self._from_index(found))
-
     def _has_tag_items(self) -> bool:
-        from rmqtool.commands.query.by_index import has_all_tag_items
+        from rmqtool.commands.query.by_tag import has_all_tag_items
 
         return index_problem(self._context.store) is None and has_all_tag_items(self._context)
-
-    def _by_keys(self, questions: tuple[KeyQuestion, ...]) -> Iterable[Match]:
-        if self._context.request.scan:
-            return self._log_answers().by_keys(questions)
-        if self._context.request.collisions:
-            return self._from_index(with_collisions(self._context, questions))
-        return self._from_index(indexed(self._context, questions))
 
     def _by_scan(self) -> Iterable[Record]:
         records, question = self._log_answers().records(), self._context.request.key_question
         if question is None or question.is_tag or not self._context.explanation.wanted:
             return records
+        from rmqtool.commands.query.miss_reasons import explain_unindexed
+
         return explain_unindexed(self._context, question, records)
 
     def _log_answers(self) -> LogAnswers:
@@ -357,7 +391,7 @@ class Query:
         elif self._context.request.scan:
             yield from ((None, record) for record in self._by_scan())
         else:
-            found = self._from_index(indexed(self._context, id_questions(self._context, text)))
+            found = self._by_index(id_questions(self._context, text))
             yield from self._newest([record for _, record in found])
 
     def _by_key_of_any_topic(self) -> Iterator[Match]:
@@ -367,7 +401,7 @@ class Query:
         known = known_topics(self._context)
         self._remarks.note(f"no --topic: the key is looked up under {known}; --scan finds it under any")
         questions = [self._context.request.key_question_of(topic) for topic in known.names]
-        found = self._from_index(indexed(self._context, [one for one in questions if one is not None]))
+        found = self._by_index([one for one in questions if one is not None])
         yield from self._newest([record for _, record in found])
 
     def _newest(self, records: list[Record]) -> Iterator[Match]:

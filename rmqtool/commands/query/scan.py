@@ -11,8 +11,7 @@ from rmqtool.commands.query.by_id import spellings
 from rmqtool.findings import Finding
 from rmqtool.formats import message
 from rmqtool.javacompat import abs_int, string_hash
-from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.rows.messages import has_unit, keys_of
 from rmqtool.scan.classify import FoundEdge, ends_chain

@@ -185,8 +185,8 @@ def _report(
     request: RepairRequest, plan: Plan, now: VerifyReport, outcome: RepairOutcome, journal: str | None = None
 ) -> RepairReport:
     return RepairReport(
-        store=str(request.store.base),
-        outcome=outcome,
+        str(request.store.base),
+        outcome,
         steps=tuple(plan.steps),
         left=tuple(plan.left),
         configs=plan.configs,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.cli import main
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import Reason
 from tests.damage.cases import Case, load_cases
 from tests.damage.running import damaged_copy
 from tests.scan.log_builder import record

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index import IndexSearch
-from rmqtool.commands.query.miss_reasons import index_problem
+from rmqtool.commands.query.index import IndexSearch, index_problem
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.findings.model import counted
 from rmqtool.javacompat import parse_int, split_keys, string_hash
-from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
-from rmqtool.lookup.explain import Reason
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import QueueConsumer, queues_problem
 from rmqtool.progress import RecordingProgress
 from rmqtool.rows.messages import offset_id_of

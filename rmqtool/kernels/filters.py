@@ -1,4 +1,4 @@
-"""Kernels that select plain messages, which the kernel of lines writes itself, and requested ones.
+"""Kernels that select messages: plain ones, which kernels write themselves, and those of a filter or query.
 
 A plain message is intact, has an ordinary topic, and has text that any format may show as it is.
 """
@@ -6,17 +6,17 @@ A plain message is intact, has an ordinary topic, and has text that any format m
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.kernels.bytes import begins_with, equals, first_at_least, parse_long, parse_short
 from rmqtool.kernels.checks import stored_record_crc
 from rmqtool.kernels.checksums import crc32
-from rmqtool.kernels.integers import parse_long, parse_short
-from rmqtool.kernels.jit import inlined, kernel
+from rmqtool.kernels.jit import empty, entry, inlined, kernel
 from rmqtool.kernels.json import chars, is_harmless
-from rmqtool.kernels.properties import next_key, next_property
+from rmqtool.kernels.properties import abs_int, find_property, hash_utf8, next_key, next_property
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_V6,
@@ -25,11 +25,12 @@ from rmqtool.kernels.rows import (
     STORE_V6,
     VARIANT_SHIFT,
     Property,
+    no_messages,
 )
 from rmqtool.topics import EXPLAINED_TOPICS
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer, Int64s, Row
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
 GLOBS_APART = 0xFF
@@ -51,44 +52,37 @@ class RowFilter(IntEnum):
     ODD_FLAGS = 9  # bits of SYSFLAG: a message with one of them is not plain
 
 
+class KernelFilter(NamedTuple):
+    """A ``MessageFilter`` in the form that kernels take.
+
+    Attributes:
+        numbers: By ``RowFilter``, int64.
+        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them; read only if one is wanted.
+        tag: Read if ``numbers`` has ``HAS_TAG``.
+        key: A key or a unique key; read if ``numbers`` has ``HAS_KEY``.
+    """
+
+    numbers: Int64s
+    topic: Buffer
+    tag: Buffer
+    key: Buffer
+
+
+def no_filter() -> KernelFilter:
+    """Return a filter for examples of arguments."""
+    text = np.frombuffer(b"", np.uint8)
+    return KernelFilter(np.zeros(len(RowFilter), np.int64), text, text, text)
+
+
 MAX_PROPERTIES = 64
 """A message with more is not plain."""
 
-_BEGIN_MS, _END_MS, _QUEUE_OFFSET = (
-    RowFilter.BEGIN_MS.value,
-    RowFilter.END_MS.value,
-    RowFilter.QUEUE_OFFSET.value,
-)
-_HAS_QUEUE, _QUEUE_ID, _HAS_TOPIC = (
-    RowFilter.HAS_QUEUE.value,
-    RowFilter.QUEUE_ID.value,
-    RowFilter.HAS_TOPIC.value,
-)
-_HAS_TAG, _HAS_KEY, _ODD_FLAGS = RowFilter.HAS_TAG.value, RowFilter.HAS_KEY.value, RowFilter.ODD_FLAGS.value
-_KEYS, _UNIQ_KEY, _TAGS = Property.KEYS.value, Property.UNIQ_KEY.value, Property.TAGS.value
-_INNER_NUM, _INNER_BASE = Property.INNER_NUM.value, Property.INNER_BASE.value
-_MULTI_DISPATCH = Property.INNER_MULTI_DISPATCH.value
 
 _CRC_NAME, _CRC_BYTES = np.frombuffer(PROP_CRC_NAME[:-1], np.uint8), PROP_CRC_SIZE
 _CRC_MASK = 0x7FFFFFFF
 _MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
 _EXPLAINED = tuple(chars(topic) for topic in EXPLAINED_TOPICS)
 _ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
-
-
-@kernel
-def _begins_with(buffer: Buffer, start: int, stop: int, text: Buffer) -> bool:
-    if stop - start < len(text):
-        return False
-    for i in range(len(text)):
-        if buffer[start + i] != text[i]:
-            return False
-    return True
-
-
-@kernel
-def _equals(buffer: Buffer, start: int, stop: int, text: Buffer) -> bool:
-    return stop - start == len(text) and _begins_with(buffer, start, stop, text)
 
 
 @inlined
@@ -139,11 +133,22 @@ def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
 @kernel
 def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
     """Whether the record agrees with its property ``__CRC32#``, if it has one; it must be the last."""
-    for i in range(count - 1):
-        if _equals(buffer, parts[i, 0], parts[i, 1], _CRC_NAME):
-            return False
-    if not count or not _equals(buffer, parts[count - 1, 0], parts[count - 1, 1], _CRC_NAME):
-        return True
+    for i in range(count):
+        if equals(buffer, parts[i, 0], parts[i, 1], _CRC_NAME):
+            return i == count - 1 and _agrees_with_checksum(buffer, row)
+    return True
+
+
+@kernel
+def holds_any_checksum(buffer: Buffer, row: Row) -> bool:
+    """Return as `holds_checksum`, without having found the properties."""
+    start = row.topic_stop + 2
+    found = find_property(buffer, start, start + row.properties_length, _CRC_NAME)[0]
+    return found < 0 or _agrees_with_checksum(buffer, row)
+
+
+@kernel
+def _agrees_with_checksum(buffer: Buffer, row: Row) -> bool:
     start = row.body_start - HEAD_SIZES[(row.sys_flag >> VARIANT_SHIFT) & 3]
     stop = row.topic_stop + 2 + row.properties_length
     stored = stored_record_crc(buffer, row.topic_stop + 2, stop)
@@ -166,7 +171,7 @@ def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
 @kernel
 def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
     """Whether nothing is wrong with a message, and no part but the properties is odd."""
-    if values[_MULTI_DISPATCH, 0] >= 0 or _is_system_topic(buffer, row):
+    if values[Property.INNER_MULTI_DISPATCH, 0] >= 0 or _is_system_topic(buffer, row):
         return False
     if not is_intact(buffer, row, values, odd_flags):
         return False
@@ -175,23 +180,23 @@ def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
 
 @inlined
 def _is_inner_batch_sound(buffer: Buffer, values: Int64s) -> bool:
-    if values[_INNER_NUM, 0] < 0 or values[_INNER_BASE, 0] < 0:
+    if values[Property.INNER_NUM, 0] < 0 or values[Property.INNER_BASE, 0] < 0:
         return True
-    base = parse_long(buffer, values[_INNER_BASE, 0], values[_INNER_BASE, 1])[0]
-    return base and parse_short(buffer, values[_INNER_NUM, 0], values[_INNER_NUM, 1])[0]
+    base = parse_long(buffer, values[Property.INNER_BASE, 0], values[Property.INNER_BASE, 1])[0]
+    return base and parse_short(buffer, values[Property.INNER_NUM, 0], values[Property.INNER_NUM, 1])[0]
 
 
 @kernel
 def _is_system_topic(buffer: Buffer, row: Row) -> bool:
     start, stop = row.topic_start, row.topic_stop
     return (
-        _begins_with(buffer, start, stop, _EXPLAINED[0])
-        or _begins_with(buffer, start, stop, _EXPLAINED[1])
-        or _begins_with(buffer, start, stop, _EXPLAINED[2])
-        or _begins_with(buffer, start, stop, _EXPLAINED[3])
-        or _begins_with(buffer, start, stop, _EXPLAINED[4])
-        or _begins_with(buffer, start, stop, _EXPLAINED[5])
-        or _begins_with(buffer, start, stop, _EXPLAINED[6])
+        begins_with(buffer, start, stop, _EXPLAINED[0])
+        or begins_with(buffer, start, stop, _EXPLAINED[1])
+        or begins_with(buffer, start, stop, _EXPLAINED[2])
+        or begins_with(buffer, start, stop, _EXPLAINED[3])
+        or begins_with(buffer, start, stop, _EXPLAINED[4])
+        or begins_with(buffer, start, stop, _EXPLAINED[5])
+        or begins_with(buffer, start, stop, _EXPLAINED[6])
     )
 
 
@@ -213,34 +218,35 @@ def _is_mapped(buffer: Buffer, at: int) -> bool:
 
 
 @inlined
-def is_wanted(
-    buffer: Buffer, row: Row, values: Int64s, wanted: Int64s, topic: Buffer, tag: Buffer, key: Buffer
-) -> bool:
-    """Whether a plain message is one that was requested; see ``encode_ndjson`` for the arguments."""
-    if not wanted[_BEGIN_MS] <= row.store_timestamp_ms <= wanted[_END_MS]:
+def is_wanted(buffer: Buffer, row: Row, values: Int64s, wanted: KernelFilter) -> bool:
+    """Whether a plain message is one that was requested."""
+    numbers, topic = wanted.numbers, wanted.topic
+    if not numbers[RowFilter.BEGIN_MS] <= row.store_timestamp_ms <= numbers[RowFilter.END_MS]:
         return False
-    if row.queue_offset < wanted[_QUEUE_OFFSET] or (wanted[_HAS_QUEUE] and row.queue_id != wanted[_QUEUE_ID]):
+    if row.queue_offset < numbers[RowFilter.QUEUE_OFFSET] or (
+        numbers[RowFilter.HAS_QUEUE] and row.queue_id != numbers[RowFilter.QUEUE_ID]
+    ):
         return False
-    if wanted[_HAS_TOPIC] and not _matches_any(buffer, row.topic_start, row.topic_stop, topic):
+    if numbers[RowFilter.HAS_TOPIC] and not _matches_any(buffer, row.topic_start, row.topic_stop, topic):
         return False
-    tag_start, tag_stop = values[_TAGS, 0], values[_TAGS, 1]
-    if wanted[_HAS_TAG] and (tag_start < 0 or not _equals(buffer, tag_start, tag_stop, tag)):
+    tag_start, tag_stop = values[Property.TAGS, 0], values[Property.TAGS, 1]
+    if numbers[RowFilter.HAS_TAG] and (tag_start < 0 or not equals(buffer, tag_start, tag_stop, wanted.tag)):
         return False
-    return not wanted[_HAS_KEY] or _has_key(buffer, values, key)
+    return not numbers[RowFilter.HAS_KEY] or _has_key(buffer, values, wanted.key)
 
 
 @kernel
 def _has_key(buffer: Buffer, values: Int64s, key: Buffer) -> bool:
-    start, stop = values[_UNIQ_KEY, 0], values[_UNIQ_KEY, 1]
-    if start >= 0 and _equals(buffer, start, stop, key):
+    start, stop = values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1]
+    if start >= 0 and equals(buffer, start, stop, key):
         return True
-    if values[_KEYS, 0] < 0:
+    if values[Property.KEYS, 0] < 0:
         return False
-    at, end = next_key(buffer, values[_KEYS, 0], values[_KEYS, 1])
+    at, end = next_key(buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
     while at < end:
-        if _equals(buffer, at, end, key):
+        if equals(buffer, at, end, key):
             return True
-        at, end = next_key(buffer, end, values[_KEYS, 1])
+        at, end = next_key(buffer, end, values[Property.KEYS, 1])
     return False
 
 
@@ -289,3 +295,100 @@ def _after_character(buffer: Buffer, at: int, stop: int) -> int:
     while at < stop and buffer[at] & 0xC0 == 0x80:
         at += 1
     return at
+
+
+class PrefilterField(IntEnum):
+    """Places in the array of numbers that the kernel takes; see ``Prefilter``."""
+
+    BEGIN_MS = 0
+    END_MS = 1
+    HAS_TOPIC = 2
+    TOPIC_HASH = 3
+    HAS_QUEUE = 4
+    QUEUE_ID = 5
+    QUEUE_OFFSET = 6
+    HAS_KEYS = 7
+    HAS_UNIQUE = 8
+    OF_ANY_TOPIC = 9
+
+
+_HASH_SIGN = np.frombuffer(b"#", np.uint8).copy()
+
+
+@kernel
+def _contains(hashes: Int64s, wanted: int) -> bool:
+    place = first_at_least(hashes, wanted)
+    return place < len(hashes) and hashes[place] == wanted
+
+
+@kernel
+def _has_hash(buffer: Buffer, row: Row, values: Int64s, hashes: Int64s, of_any_topic: int) -> bool:
+    """Whether the index would hold one of the key hashes for a message (``IndexService#buildIndex``)."""
+    seed = 0
+    if not of_any_topic:
+        seed = hash_utf8(_HASH_SIGN, 0, 1, hash_utf8(buffer, row.topic_start, row.topic_stop, 0))
+    if values[Property.UNIQ_KEY, 0] >= 0:
+        code = hash_utf8(buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1], seed)
+        if _contains(hashes, abs_int(code)):
+            return True
+    if values[Property.KEYS, 0] < 0:
+        return False
+    start, stop = next_key(buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+    while start >= 0:
+        if _contains(hashes, abs_int(hash_utf8(buffer, start, stop, seed))):
+            return True
+        start, stop = next_key(buffer, stop, values[Property.KEYS, 1])
+    return False
+
+
+@kernel
+def _is_of_queue(buffer: Buffer, row: Row, fields: Int64s) -> bool:
+    if row.queue_offset < fields[PrefilterField.QUEUE_OFFSET] or (
+        fields[PrefilterField.HAS_QUEUE] and row.queue_id != fields[PrefilterField.QUEUE_ID]
+    ):
+        return False
+    return (
+        not fields[PrefilterField.HAS_TOPIC]
+        or hash_utf8(buffer, row.topic_start, row.topic_stop, 0) == fields[PrefilterField.TOPIC_HASH]
+    )
+
+
+@kernel
+def _stays(buffer: Buffer, row: Row, values: Int64s, fields: Int64s, keys: Int64s, unique: Int64s) -> bool:
+    if (
+        row.store_timestamp_ms < fields[PrefilterField.BEGIN_MS]
+        or row.store_timestamp_ms > fields[PrefilterField.END_MS]
+    ):
+        return False
+    if values[Property.INNER_MULTI_DISPATCH, 0] < 0 and not _is_of_queue(buffer, row, fields):
+        return False
+    if fields[PrefilterField.HAS_UNIQUE]:
+        start, stop = values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1]
+        return start >= 0 and _contains(unique, hash_utf8(buffer, start, stop, 0))
+    return not fields[PrefilterField.HAS_KEYS] or _has_hash(
+        buffer, row, values, keys, fields[PrefilterField.OF_ANY_TOPIC]
+    )
+
+
+@entry(lambda: (*no_messages(), *empty(np.int64, np.int64, np.int64, np.int64)))
+@kernel
+def find_candidates(
+    buffer: Buffer,
+    rows: Rows,
+    values: Int64s,
+    fields: Int64s,
+    keys: Int64s,
+    unique: Int64s,
+    log_offsets: Int64s,
+) -> int:
+    """Write the physical offsets of the messages that may match into ``log_offsets``; return how many.
+
+    ``fields`` are a ``Prefilter``'s, by ``PrefilterField``; ``keys`` are key hashes, ``unique`` hash codes of
+    unique keys, both ascending.
+    """
+    count = 0
+    for number in range(len(rows)):
+        if _stays(buffer, rows[number], values[number], fields, keys, unique):
+            log_offsets[count] = rows[number].log_offset
+            count += 1
+    return count
