@@ -104,21 +104,23 @@ def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, 
     """Compare the age of the first record, than which all before it were older, with fileReservedTime."""
     reserved = store.settings["fileReservedTime"]
     hours = int(str(reserved.value))
-    left = f"; {counted(whole_files, 'file')} of queues and index that a broker deletes with it" * (
-        whole_files > 0
-    )
-    left += (" is" if whole_files == 1 else " are") + " there" if left else ""
+    files = counted(whole_files, "file of queues and index is", "files of queues and index are")
+    left = f"{files} there that a broker deletes with it" if whole_files else ""
     first = first_record(store.log.segments)
     if first is None:
-        return Severity.WARNING, f"The log does not begin with a record whose age could tell of expiry{left}"
+        return (
+            Severity.WARNING,
+            f"The log does not begin with a record whose age could tell of expiry; {left}".rstrip("; "),
+        )
     stored_ms, sign_ms = first.head.store_timestamp_ms, _last_sign_ms(store, head)
     age = f"The first record there was stored {utc_text(stored_ms)}, {(sign_ms - stored_ms) / _HOUR_MS:.1f} h"
     age += f" before the broker's last sign, {utc_text(sign_ms)}"
     limit = f"fileReservedTime is {hours} h" + ("" if reserved.origin is Origin.GIVEN else " by default")
     if sign_ms - stored_ms >= hours * _HOUR_MS:
-        return Severity.INFO, f"{age}; {limit}: they may have expired{left}"
+        severity = Severity.WARNING if whole_files else Severity.INFO
+        return severity, f"{age}; {limit}: they may have expired by age{left and f', but {left}'}"
     if whole_files:
-        return Severity.ERROR, f"{age}; {limit}: they have not expired{left}: no broker has deleted them"
+        return Severity.ERROR, f"{age}; {limit}: they have not expired; {left}: no broker has deleted them"
     other = "a full disk deletes earlier, and a new slave begins where its master's last file does"
     return Severity.WARNING, f"{age}; {limit}: they have not expired by age; {other}"
 

@@ -61,6 +61,7 @@ class LogBytes:
         blank: up to the end of a file.
         zeros: after the last record.
         log: all.
+        start: physical offset of its first byte; what lay before it is not known to be lost.
     """
 
     records: int
@@ -69,6 +70,7 @@ class LogBytes:
     blank: int
     zeros: int
     log: int
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ class SalvageReport:
                 kinds[PartKind.BLANK],
                 kinds[PartKind.ZEROS],
                 plan.stop - plan.start,
+                plan.start,
             ),
             lost=LostMessages(
                 sum(one.count for one in lost if not one.is_there) + len(plan.indexed),
@@ -205,7 +208,8 @@ class SalvageReport:
         records, known = counted(self.records, "record", spec=","), self.lost.proven + self.lost.damaged
         missing = known - self.lost.placed
         if self.is_whole:
-            told = f"Nothing was lost: {records}."
+            start = f" from {self.bytes.start} on, where the log begins" if self.bytes.start else ""
+            told = f"Nothing was lost{start}: {records}."
         elif not known:
             told = f"{records} recovered; no message is proven to be lost."
         else:

@@ -264,7 +264,9 @@ def _bounds(reaches: LogBounds) -> Iterator[Difference]:
         return
     if a != b:
         later = "B" if a < b else "A"
-        sentence = f"the logs start at {a} and {b}: {later} has deleted {abs(a - b)} bytes that have expired"
+        sentence = (
+            f"the logs start at {a} and {b}: {abs(a - b)} bytes have expired in {later}, or are missing"
+        )
         yield _bound(Change.STARTS, sentence, "start", a, b)
     if a_end != b_end:
         shorter = "B" if b_end < a_end else "A"
