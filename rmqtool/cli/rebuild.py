@@ -32,7 +32,6 @@ from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.model import counted
 from rmqtool.options import request_of
 from rmqtool.projection import json_value
-from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.scan.record_walk import LogExtent
@@ -150,6 +149,7 @@ def _rebuild_all(
 ) -> ExitStatus:
     """Rebuild all that paths and globs name, each into a directory of its own; return the worst status."""
     from rmqtool.cli.fleet import Fleet, MakingQuestion
+    from rmqtool.report.fleet import forms_of_resumed
 
     _check_all(options)
     engine, out = engine_of(options), options["out"]
