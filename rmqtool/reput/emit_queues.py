@@ -10,7 +10,7 @@ from rmqtool.formats import consumequeue as formats
 from rmqtool.kernels.rows import NO_EXT_UNIT
 from rmqtool.kernels.units import QueueState, append_units, appended_batches, new_state
 from rmqtool.reput.blocks import UNIT_DTYPE
-from rmqtool.reput.queues import BundleTotals, QueueBundle, QueuePlan
+from rmqtool.reput.queues import EmittedFiles, QueueBundle, QueuePlan
 from rmqtool.reput.units import QueueUnits, by_queue
 
 if TYPE_CHECKING:
@@ -100,9 +100,9 @@ _PREBLANK = np.array([(0, formats.PREBLANK_SIZE, 0)], UNIT_DTYPE)
 _PREBLANK_UNITS = 1 << 18
 
 
-def emit_queues(bundle: QueueBundle) -> BundleTotals:
+def emit_queues(bundle: QueueBundle) -> EmittedFiles:
     """Write all files of a bundle's queues."""
-    totals = BundleTotals()
+    totals = EmittedFiles()
     for plan, pieces in by_queue(bundle.plans, bundle.blocks):
         emit = _emit_batch_queue if plan.batch else _emit_queue
         emit(bundle, plan, pieces, totals)
@@ -110,7 +110,7 @@ def emit_queues(bundle: QueueBundle) -> BundleTotals:
 
 
 def _emit_queue(
-    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[QueueUnits], totals: BundleTotals
+    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[QueueUnits], totals: EmittedFiles
 ) -> None:
     state = new_state()
     place = f"{plan.topic}/{plan.queue_id}"
@@ -133,7 +133,7 @@ def _emit_queue(
     totals.units += kept_units
     _note_left_out(totals, plan, kept_units)
     if state[QueueState.ABSURD]:
-        totals.absurd[plan.topic, plan.queue_id] = int(state[QueueState.ABSURD])
+        totals.absurd_units[plan.topic, plan.queue_id] = int(state[QueueState.ABSURD])
 
 
 def _begin_queue(bundle: QueueBundle, place: str, state: npt.NDArray[np.int64]) -> FileQueueWriter:
@@ -145,9 +145,9 @@ def _begin_queue(bundle: QueueBundle, place: str, state: npt.NDArray[np.int64]) 
     return writer
 
 
-def _note_left_out(totals: BundleTotals, plan: QueuePlan, kept: int) -> None:
+def _note_left_out(totals: EmittedFiles, plan: QueuePlan, kept: int) -> None:
     if plan.units > kept:
-        totals.skipped[plan.topic, plan.queue_id] = plan.units - kept
+        totals.skipped_units[plan.topic, plan.queue_id] = plan.units - kept
 
 
 def _write_preblank(writer: FileQueueWriter, size_bytes: int) -> None:
@@ -237,7 +237,7 @@ class _ExtWriter:
 
 
 def _emit_batch_queue(
-    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[QueueUnits], totals: BundleTotals
+    bundle: QueueBundle, plan: QueuePlan, pieces: Iterable[QueueUnits], totals: EmittedFiles
 ) -> None:
     """Write a batch queue."""
     place = f"batchconsumequeue/{plan.topic}/{plan.queue_id}"

@@ -100,13 +100,6 @@ class IndexPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexBundle:
-    """Some index files, one task of the emit stage."""
-
-    plans: tuple[IndexPlan, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class IndexStream:
     """The entries of all blocks as one stream.
 
@@ -196,10 +189,10 @@ def plan_indexes(
     return plans
 
 
-def bundle_indexes(plans: Sequence[IndexPlan]) -> list[IndexBundle]:
+def bundle_indexes(plans: Sequence[IndexPlan]) -> list[tuple[IndexPlan, ...]]:
     """Share the files out to tasks: large ones to one each, small ones together."""
     groups = together(plans, lambda plan: plan.geometry.size_bytes, _BUNDLE_BYTES)
-    return [IndexBundle(tuple(group)) for group in groups]
+    return [tuple(group) for group in groups]
 
 
 def _creation(stream: IndexStream, number: int) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,7 +12,6 @@ from rmqtool.reput.blocks import Block, write_columns
 from rmqtool.reput.chain import ReputChain, ScanJob, follow
 from rmqtool.reput.emit_queues import emit_queues
 from rmqtool.reput.indexes import (
-    IndexBundle,
     IndexPlan,
     bundle_indexes,
     check_geometry,
@@ -24,7 +22,7 @@ from rmqtool.reput.indexes import (
     without_backward_messages,
 )
 from rmqtool.reput.queues import (
-    BundleTotals,
+    EmittedFiles,
     QueueBundle,
     QueueGeometry,
     QueuePlan,
@@ -95,8 +93,8 @@ class ReputPlan:
         return "index" in self.parts and self.policy.index_enabled
 
 
-@dataclass
-class ReputResult:
+@dataclass(kw_only=True)
+class ReputResult(EmittedFiles):
     """What was made.
 
     Attributes:
@@ -104,12 +102,8 @@ class ReputResult:
         records: records that the chain met.
         messages: records dispatched.
         unindexed: of them, how many an index passes over: they lie before what it holds.
-        units: units written, pre-blank ones not counted.
         entries: index entries written.
         queues: queues written.
-        files: files written, by directory.
-        skipped_units: units that the append rule skipped, by queue.
-        absurd_units: units whose queue offset has no byte address, by queue.
         blocks: units and index entries, in log order.
         plans: the queues.
         batch_topics: topics with batch queues, those among them that records alone prove.
@@ -120,12 +114,8 @@ class ReputResult:
     records: int = 0
     messages: int = 0
     unindexed: int = 0
-    units: int = 0
     entries: int = 0
     queues: int = 0
-    files: Counter[str] = field(default_factory=Counter)
-    skipped_units: dict[tuple[str, int], int] = field(default_factory=dict)
-    absurd_units: dict[tuple[str, int], int] = field(default_factory=dict)
     blocks: list[Block] = field(default_factory=list, repr=False)
     plans: list[QueuePlan] = field(default_factory=list, repr=False)
     batch_topics: frozenset[str] = frozenset()
@@ -159,7 +149,7 @@ def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool
         plan = replace(plan, policy=scan.job.policy)
     with _timed(seconds, "place"):
         chain = follow(plan.log, plan.file_size, plan.until_offset, scan)
-        result = ReputResult(chain, batch_topics=plan.policy.batch_topics, seconds=seconds)
+        result = ReputResult(chain=chain, batch_topics=plan.policy.batch_topics, seconds=seconds)
         for report in chain.reports:
             result.records += report.records
             result.messages += report.messages
@@ -225,22 +215,19 @@ def _emit(
 ) -> None:
     """Write all output files; index files first, for they are the largest tasks."""
     progress.stage("emit", None)
-    tasks: list[QueueBundle | IndexBundle] = [*bundle_indexes(indexes), *bundles]
+    tasks: list[QueueBundle | tuple[IndexPlan, ...]] = [*bundle_indexes(indexes), *bundles]
     written = engine.map(emit_task, tasks)
     result.files["index"] = len(indexes)
     result.units = 0
     for totals in written:
         if totals is not None:
-            result.units += totals.units
-            result.files.update(totals.files)
-            result.skipped_units.update(totals.skipped)
-            result.absurd_units.update(totals.absurd)
+            result.add(totals)
 
 
-def emit_task(task: QueueBundle | IndexBundle) -> BundleTotals | None:
+def emit_task(task: QueueBundle | tuple[IndexPlan, ...]) -> EmittedFiles | None:
     """Do one task of the emit stage."""
     if isinstance(task, QueueBundle):
         return emit_queues(task)
-    for plan in task.plans:
+    for plan in task:
         emit_index(plan)
     return None

@@ -7,7 +7,7 @@ merged by ranges of keys, each of which is a piece of every block: what is held 
 from __future__ import annotations
 
 import uuid
-from collections import defaultdict
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -133,20 +133,27 @@ class QueueBundle:
 
 
 @dataclass
-class BundleTotals:
-    """What a bundle wrote.
+class EmittedFiles:
+    """Files of queues and index that were written.
 
     Attributes:
-        units: units appended, pre-blank ones not counted.
-        files: files by directory (``consumequeue``, …).
-        skipped: units that the append rule skipped, by queue.
-        absurd: units whose queue offset has no byte address, by queue.
+        units: pre-blank ones not counted.
+        files: how many, by directory.
+        skipped_units: units that the append rule skipped, by queue.
+        absurd_units: units whose queue offset has no byte address, by queue.
     """
 
     units: int = 0
-    files: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    skipped: dict[tuple[str, int], int] = field(default_factory=dict)
-    absurd: dict[tuple[str, int], int] = field(default_factory=dict)
+    files: Counter[str] = field(default_factory=Counter)
+    skipped_units: dict[tuple[str, int], int] = field(default_factory=dict)
+    absurd_units: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def add(self, other: EmittedFiles) -> None:
+        """Add what another task wrote."""
+        self.units += other.units
+        self.files.update(other.files)
+        self.skipped_units.update(other.skipped_units)
+        self.absurd_units.update(other.absurd_units)
 
 
 def bundle_queues(

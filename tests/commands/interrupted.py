@@ -16,12 +16,12 @@ from rmqtool.reput.emit_queues import emit_queues
 from tests.commands.rebuilding import rebuild_store
 
 if TYPE_CHECKING:
-    from rmqtool.reput.queues import BundleTotals, QueueBundle
+    from rmqtool.reput.queues import EmittedFiles, QueueBundle
 
 SLEEP_S = 60.0
 
 
-def emit_and_sleep(bundle: QueueBundle) -> BundleTotals:
+def emit_and_sleep(bundle: QueueBundle) -> EmittedFiles:
     emit_queues(bundle)
     sys.stdout.write("emitting\n")
     sys.stdout.flush()

@@ -69,9 +69,9 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
         made.result.seconds["total"] = round(time.perf_counter() - start, 3)
         report = report_of(request, made, doubtful, differences)
         if request.salvage:
-            from rmqtool.commands.rebuild.salvaged import SalvagedMaker
+            from rmqtool.commands.rebuild.salvaged import salvaged_report
 
-            report = SalvagedMaker(request.store, area.handle, working, progress).make(report)
+            report = salvaged_report(report, request.store, area.handle, working, progress)
         if request.out is not None and not request.dry_run:
             progress.stage("publish", None)
             with area.create_file(REBUILD_REPORT) as file:

@@ -8,7 +8,7 @@ repeated, so that all others keep their queue offsets.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, Salvaged
@@ -28,57 +28,43 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
 
-@dataclass(frozen=True)
-class SalvagedMaker:
-    """Makes queues and index of a damaged log.
+def salvaged_report(
+    report: RebuildReport, store: Store, staging: StagingHandle, engine: Engine, progress: Progress
+) -> RebuildReport:
+    """Make queues and index of a damaged log; return the report of a broker's way with what became of it.
 
-    Attributes:
-        store: whose log.
-        staging: where to write.
-        engine: runs the tasks.
-        progress: receives the stages.
+    Raises:
+        EnvironmentFailureError: reading or writing failed, or no record of the log is true.
     """
-
-    store: Store
-    staging: StagingHandle
-    engine: Engine
-    progress: Progress
-
-    def make(self, report: RebuildReport) -> RebuildReport:
-        """Make them; return the report of a broker's way with what became of it instead.
-
-        Raises:
-            EnvironmentFailureError: reading or writing failed, or no record of the log is true.
-        """
-        self.store.base.source.fetch_tails()  # every true record counts, wherever it lies
-        copies = LogCopies((self.store,))
-        seconds = dict(report.seconds)
-        plan = copies.plan(Choices(Holes.REPEAT), self.engine, self.progress, seconds)
-        policy = DispatchPolicy.from_settings(self.store.settings)
-        maker = DerivedMaker(self.store, policy, self.staging, self.engine, self.progress)
-        derived = maker.make(PlannedLog(plan, copies.logs))
-        records, left_out = plan.records_of(PartKind.RECORDS), _left_out(plan)
-        account = Account(
-            records + left_out, derived.messages, records - derived.messages, left_out, unreachable=0
-        )
-        return replace(
-            report,
-            mode="salvage",
-            records=derived.messages,
-            bytes=plan.end - plan.start,
-            units=derived.units,
-            index_entries=derived.entries,
-            queues=derived.queues,
-            files=_files(derived),
-            present=None,
-            account=account,
-            skipped=(),
-            more_skipped=RangeCount(0, 0),
-            unreachable=(),
-            salvage_would_add=RecordCount(0, 0),
-            salvaged=_salvaged(plan, next_start(self.store)),
-            seconds=seconds,
-        )
+    store.base.source.fetch_tails()  # every true record counts, wherever it lies
+    copies = LogCopies((store,))
+    seconds = dict(report.seconds)
+    plan = copies.plan(Choices(Holes.REPEAT), engine, progress, seconds)
+    policy = DispatchPolicy.from_settings(store.settings)
+    maker = DerivedMaker(store, policy, staging, engine, progress)
+    derived = maker.make(PlannedLog(plan, copies.logs))
+    records, left_out = plan.records_of(PartKind.RECORDS), _left_out(plan)
+    account = Account(
+        records + left_out, derived.messages, records - derived.messages, left_out, unreachable=0
+    )
+    return replace(
+        report,
+        mode="salvage",
+        records=derived.messages,
+        bytes=plan.end - plan.start,
+        units=derived.units,
+        index_entries=derived.entries,
+        queues=derived.queues,
+        files=_files(derived),
+        present=None,
+        account=account,
+        skipped=(),
+        more_skipped=RangeCount(0, 0),
+        unreachable=(),
+        salvage_would_add=RecordCount(0, 0),
+        salvaged=_salvaged(plan, next_start(store)),
+        seconds=seconds,
+    )
 
 
 def _left_out(plan: SalvagePlan) -> int:
