@@ -109,7 +109,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         return len(lists["salvage"])
 
     def reported() -> int:
-        report = gather(ReportRequest(store.files, "1", "", ONE_THREAD), (), Listener())
+        report = gather(ReportRequest(store.files, "1", "", ONE_THREAD), tuple, Listener())
         losses = report.verification.log_losses or NO_LOSSES
         assert sum(one.missing for one in report.losses) == losses.messages - losses.indexed
         return losses.messages
