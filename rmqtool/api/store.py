@@ -463,7 +463,7 @@ def _rebuild(
     parts: frozenset[str],
     out: Path | None,
     own: Path | None,
-    tell_queue: Callable[[str, int], object] = lambda _topic, _queue_id: None,
+    tell_queue: Callable[[str, int, bool], object] = lambda _topic, _queue_id, _batch: None,
 ) -> RebuildReport:
     """Rebuild parts of a store for a repair, which holds its lock."""
     from rmqtool.commands.rebuild.request import RebuildRequest

@@ -150,14 +150,19 @@ class ConfigDiagnosis:
 
 
 class QueueEnds:
-    """Queues of a store, by topic and number; ``made`` are queues that a repair will make."""
+    """Queues of a store, by topic and number.
 
-    def __init__(self, store: Store, made: Iterable[tuple[str, int]] = ()) -> None:
+    ``made`` are queues that a repair will make, and whether they are batch queues.
+    """
+
+    def __init__(self, store: Store, made: Iterable[tuple[str, int, bool]] = ()) -> None:
         self._store = store
         self._found: dict[tuple[str, int], Bounds | None] = {}
         self._made: dict[str, set[int]] = {}
-        for topic, queue_id in made:
+        self.batch_topics = set(store.settings.batch_topics)
+        for topic, queue_id, batch in made:
             self._made.setdefault(topic, set()).add(queue_id)
+            self.batch_topics |= {topic} if batch else set()
 
     def bounds(self, topic: str, queue_id: int) -> Bounds | None:
         """Return the bounds of a queue; None if it does not exist or cannot be read."""

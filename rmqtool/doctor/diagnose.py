@@ -47,13 +47,14 @@ _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 
 
 def diagnose(
-    store: Store, release: Release | None = None, made: Iterable[tuple[str, int]] = ()
+    store: Store, release: Release | None = None, made: Iterable[tuple[str, int, bool]] = ()
 ) -> tuple[ConfigDiagnosis, ...]:
     """Return the diagnosis of every JSON file that has a copy, by name.
 
     A store root whose settings are not in RocksDB is required, else there is nothing to diagnose. ``release``
     is that of the broker to be started; None is the store's own, or, where the files leave that open, the
-    candidate that forgets most. ``made`` are topic and number of queues that a repair will make.
+    candidate that forgets most. ``made`` are topic and number of queues that a repair will make,
+    and whether they are batch queues.
     """
     releases = store.settings.candidates if release is None else (release,)
     config = store.config
@@ -210,16 +211,17 @@ def _from_directories(newest_first: list[ConfigCopy], kind: ConfigKind, ends: Qu
     added = 0
     for topic, queues in ends.topics():
         if topic not in table and not topic.startswith(LMQ_PREFIX):
-            table[topic] = _topic(topic, queues)
+            table[topic] = _topic(topic, queues, batch=topic in ends.batch_topics)
             added += 1
     if added:
         about = f"what the copies have, and {added} topics more, with the number of their queues"
         yield _Draft("queues", about, document)
 
 
-def _topic(name: str, queues: int) -> dict[str, Any]:
+def _topic(name: str, queues: int, *, batch: bool) -> dict[str, Any]:
     """Return the settings of a topic with this number of queues, by the defaults of ``TopicConfig``."""
     return {
+        **({"attributes": {"queue.type": "BatchCQ"}} if batch else {}),
         "order": False,
         "perm": _READ_AND_WRITE,
         "readQueueNums": queues,

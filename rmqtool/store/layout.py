@@ -37,6 +37,7 @@ from rmqtool.findings.codes import (
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.index import HEADERS
 from rmqtool.io import FileKind, Location
+from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json, topic_names
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
@@ -380,6 +381,7 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
     if root is None or is_rocksdb(root.paths[0]) or root.is_file:
         return
     contradictions: list[Finding] = []
+    simple = _simple_topics(store) if kind is PathKind.BATCHCONSUMEQUEUE else frozenset()
     queues = 0
     try:
         topics = store.topics(kind) if root.depth == TREE_DEPTH else [None]
@@ -390,7 +392,7 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
         try:
             for queue in store.queues(kind, topic):
                 queues += _has_files(queue)
-                for finding in _queue_findings(store, queue):
+                for finding in _queue_findings(store, queue, simple):
                     if finding.code is ST_SETTINGS:
                         contradictions.append(finding)
                     else:
@@ -406,7 +408,7 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
             yield Finding(code=CQ_STRAY_DIR, file=stray.label, message=f"{stray.label} {stray.reason}")
 
 
-def _queue_findings(store: Store, queue: QueueFiles) -> Iterator[Finding]:
+def _queue_findings(store: Store, queue: QueueFiles, simple: frozenset[str]) -> Iterator[Finding]:
     name, size = {
         PathKind.CONSUMEQUEUE: ("mappedFileSizeConsumeQueue", store.settings.consumequeue_file_size),
         PathKind.CONSUMEQUEUE_EXT: (
@@ -421,10 +423,31 @@ def _queue_findings(store: Store, queue: QueueFiles) -> Iterator[Finding]:
     label = label_of(queue.directory, store.base)
     if queue.kind is PathKind.CONSUMEQUEUE and queue.topic in store.settings.batch_topics:
         yield Finding(code=CQ_TYPE, file=label, topic=queue.topic, queue_id=queue.queue_id)
+    if queue.topic in simple:
+        yield Finding(
+            code=CQ_TYPE,
+            file=label,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            message=f"config/topics.json does not say that topic {queue.topic} has batch queues",
+            remedy_override=f'Put "{queue.topic}" with the attribute queue.type=BatchCQ into'
+            " config/topics.json before the next start.",
+        )
     try:
         yield from _file_queue_findings(store, queue.files, size, name, CQ_STRAY, CQ_GAP_FILE)
     except DeniedError as failure:
         yield denied_finding(failure, store.base)
+
+
+def _simple_topics(store: Store) -> frozenset[str]:
+    """Return the topics that ``topics.json``, if it can be read, gives simple queues."""
+    if store.root is None:
+        return frozenset()
+    try:
+        document = load_broker_json(store.root / "config" / "topics.json")
+    except ConfigFileError:
+        return frozenset()
+    return topic_names(document) - batch_queue_topics(document)
 
 
 def _checkpoint_findings(store: Store) -> Iterator[Finding]:

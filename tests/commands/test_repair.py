@@ -470,3 +470,16 @@ def test_a_size_that_nothing_tells_is_not_guessed(tmp_path: Path) -> None:
     assert all("no file shows mappedFileSizeConsumeQueue" in one.why for one in report.left)
     assert {one.path for one in report.left} == {"consumequeue", "index"}
     assert {k: v[3] for k, v in picture(store).items()} == {k: v[3] for k, v in before.items()}
+
+
+def test_topics_restored_from_queues_keep_batch_queues(tmp_path: Path) -> None:
+    """Without queue.type a broker refuses to start on the queues that the same repair installs."""
+    root = shutil.copytree(fixture("batchcq-5.5.1"), tmp_path / "store")
+    shutil.rmtree(root / "batchconsumequeue")
+    (root / "config" / "topics.json").unlink()
+    report = rmqtool.open(root).repair(config={"topics.json": "queues"})
+    assert report.outcome == "done"
+    restored = json.loads((root / "config" / "topics.json").read_text())["topicConfigTable"]
+    assert restored["Streams"]["attributes"] == {"queue.type": "BatchCQ"}
+    assert "attributes" not in restored["Ordinary"]
+    assert rmqtool.open(root).predict_recovery().starts

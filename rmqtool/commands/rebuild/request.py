@@ -52,7 +52,7 @@ class RebuildRequest:
         tag_items: None: as the store shows.
         own: A directory inside the store that is the caller's to write ``out`` into, as that of a repair.
         tell_lost: Receives every message that the result has not; None if nobody asks.
-        tell_queue: Receives topic and number of every queue of the result.
+        tell_queue: Receives topic and number of every queue of the result, and whether it is a batch queue.
     """
 
     store: Store
@@ -93,7 +93,7 @@ class RebuildRequest:
     max_findings: int = options.max_findings(10, "shown", least=0)
     own: Path | None = None
     tell_lost: Callable[[LostMessage], object] | None = None
-    tell_queue: Callable[[str, int], object] = lambda _topic, _queue_id: None
+    tell_queue: Callable[[str, int, bool], object] = lambda _topic, _queue_id, _batch: None
 
     @property
     def directories(self) -> tuple[str, ...]:

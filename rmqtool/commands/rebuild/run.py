@@ -210,7 +210,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     emit = request.compare or not (request.dry_run or request.salvage)
     result = run_reput(plan, engine, progress, emit=emit)
     for one in result.plans:
-        request.tell_queue(one.topic, one.queue_id)
+        request.tell_queue(one.topic, one.queue_id, one.batch)
     start = time.perf_counter()
     skipped = inspect_skips(plan, result, engine, edge)
     unreachable = inspect_unreachable(plan, result, engine)

@@ -133,7 +133,7 @@ class Rebuild(Protocol):
         parts: frozenset[str],
         out: Path | None,
         own: Path | None,
-        tell_queue: Callable[[str, int], object] = ...,
+        tell_queue: Callable[[str, int, bool], object] = ...,
     ) -> Rebuilt:
         """Rebuild parts into a directory inside a writable one; without one, only count."""
         ...

@@ -107,7 +107,7 @@ class _Planner:
             one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR and one.file not in strays
             for one in findings
         )
-        self._made: list[tuple[str, int]] = []
+        self._made: list[tuple[str, int, bool]] = []
         self._strays()
         complete = not self._unread() and self._derived()
         self._settings()
@@ -239,9 +239,7 @@ class _Planner:
                 f" -c broker.conf or -p {name}=N; the default, of brokers that name none, is {value}"
             )
         names = frozenset(part.value for part in parts)
-        return swap_refusal(
-            self._request.rebuild(names, None, None, lambda topic, number: self._made.append((topic, number)))
-        )
+        return swap_refusal(self._request.rebuild(names, None, None, lambda *queue: self._made.append(queue)))
 
     def _abort(self, *, complete: bool) -> None:
         if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
