@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.case_record import case_option
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_PATH, jobs_option, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.errors import ExitStatus, UsageError
@@ -26,7 +26,7 @@ rmqtool carve $STORE/commitlog/00000000000000000000 --dry-run
 # a store from files without names; a disk image or a device works, too
 rmqtool carve $STORE/commitlog/* --out carved
 # the same, with a known size of the log's files
-rmqtool carve $STORE/commitlog/* --out carved --commitlog-size 8192
+rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
 """
 
 
@@ -34,12 +34,6 @@ rmqtool carve $STORE/commitlog/* --out carved --commitlog-size 8192
 @click.argument("images", type=A_PATH, metavar="IMAGE…", nargs=-1, required=True)
 @click.option("--out", type=A_PATH, metavar="DIR", help="Result directory; must be new or empty.")
 @click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
-@click.option(
-    "--commitlog-size",
-    type=click.IntRange(1, 2**31 - 1),
-    metavar="BYTES",
-    help="Size of the log's files; default: mappedFileSizeCommitLog if given, else inferred.",
-)
 @click.option(
     "--domain-map",
     "domain_maps",
@@ -81,7 +75,7 @@ def carve_command(
         # Here, because help needs none of it.
         from rmqtool.api.carving import carve_images
 
-        names = ("commitlog_size", "domain_maps", "one_log", "broker_conf", "properties", "jobs")
+        names = ("domain_maps", "one_log", "broker_conf", "properties", "jobs")
         chosen = {name: options[name] for name in names}
         report = carve_images(images, out, progress=session.console, **chosen)
         status = report.exit_status(session.fail_on)

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from rmqtool.cli.group import INTERNAL_ERROR
-from rmqtool.cli.help import SectionOption
+from rmqtool.cli.group import INTERNAL_ERROR, SectionOption
 from rmqtool.cli.options import A_PATH
 from rmqtool.errors import ExitStatus
 from rmqtool.io import Location

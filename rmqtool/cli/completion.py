@@ -24,7 +24,7 @@ from click.shell_completion import (
     split_arg_string,
 )
 
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.errors import ExitStatus
 from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_STORE,
     StorePath,

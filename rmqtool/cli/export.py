@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.api.exporting import export, export_request
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_STORE,
     StorePath,
@@ -41,15 +41,15 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 # all messages, for pandas, DuckDB, Polars or Spark
-rmqtool export $STORE -o messages
+rmqtool export $STORE --out messages
 # three columns of one topic, without bodies
-rmqtool export $STORE -o orders -t TopicTest --columns topic,queueOffset,tags
+rmqtool export $STORE --out few -t TopicTest --columns topic,queueOffset,tags
 # a folder for each topic
-rmqtool export $STORE -o lake --partition-by topic
+rmqtool export $STORE --out lake --partition-by topic
 # several brokers, in a folder each
-rmqtool export $STORE $OTHER -o cluster --partition-by day
+rmqtool export $STORE $OTHER --out cluster --partition-by day
 # csv, with text bodies as text
-rmqtool export $STORE -o sheets --format csv
+rmqtool export $STORE --out sheets --format csv
 """
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_STORE, StorePath, shared_options, type_option
 from rmqtool.cli.session import Session, other_command
 from rmqtool.io.local import as_owner

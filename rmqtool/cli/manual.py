@@ -9,7 +9,7 @@ import click
 
 from rmqtool.cli.completion import completer
 from rmqtool.cli.group import COMMANDS as ALL_COMMANDS
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.errors import ExitStatus
 
 TOPICS = {

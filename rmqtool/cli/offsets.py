@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.completion import complete_group, complete_topic
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_STORE, StorePath, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.offsets import (

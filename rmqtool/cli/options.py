@@ -18,7 +18,7 @@ from rmqtool.cli.completion import (
     complete_topic,
     complete_zone,
 )
-from rmqtool.cli.help import SectionOption, write_sections
+from rmqtool.cli.group import SectionOption, write_sections
 from rmqtool.errors import UsageError
 from rmqtool.io import Location, is_glob, local_name, location_of
 from rmqtool.io.object_urls import is_object_url
@@ -112,7 +112,6 @@ _FILE = _output(
     "-o", "--output", type=A_PATH, metavar="FILE", help="Write data there instead of to standard output."
 )
 _FOLDER = _output(
-    "-o",
     "--out",
     "out",
     type=A_STORE,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_PATH
 from rmqtool.columns import require_library
 from rmqtool.errors import ExitStatus

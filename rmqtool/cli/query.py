@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import rows
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_STORE,
     StorePath,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_PATH, given_options, request_options, shared_options
 from rmqtool.cli.session import Session
 from rmqtool.commands.replay.run import ReplayRequest

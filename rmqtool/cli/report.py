@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_PATH,
     A_STORE,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_STORE, StorePath, given_options, is_fleet, request_options, shared_options
 from rmqtool.cli.session import Session, command_line
 from rmqtool.commands.offsets import undecodable_files

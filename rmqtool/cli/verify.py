@@ -12,7 +12,7 @@ import click
 from rmqtool.check.model import VerifyRequest
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.completion import complete_code, complete_target
-from rmqtool.cli.help import Command
+from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_PATH,
     A_STORE,

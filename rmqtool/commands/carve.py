@@ -364,12 +364,12 @@ def _notes(logs: Sequence[CarvedLog]) -> Iterator[str]:
         if log.file_size_origin is Origin.DEFAULT:
             yield (
                 f"{name}: no evidence of the size of this log's files; {log.file_size} bytes are"
-                " assumed, a broker's default: give --commitlog-size if yours differ"
+                " assumed, a broker's default: give -p mappedFileSizeCommitLog=BYTES if yours differ"
             )
         elif log.file_size_doubts:
             yield (
                 f"{name}: {log.file_size_doubts} BLANKs and records contradict files of {log.file_size}"
-                " bytes: check them, and pass --commitlog-size"
+                " bytes: check them, and pass -p mappedFileSizeCommitLog=BYTES"
             )
         if log.dledger:
             yield (

@@ -33,7 +33,7 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "verify 3": ("verify", "STORE", *_LOCAL, "--level", "3"),
     "query": ("query", "STORE", "--topic", _TOPIC, "--key", "NoSuchKey"),
     "dump": ("dump", "STORE/commitlog", "--format", "ndjson", "--topic", _TOPIC, "-o", "OUT"),
-    "export": ("export", "STORE", *_LOCAL, "--format", "ndjson", "--topic", _TOPIC, "-o", "OUT"),
+    "export": ("export", "STORE", *_LOCAL, "--format", "ndjson", "--topic", _TOPIC, "--out", "OUT"),
     "salvage": ("salvage", "STORE", "--out", "OUT"),
 }
 _MAY_FAIL = {"query": 1}  # nothing has the key

@@ -164,7 +164,7 @@ def test_several_topics_are_shown_whatever_the_format(run: Callable[..., Run], t
     assert len(run("dump", store, *two, "--format", "replay").out.splitlines()) == 129
     assert len(of_type(run("dump", store / "consumequeue", *two, "--format", "ndjson"), "unit")) == 129
     assert len(of_type(run("dump", store, *two, "-t", "[P]ay*", "--format", "ndjson"), "message")) > 129
-    run("export", store, *two, "-o", tmp_path / "out", "--format", "ndjson")
+    run("export", store, *two, "--out", tmp_path / "out", "--format", "ndjson")
     (file,) = (tmp_path / "out").glob("*.ndjson")
     assert len(file.read_text().splitlines()) == 129
     report = json.loads((tmp_path / "out" / "_export.json").read_text())

@@ -23,7 +23,7 @@ STORE = STORES / "plain-5.3.3"
 @pytest.mark.full
 def test_a_report_is_shown_and_kept(run: Callable[..., Run], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    found = run("export", STORE, "-o", out, "--columns", "topic,body", "--partition-by", "day")
+    found = run("export", STORE, "--out", out, "--columns", "topic,body", "--partition-by", "day")
     assert found.status == 0
     assert "messages   163 of" in found.out
     report = json.loads((out / "_export.json").read_text())
@@ -34,7 +34,7 @@ def test_a_report_is_shown_and_kept(run: Callable[..., Run], tmp_path: Path) -> 
 
 @pytest.mark.full
 def test_what_fits_nothing_is_status_1(run: Callable[..., Run], tmp_path: Path) -> None:
-    found = run("export", STORE, "-o", tmp_path / "out", "--topic", "nothing")
+    found = run("export", STORE, "--out", tmp_path / "out", "--topic", "nothing")
     assert found.status == 1
     assert "messages   0 of" in found.out
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["_export.json"]
@@ -52,7 +52,7 @@ def test_what_fits_nothing_is_status_1(run: Callable[..., Run], tmp_path: Path) 
 def test_wrong_words(
     run: Callable[..., Run], tmp_path: Path, words: tuple[str, ...], status: int, told: str
 ) -> None:
-    found = run("export", STORE, "-o", tmp_path / "out", *words)
+    found = run("export", STORE, "--out", tmp_path / "out", *words)
     assert found.status == status
     assert told in found.err
     assert list(tmp_path.iterdir()) == []
@@ -60,12 +60,12 @@ def test_wrong_words(
 
 def test_without_pyarrow(run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rmqtool.columns.find_spec", lambda _: None)
-    found = run("export", STORE, "-o", tmp_path / "out")
+    found = run("export", STORE, "--out", tmp_path / "out")
     assert found.status == 3
     assert "pyarrow is not installed: pip install 'rmqtool[arrow]' adds it" in found.err
 
 
 def test_a_store_without_log(run: Callable[..., Run], tmp_path: Path) -> None:
-    found = run("export", STORE / "index", "-o", tmp_path / "out")
+    found = run("export", STORE / "index", "--out", tmp_path / "out")
     assert found.status == 3
     assert "no commit log there to export" in found.err

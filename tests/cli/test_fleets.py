@@ -305,13 +305,13 @@ def test_warnings_name_their_store(run: Runner, fleet: Path) -> None:
 def test_exports_leave_bad_stores_out(run: Runner, fleet: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "out"
-    words = (fleet / "[acd]" / "store", fleet / "d/store/index", "-o", out, "--format", "csv")
+    words = (fleet / "[acd]" / "store", fleet / "d/store/index", "--out", out, "--format", "csv")
     assert run("export", *words).status == 3
     report = json.loads((out / "_export.json").read_text())
     assert defects("export", report) == []
     assert [Path(one["store"]).parent.name for one in report["leftOut"]] == ["c", "store"]
     assert sorted(path.name for path in out.iterdir()) == ["_export.json", "store=a-store", "store=d-store"]
-    nothing = run("export", fleet / "c/store", fleet / "x", "-o", tmp_path / "none")
+    nothing = run("export", fleet / "c/store", fleet / "x", "--out", tmp_path / "none")
     assert (nothing.status, (tmp_path / "none").exists()) == (3, False)
 
 
@@ -319,7 +319,7 @@ def test_exports_leave_bad_stores_out(run: Runner, fleet: Path, tmp_path: Path) 
 def test_exports_go_on_where_they_ended(run: Runner, fleet: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     out = tmp_path / "out"
-    words = ("export", fleet / "*" / "store", "-o", out, "--format", "ndjson", "--resume")
+    words = ("export", fleet / "*" / "store", "--out", out, "--format", "ndjson", "--resume")
     first = run(*words)
     assert [row[:2] for row in rows(first.out)] == [["3", "c"], ["0", "a"], ["0", "b"], ["0", "d"]]
     assert {path.name for path in out.iterdir()} == {"store=a-store", "store=b-store", "store=d-store"}
@@ -344,7 +344,7 @@ def test_exports_go_on_where_they_ended(run: Runner, fleet: Path, tmp_path: Path
     assert [row[:2] for row in found] == [["4", "a"], ["3", "c"], ["0", "b"], ["0", "d"]]
     assert "logs.end" in found[0][2]
     assert "delete it" in found[0][2]
-    assert run("export", fleet / "a/store", "-o", tmp_path / "one", "--resume").status == 2
+    assert run("export", fleet / "a/store", "--out", tmp_path / "one", "--resume").status == 2
 
 
 def _grow(store: Path) -> None:
@@ -390,7 +390,7 @@ def test_all_fixtures_are_asked_as_they_are_alone(run: Runner) -> None:
 def test_workers_find_and_make_what_this_process_does(
     run: Runner, fleet: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    more = {"rebuild": ("--out", tmp_path / "out", *LOCAL), "export": ("-o", tmp_path / "out", "--resume")}
+    more = {"rebuild": ("--out", tmp_path / "out", *LOCAL), "export": ("--out", tmp_path / "out", "--resume")}
     words = (command, fleet / "*" / "store", *more.get(command, ()))
     shown = "csv" if command == "export" else "json"
     if command == "export":

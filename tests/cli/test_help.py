@@ -11,8 +11,7 @@ import click
 import pytest
 
 import rmqtool
-from rmqtool.cli.group import COMMANDS, ROOT
-from rmqtool.cli.help import Command, SectionOption
+from rmqtool.cli.group import COMMANDS, ROOT, Command, SectionOption
 from tests.cli.conftest import STORES
 from tests.cli.shells import environment, program
 from tests.house.readme import here

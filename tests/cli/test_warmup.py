@@ -62,7 +62,7 @@ def test_nothing_is_compiled_afterwards(tmp_path: Path) -> None:
         ("-m", "rmqtool", "rebuild", STORE, "--engine", "local", "--compare"),
         ("-m", "rmqtool", "verify", STORE, "--predict-recovery"),
         ("-m", "rmqtool", "diff", STORE, STORE),
-        ("-m", "rmqtool", "export", STORE, "-o", str(tmp_path / "out")),
+        ("-m", "rmqtool", "export", STORE, "--out", str(tmp_path / "out")),
         ("-c", AS_LARGE, "dump", f"{STORE}/commitlog", "--format", "ndjson"),
         ("-c", AS_LARGE, "dump", STORE, "--format", "ndjson", "-t", "TopicTest", "--key", "order-1"),
         ("-c", AS_LARGE, "query", STORE, "--scan", "--topic", "TopicTest", "--key", "order-1"),

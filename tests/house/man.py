@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.group import COMMANDS, ROOT
-from rmqtool.cli.help import SHOWS_SHARED
+from rmqtool.cli.group import COMMANDS, ROOT, SHOWS_SHARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

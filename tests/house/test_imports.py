@@ -70,7 +70,7 @@ def test_look_ups_load_no_pipeline(words: tuple[str, ...]) -> None:
 def test_columns_need_no_pandas(tmp_path: Path) -> None:
     """Which pyarrow imports wherever it is installed, as soon as it is asked for an array of anything."""
     pytest.importorskip("pyarrow")
-    status, names = modules_after("export", STORE, "-o", str(tmp_path / "out"), "--jobs", "1")
+    status, names = modules_after("export", STORE, "--out", str(tmp_path / "out"), "--jobs", "1")
     assert status == 0
     assert "pyarrow" in names
     assert "pandas" not in names

@@ -122,11 +122,11 @@ def fixture_jobs(name: str, root: Path) -> Iterator[Job]:
     yield from (
         Job(f"{name}: {kind}", [[*words, str(root), *conf]], str(root)) for kind, words in lines.items()
     )
-    exported = ["--format", "ndjson", "--engine", "local", "-o", "out"]
+    exported = ["--format", "ndjson", "--engine", "local", "--out", "out"]
     yield Job(
         f"{name}: export", [["export", str(root), *conf, *exported, "--partition-by", "topic"]], str(root)
     )
-    arrow = ["--format", "arrow", "--engine", "local", "-o", "out.arrow"]
+    arrow = ["--format", "arrow", "--engine", "local", "--out", "out.arrow"]
     yield Job(f"{name}: export arrow", [["export", str(root), *conf, *arrow]], str(root))
     log = [str(path) for path in sorted((root / "commitlog").iterdir()) if path.is_file()]
     yield Job(f"{name}: carve", [["carve", *log, *_JSON, "--out", "out"]], str(root))
@@ -147,7 +147,7 @@ def damage_jobs(name: str, root: Path, settings: Line, manifest: Path | None) ->
     store = fixture(next(case.store for case in load_cases() if name.startswith(f"{case.code}-")))
     yield Job(f"{name}: diff", [["diff", str(root), str(store), *_JSON]], str(root))
     yield Job(
-        f"{name}: export", [["export", str(root), *conf, *_NDJSON, *_LOCAL, "-o", "out.ndjson"]], str(root)
+        f"{name}: export", [["export", str(root), *conf, *_NDJSON, *_LOCAL, "--out", "out.ndjson"]], str(root)
     )
 
 
