@@ -146,42 +146,36 @@ def _field(option: Option) -> Any:
     return field(default=default, metadata={_OPTION: option})
 
 
-def begin() -> int | None:
+def begin() -> Any:
     """Return the field of ``--begin``."""
     summary = f"Only messages stored at this time or later. {TIMES_HELP}"
-    made: int | None = moment("begin", summary, flags=("-b", "--begin"))
-    return made
+    return moment("begin", summary, flags=("-b", "--begin"))
 
 
-def end() -> int | None:
+def end() -> Any:
     """Return the field of ``--end``."""
     summary = "Only messages stored at this time or earlier."
-    made: int | None = moment("end", summary, flags=("-e", "--end"))
-    return made
+    return moment("end", summary, flags=("-e", "--end"))
 
 
-def from_offset() -> int | None:
+def from_offset() -> Any:
     """Return the field of ``--from-offset``; inside a record, the next one is the first."""
-    made: int | None = number("From this physical offset on.", metavar="P")
-    return made
+    return number("From this physical offset on.", metavar="P")
 
 
-def to_offset() -> int | None:
+def to_offset() -> Any:
     """Return the field of ``--to-offset``."""
-    made: int | None = number("Before this physical offset.", metavar="P")
-    return made
+    return number("Before this physical offset.", metavar="P")
 
 
-def max_findings(default: int, done: str, least: int = 1) -> int:
+def max_findings(default: int, done: str, least: int = 1) -> Any:
     """Return the field of ``--max-findings``; ``done`` is a participle for the help: kept, shown."""
-    made: int = number(f"Findings of one code that are {done}; the rest is counted.", default, least=least)
-    return made
+    return number(f"Findings of one code that are {done}; the rest is counted.", default, least=least)
 
 
-def live() -> bool:
+def live() -> Any:
     """Return the field of ``--live``."""
-    made: bool = flag("Read a store whose lock a broker holds.")
-    return made
+    return flag("Read a store whose lock a broker holds.")
 
 
 def declared_options(request: type[DataclassInstance]) -> Iterator[Option]:

@@ -51,15 +51,6 @@ def epoch_ms(moment: int | str | datetime, zone: tzinfo | None) -> int:
     return moment
 
 
-def utc_text(timestamp_ms: int) -> str:
-    """Return epoch milliseconds as ISO 8601 in UTC; a number out of range stays a number."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
-    except OverflowError:
-        return str(timestamp_ms)
-    return moment.isoformat("T", "milliseconds").replace("+00:00", "Z")
-
-
 def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int:
     """Return a time in epoch milliseconds.
 
@@ -142,3 +133,8 @@ def time_text(timestamp_ms: int, zone: tzinfo | None = UTC) -> str:
     except (OverflowError, ValueError, OSError):
         return str(timestamp_ms)
     return moment.isoformat(" ", "milliseconds").replace("+00:00", "Z")
+
+
+def utc_text(timestamp_ms: int) -> str:
+    """Return epoch milliseconds as ISO 8601 in UTC; a number out of range stays a number."""
+    return time_text(timestamp_ms).replace(" ", "T")

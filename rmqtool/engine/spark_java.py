@@ -82,7 +82,7 @@ def why_unusable(java: Java, *, launcher: bool) -> str:
         return f"{java.executable} does not run"
     if version < OLDEST_JAVA:
         return f"that is Java {version}, and Spark needs {OLDEST_JAVA} or newer"
-    if launcher and not _has_vector_module(java):
+    if launcher and VECTOR_MODULE not in _answer(java, "--list-modules"):
         return f"it lacks the module {VECTOR_MODULE}, which Spark's launcher needs"
     return ""
 
@@ -107,10 +107,6 @@ def feature_version(java: Java) -> int | None:
         text = _answer(java, "-version")
     found = re.search(r'version "(?:1\.)?(\d+)|JAVA_VERSION="(?:1\.)?(\d+)', text, re.IGNORECASE)
     return int(found[1] or found[2]) if found else None
-
-
-def _has_vector_module(java: Java) -> bool:
-    return VECTOR_MODULE in _answer(java, "--list-modules")
 
 
 def _answer(java: Java, option: str) -> str:

@@ -98,7 +98,7 @@ class TaskPacker:
 
     def tasks(self, items: Sequence[Any]) -> list[PlannedTask]:
         """Pack items; files that could be opened are proven."""
-        packed = [_pack(item) for item in items]
+        packed = [_Packer(item) for item in items]
         sources = {name: source for one in packed for name, source in one.names.items()}
         self._objects = [one for one in _distinct(sources.values()) if isinstance(one, ObjectFiles)]
         new = sources.keys() - self._proofs.keys()
@@ -132,28 +132,26 @@ class TaskPacker:
         self._proofs[path] = None if now is None else now.loosened()
         return True
 
-    def _planned(self, one: _Packed) -> PlannedTask:
+    def _planned(self, one: _Packer) -> PlannedTask:
         known = [(name, self._proofs[name]) for name in one.names]
         proofs = {name: proof for name, proof in known if isinstance(proof, FileProof)}
         versions = {name: proof for name, proof in known if isinstance(proof, Version)}
-        return PlannedTask(one.item, proofs, one.areas, versions, all(one.samples for one in self._objects))
-
-
-class _Packed(NamedTuple):
-    item: bytes
-    names: dict[str, Source]
-    areas: tuple[str, ...]
-    sends: bool
+        return PlannedTask(
+            one.item, proofs, tuple(one.areas), versions, all(one.samples for one in self._objects)
+        )
 
 
 class _Packer(pickle.Pickler):
-    """Pickler that leaves this machine's files out, and notes their names."""
+    """Pickle of an item that leaves this machine's files out, and their names."""
 
-    def __init__(self, stream: io.BytesIO) -> None:
+    def __init__(self, item: object) -> None:
+        stream = io.BytesIO()
         super().__init__(stream, pickle.HIGHEST_PROTOCOL)
         self.names: dict[str, Source] = {}
         self.areas: dict[str, None] = {}
         self.sends = False
+        self.dump(item)
+        self.item = stream.getvalue()
 
     def persistent_id(self, item: object) -> str | None:
         """Return a placeholder for files of this machine; everything else is pickled as usual."""
@@ -198,13 +196,6 @@ def _distinct(sources: Iterable[Source]) -> Iterable[Source]:
     return {id(one): one for one in sources}.values()
 
 
-def _pack(item: object) -> _Packed:
-    stream = io.BytesIO()
-    packer = _Packer(stream)
-    packer.dump(item)
-    return _Packed(stream.getvalue(), packer.names, tuple(packer.areas), packer.sends)
-
-
 def _proof(name: str, source: Source) -> _Proof | None:
     return source.version(name) if isinstance(source, ObjectFiles) else proof_of(name)
 
@@ -213,5 +204,5 @@ def names_objects(items: Sequence[object]) -> bool:
     """Return whether items name objects to read or to write, by the first: those of one map are alike."""
     if not items:
         return False
-    packed = _pack(items[0])
+    packed = _Packer(items[0])
     return packed.sends or any(isinstance(one, ObjectFiles) for one in packed.names.values())

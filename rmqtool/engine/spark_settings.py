@@ -142,7 +142,8 @@ def driver_settings(options: EngineOptions, folder: Path) -> dict[str, str]:
     master = master_of(options)
     own = {"spark.master": master, "spark.submit.deployMode": "client"}
     if not is_private(master):
-        return {**_quiet_settings(), **CLUSTER_SETTINGS, **_core_limit(options), **options.spark_conf, **own}
+        limit = {} if options.jobs is None else {"spark.cores.max": str(options.jobs)}
+        return {**_quiet_settings(), **CLUSTER_SETTINGS, **limit, **options.spark_conf, **own}
     return {
         **_quiet_settings(),
         **_worker_socket_settings(folder),
@@ -217,10 +218,6 @@ def _worker_socket_settings(folder: Path) -> dict[str, str]:
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.python.unix.domain.socket.dir": str(folder),
     }
-
-
-def _core_limit(options: EngineOptions) -> dict[str, str]:
-    return {} if options.jobs is None else {"spark.cores.max": str(options.jobs)}
 
 
 def _private_environment(folder: Path) -> dict[str, str]:

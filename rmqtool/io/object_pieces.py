@@ -128,11 +128,11 @@ class ObjectPieces:
         self._piece_cache = cache
         self._pieces: list[FetchedRange] = []
 
-    def bytes_from(self, position: int, wanted: int) -> memoryview:
-        """Return bytes from a position inside the object: one at least, and ``wanted`` at most."""
-        return self._bytes_from(position, wanted, goes_on=True)
+    def bytes_from(self, position: int, wanted: int, *, goes_on: bool = True) -> memoryview:
+        """Return bytes from a position inside the object: one at least, and ``wanted`` at most.
 
-    def _bytes_from(self, position: int, wanted: int, *, goes_on: bool) -> memoryview:
+        ``goes_on`` says that more may be read after them.
+        """
         with self._piece_cache.lock:
             piece = self._at(position, wanted, grows=goes_on)
             self._piece_cache.touch(piece)
@@ -157,7 +157,7 @@ class ObjectPieces:
         data = bytearray()
         while start + len(data) < stop:
             position = start + len(data)
-            data += self._bytes_from(position, stop - position, goes_on=False)
+            data += self.bytes_from(position, stop - position, goes_on=False)
         return data
 
     def _read_ahead(self, piece: FetchedRange) -> None:

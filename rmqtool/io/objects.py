@@ -55,7 +55,8 @@ class ObjectTree:
             if path in self._lists:
                 return _DIRECTORY
             if directory not in self._lists and self._single.get(directory) == _DIRECTORY:
-                self._try_to_list(directory)
+                with suppress(DeniedError):  # single names may be known nevertheless
+                    self._list(directory)
             if directory in self._lists:
                 return self._lists[directory].get(name)
             if path not in self._single:
@@ -82,10 +83,6 @@ class ObjectTree:
             return self._store.status(path)
         except DeniedError as failure:
             return Status(FileKind.HIDDEN, reason=failure.reason)
-
-    def _try_to_list(self, top: str) -> None:
-        with suppress(DeniedError):  # single names may be known nevertheless
-            self._list(top)
 
     def _list(self, top: str) -> None:
         recursive = top.rpartition("/")[0] in self._lists

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.spark.options import ReadOptions, Table
-from rmqtool.spark.tasks import FoundTask, IndexTask, LogTask, QueueTask, SegmentTask, Task
+from rmqtool.spark.tasks import LogTask, index_rows, queue_rows, segment_facts
 from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.lock import lock_holder
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from rmqtool.columns.encoder import ColumnJob
     from rmqtool.columns.names import ColumnChoice
+    from rmqtool.spark.tasks import Task
 
 T = TypeVar("T")
 
@@ -116,7 +118,7 @@ def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iter
     ranges = ranges_of(store, options.messages, options.from_offset, options.to_offset, NullProgress())
     groups, others = pieces_of(job, options.split_bytes, ranges)
     if others:
-        yield FoundTask(tuple(others))
+        yield partial(iter, tuple(others))
     for pieces in groups:
         yield LogTask(*trimmed(job, pieces), options.split_bytes)
 
@@ -139,7 +141,7 @@ def _queue_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> I
     request = _request_of(options)
     found = (one for one in store.queues() if request.messages.admits_queue(one.topic, one.queue_id))
     for queues in _bundled(found, lambda one: one.files.size_bytes, options.split_bytes):
-        yield QueueTask(queues, request)
+        yield partial(queue_rows, queues, request)
 
 
 def _bundled(items: Iterable[T], size_of: Callable[[T], int], size_bytes: int) -> Iterator[tuple[T, ...]]:
@@ -161,11 +163,11 @@ def _index_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> I
     request, geometry = _request_of(options), store.settings.index_geometry
     assumed = warn_of_assumed_geometry(store, NullProgress())
     for files in _bundled(store.index_files, lambda one: one.size_bytes, options.split_bytes):
-        yield IndexTask(files, geometry, assumed, request)
+        yield partial(index_rows, files, geometry, request, assumed=assumed)
 
 
 def _segment_tasks(store: Store, _options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
-    yield SegmentTask(store.commitlog.segments)
+    yield partial(segment_facts, store.commitlog.segments)
 
 
 def _damage_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iterator[Task]:

@@ -63,7 +63,7 @@ class PartitionReader:
         """
         try:
             task, _ = part.task.unpacked()
-            found = self._fast_failing(task.rows()) if self.options.mode is Mode.FAILFAST else task.rows()
+            found = self._fast_failing(task()) if self.options.mode is Mode.FAILFAST else task()
             if isinstance(task, LogTask) and self.options.table is Table.MESSAGES:
                 yield from self._messages(filled(found, task.job.choice), part.store, task.job.choice)
             else:

@@ -37,10 +37,9 @@ class TableColumn(NamedTuple):
     filtered: str | None = None
 
 
-def _as_is(name: str, own: str, *, may_lack: bool = False) -> dict[str, TableColumn]:
+def _as_is(name: str, own: str) -> dict[str, TableColumn]:
     kind = schema_of(ColumnChoice((own,))).field(own)
-    may_lack |= kind.nullable
-    return {name: TableColumn(_spark_type(kind.type), (own,), lambda batch: batch[own], may_lack, own)}
+    return {name: TableColumn(_spark_type(kind.type), (own,), lambda batch: batch[own], kind.nullable, own)}
 
 
 def _spark_type(kind: pa.DataType) -> str:

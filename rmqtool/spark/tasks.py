@@ -8,7 +8,7 @@ to there. Where the two do not meet, it fails: rows are never read twice, nor le
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rmqtool.columns.pieces import LogPiece, PieceEnd, piece_rows
 from rmqtool.commands.dump.derived import admits_unit, dump_index_file, dump_queue
@@ -21,7 +21,7 @@ from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.record_walk import first_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rmqtool.columns.encoder import ColumnJob
     from rmqtool.commands.dump.request import DumpRequest
@@ -29,18 +29,13 @@ if TYPE_CHECKING:
     from rmqtool.store import QueueFiles, Segment, StoreFile
     from rmqtool.store.geometry import Geometry
 
-
-class Task(Protocol):
-    """A part of a store."""
-
-    def rows(self) -> Iterator[Row | SegmentFact]:
-        """Yield its rows: messages as columns, damage as rows."""
-        ...
+    Task = Callable[[], Iterator[Row | "SegmentFact"]]
+    """Reader of a part of a store: messages come as columns, damage as rows."""
 
 
 @dataclass(frozen=True)
 class LogTask:
-    """Pieces of a log, in order.
+    """Reads pieces of a log, in order: messages as columns, and damage.
 
     ``split_bytes`` is the length of pieces of one file; with ``ends_at_record``, the job's end is a record's
     start, unless there is damage.
@@ -51,8 +46,8 @@ class LogTask:
     split_bytes: int
     ends_at_record: bool = False
 
-    def rows(self) -> Iterator[Row]:
-        """Yield messages as columns, and damage."""
+    def __call__(self) -> Iterator[Row]:
+        """Yield the rows."""
         job = self.job
         for piece in self.pieces:
             yield from piece.lead
@@ -101,51 +96,26 @@ def _unclear(segment: Segment, log_offset: int) -> EnvironmentFailureError:
     )
 
 
-@dataclass(frozen=True)
-class FoundTask:
-    """Rows of damage that the plan has found already."""
-
-    found: tuple[Row, ...]
-
-    def rows(self) -> Iterator[Row]:
-        """Yield them."""
-        yield from self.found
+def queue_rows(queues: tuple[QueueFiles, ...], request: DumpRequest) -> Iterator[Row]:
+    """Yield the units of consume queues that a request admits, and damage."""
+    for queue in queues:
+        for row in dump_queue(queue, request.messages.from_queue_offset or 0):
+            if isinstance(row, Damage) or admits_unit(request, row):
+                yield row
 
 
-@dataclass(frozen=True)
-class QueueTask:
-    """Consume queues, with the selection of their units."""
-
-    queues: tuple[QueueFiles, ...]
-    request: DumpRequest
-
-    def rows(self) -> Iterator[Row]:
-        """Yield units and damage."""
-        for queue in self.queues:
-            for row in dump_queue(queue, self.request.messages.from_queue_offset or 0):
-                if isinstance(row, Damage) or admits_unit(self.request, row):
-                    yield row
-
-
-@dataclass(frozen=True)
-class IndexTask:
-    """Files of the index, with the selection of their items.
+def index_rows(
+    files: tuple[StoreFile, ...], geometry: Geometry, request: DumpRequest, *, assumed: bool
+) -> Iterator[Row]:
+    """Yield the items of index files that a request admits, and damage.
 
     ``assumed`` says that the geometry is only the default.
     """
-
-    files: tuple[StoreFile, ...]
-    geometry: Geometry
-    assumed: bool
-    request: DumpRequest
-
-    def rows(self) -> Iterator[Row]:
-        """Yield items and damage."""
-        for file in self.files:
-            for row in dump_index_file(file, self.geometry, assumed=self.assumed):
-                if not isinstance(row, Item) or self.request.admits_offset(row.physical_offset):
-                    yield row
-            file.close()
+    for file in files:
+        for row in dump_index_file(file, geometry, assumed=assumed):
+            if not isinstance(row, Item) or request.admits_offset(row.physical_offset):
+                yield row
+        file.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,16 +128,10 @@ class SegmentFact:
     first_store_timestamp_ms: int | None
 
 
-@dataclass(frozen=True)
-class SegmentTask:
-    """Files of the log."""
-
-    segments: tuple[Segment, ...]
-
-    def rows(self) -> Iterator[SegmentFact]:
-        """Yield a row for each file."""
-        for segment in self.segments:
-            record = first_record([segment])
-            time_ms = None if record is None else record.head.store_timestamp_ms
-            yield SegmentFact(segment.label, segment.start, segment.size_bytes, time_ms)
-            segment.close()
+def segment_facts(segments: tuple[Segment, ...]) -> Iterator[SegmentFact]:
+    """Yield a row for each file of a log."""
+    for segment in segments:
+        record = first_record([segment])
+        time_ms = None if record is None else record.head.store_timestamp_ms
+        yield SegmentFact(segment.label, segment.start, segment.size_bytes, time_ms)
+        segment.close()

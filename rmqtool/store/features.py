@@ -104,9 +104,10 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
     for one in databases:
         if note:
             yield replace(one, unread=Structure.UNREAD, light_only=light_only, note=note)
-        elif _lacks_tables(root, root / one.label):
-            note_of_tables = "its tables (.sst) are missing"
-            yield replace(one, unread=Structure.UNREAD, note=note_of_tables)
+        elif (root / "abort").status() is None and not _has_rows(
+            root / one.label
+        ):  # a clean stop flushes rows
+            yield replace(one, unread=Structure.UNREAD, note="its tables (.sst) are missing")
         else:
             yield replace(one, code=ST_ROCKSDB_BESIDE)
 
@@ -137,11 +138,6 @@ def _may_hold_light(root: Location, settings: Settings) -> bool:
     if not is_known or setting.origin is Origin.GIVEN or settings.has_conf:
         return False
     return not any((root / FILE_QUEUES).matching(f"{LMQ_PREFIX}*"))
-
-
-def _lacks_tables(root: Location, database: Location) -> bool:
-    """Whether a database has no row although its broker stopped cleanly, which flushes rows."""
-    return (root / "abort").status() is None and not _has_rows(database)
 
 
 def split_log(log: FileQueue) -> Iterator[Feature]:

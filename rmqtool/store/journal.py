@@ -173,7 +173,8 @@ class Draft:
         disk = self._disk
         disk.write_new(f"{self.name}/{_FILE}", journal.text().encode(), _MODE)
         disk.hand_over(self.name, self.identity)
-        _sync_tree(disk, self.name)
+        for below in _below(disk, self.name):
+            disk.sync(below)
         disk.rename(self.name, self._final)
         disk.sync("")
         return journal
@@ -306,7 +307,8 @@ def sweep(disk: Disk) -> None:
         if int(found[1]) >= _LATEST_NS:
             continue
         if all(one in _OWN or one.startswith(f".{REBUILT}.") for one in disk.names(name)):
-            _remove_tree(disk, name)
+            for below in _below(disk, name):
+                disk.remove(below)
             disk.set_modified("", int(found[1]))
             disk.sync("")
 
@@ -385,16 +387,6 @@ def _directory(disk: Disk, path: str) -> Node:
     if node is None or not node.is_directory:
         raise RefusedError(f"{path}: is not a directory; nothing is moved there")
     return node
-
-
-def _sync_tree(disk: Disk, path: str) -> None:
-    for below in _below(disk, path):
-        disk.sync(below)
-
-
-def _remove_tree(disk: Disk, path: str) -> None:
-    for below in _below(disk, path):
-        disk.remove(below)
 
 
 def _below(disk: Disk, path: str) -> Iterable[str]:

@@ -207,8 +207,8 @@ def _root_findings(store: Store) -> Iterator[Finding]:
     yield from map(_feature, store.features)
     for root in store.roots.values():
         for path in root.paths:
-            if path.name != "checkpoint":
-                yield from _unless_directory(path, store.base)
+            if path.name != "checkpoint" and path.kind() not in {None, FileKind.DIRECTORY}:
+                yield _wrong_place(path, store.base)
     for place in (store.abort, store.lock):
         if place is not None and not place.is_regular():
             yield _wrong_place(place, store.base)
@@ -238,11 +238,6 @@ def _doubts(store: Store) -> Iterator[Finding]:
         taken = " and ".join(f"{one.name}={one.value}" for one in settings)
         message = f"{taken} {'is' if len(settings) == 1 else 'are'} in doubt: {doubt}"
         yield Finding(code=ST_DOUBT, observed=taken, message=message)
-
-
-def _unless_directory(path: Location, base: Location) -> Iterator[Finding]:
-    if path.kind() not in {None, FileKind.DIRECTORY}:
-        yield _wrong_place(path, base)
 
 
 def _wrong_place(path: Location, base: Location) -> Finding:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rmqtool.caches import packaged_text
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -51,29 +52,23 @@ class Setting:
     doubt: str = ""
 
 
-def _integer(name: str, text: str) -> int:
-    value = parse_int(text)
-    if value is None:
-        raise UsageError(f"{name}={text!r}: a broker expects an integer of 32 bits there")
-    return value
+def _reader(parse: Callable[[str], Any], wanted: str) -> Callable[[str, str], Any]:
+    def read(name: str, text: str) -> object:
+        with suppress(ValueError):
+            if (value := parse(text)) is not None:
+                return value
+        raise UsageError(f"{name}={text!r}: a broker expects {wanted} there")
+
+    return read
 
 
-def _long(name: str, text: str) -> int:
-    value = parse_long(text)
-    if value is None:
-        raise UsageError(f"{name}={text!r}: a broker expects an integer of 64 bits there")
-    return value
-
-
-def _double(name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError as failure:
-        raise UsageError(f"{name}={text!r}: a broker expects a number there") from failure
+_integer = _reader(parse_int, "an integer of 32 bits")
+_long = _reader(parse_long, "an integer of 64 bits")
+_double = _reader(float, "a number")
 
 
 def _size(name: str, text: str) -> int:
-    value = _integer(name, text)
+    value: int = _integer(name, text)
     if value <= 0:
         raise UsageError(f"{name}={text!r}: must be greater than 0")
     return value

@@ -59,12 +59,6 @@ def sync_tree(directory: Path) -> None:
         os.close(descriptor)
 
 
-def begin_writeback(descriptor: int, position: int, size_bytes: int) -> None:
-    """Begin to flush a range of a file, without waiting: a hint, by ``sync_file_range`` (Linux)."""
-    if _sync_file_range is not None:
-        _sync_file_range(descriptor, position, size_bytes, _WRITE)
-
-
 def sync_directory(directory: Path) -> None:
     """Flush a directory's own entries, so that a rename in it survives a power cut. `OSError` if it fails."""
     _sync(directory)
@@ -160,8 +154,9 @@ class StagedFile:
             raise write_failure(failure, self.path) from failure
 
     def write_back(self, position: int, size_bytes: int) -> None:
-        """Begin to flush a range, so that publishing waits for less of it."""
-        begin_writeback(self.fileno(), position, size_bytes)
+        """Begin to flush a range, so that publishing waits for less of it: a hint, on Linux."""
+        if _sync_file_range is not None:
+            _sync_file_range(self.fileno(), position, size_bytes, _WRITE)
 
     def finish(self) -> Path:
         """Close the file, rename it and return its name; `EnvironmentFailureError` if that fails."""

@@ -318,7 +318,7 @@ def test_an_executor_that_reaches_no_object_store_is_named(monkeypatch: pytest.M
     def rows(_task: LogTask) -> None:
         raise SourceUnreachableError("s3://bucket/store/commitlog", "no answer; see the manual", "no answer")
 
-    monkeypatch.setattr(LogTask, "rows", rows)
+    monkeypatch.setattr(LogTask, "__call__", rows)
     made = source(PLAIN)
     reader = made.reader(struct_of(made.schema()))
     with pytest.raises(
