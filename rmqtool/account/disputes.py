@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqtool.account.evidence import QueueEvidence, confirmed_units
 from rmqtool.account.records import Survey, by_queue, oddities, property_names
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -212,13 +213,18 @@ class Disputes:
         costs = [self._contradictions(near.joined(side)) for side in sides]
         wins = np.full(len(places), self._goes_to_later(*costs))
         changed = 1 < len(places) <= _JUDGED_AGAIN and self._judge_each(places, wins, near, sides)
-        told = changed or costs[0] != costs[1]
+        told = changed or self._is_told(*costs)
         return wins, _BY_NEIGHBOURS if told else _BY_NOTHING
 
     @staticmethod
     def _goes_to_later(contradictions: int, of_later: int) -> bool:
         """Whether places side by side go to the later copy, by what each side contradicts."""
         return of_later < contradictions
+
+    @staticmethod
+    def _is_told(contradictions: int, of_later: int) -> bool:
+        """Whether that decides."""
+        return contradictions != of_later
 
     def _judge_each(self, places: Int64s, wins: Bools, near: _CopySide, sides: list[_CopySide]) -> bool:
         """Let a place by itself go to the other copy where that contradicts less; return whether any does."""
@@ -245,13 +251,19 @@ class Disputes:
 
     def _contradictions(self, side: _CopySide) -> int:
         """Count jumps of queue offsets and store times back, and the messages of queues nobody knows."""
-        times, units = side.records["store_timestamp_ms"], side.units
-        units = units[np.lexsort((units["log_offset"], units["queue"]))]
+        times, units, (due, _) = side.records["store_timestamp_ms"], *self._dues(side)
+        jumps = int((units["queue_offset"] != due).sum())
+        return jumps + int((times[1:] < times[:-1]).sum()) + int(self._unheard_of[units["queue"]].sum())
+
+    def _dues(self, side: _CopySide) -> tuple[Rows, tuple[Int64s, Int64s]]:
+        """Return units by queue, the queue offset due at each, and where in the log the one before lies."""
+        units = side.units[np.lexsort((side.units["log_offset"], side.units["queue"]))]
         heads = np.concatenate([[True], units["queue"][1:] != units["queue"][:-1]])[: len(units)]
         due = np.concatenate([[0], units["queue_offset"] + units["count"]])[: len(units)]
         due[heads] = 0 if self._from_zero else units["queue_offset"][heads]
-        jumps = int((units["queue_offset"] != due).sum())
-        return jumps + int((times[1:] < times[:-1]).sum()) + int(self._unheard_of[units["queue"]].sum())
+        before = np.concatenate([[0], units["log_offset"]])[: len(units)]
+        before[heads] = self._surveys[0].log.start
+        return units, (due, before)
 
     def _is_unheard_of(self, topic: str, queue_id: int) -> bool:
         """Whether no copy's queues or ``topics.json`` know a queue, though some do know topics.
@@ -277,8 +289,49 @@ class FrameDisputes(Disputes):
     """Settles whether damaged frames or the true records below them stay, as if they were two copies.
 
     Units decide, and then the neighbours. Where these contradict both alike, what its checksum bears out
-    stays; where nothing contradicts a frame, what lies in its body is its own.
+    stays; where nothing contradicts a frame, what lies in its body is its own. Bytes between two records that
+    are fewer than any record takes contradict both. A jump of queue offsets over a hole that has room for
+    what is missing contradicts nothing: it only decides where nothing else does, and then the frame may be
+    the true one.
     """
+
+    _WEIGHT = 1 << 20  # of a contradiction, in jumps that a hole explains
+
+    def _contradictions(self, side: _CopySide) -> int:
+        units, (due, before) = self._dues(side)
+        explained = 0
+        for number in np.flatnonzero(units["queue_offset"] > due):
+            bounds = int(before[number]), int(units["log_offset"][number])
+            missing = int(units["queue_offset"][number] - due[number])
+            explained += missing * SMALLEST_RECORD <= self._room(side, *bounds)
+        contradictions = super()._contradictions(side) - explained + self._slivers(side.records)
+        return self._WEIGHT * contradictions + explained
+
+    def _slivers(self, records: Rows) -> int:
+        """Count the bytes between records of one file that are fewer than any record takes."""
+        starts, stops = records["log_offset"], records["log_offset"] + records["total_size"]
+        of_file = np.searchsorted([one.start for one in self._surveys[0].log], starts, "right")
+        apart = np.where(of_file[1:] == of_file[:-1], starts[1:] - stops[:-1], 0)
+        return int(((apart > 0) & (apart < SMALLEST_RECORD)).sum())
+
+    def _room(self, side: _CopySide, start: int, stop: int) -> int:
+        """Return the bytes between two places that no record of a side, or around it, and no BLANK takes.
+
+        Args:
+            side: of one reading.
+            start: physical offset of a record, or of the log's start.
+            stop: physical offset of a later record.
+        """
+        log, rows = self._surveys[0].log, self._around.records
+        mine = side.records[~np.isin(side.records["log_offset"], rows["log_offset"])]
+        taken = 0
+        for some in (rows, mine):
+            one, two = np.searchsorted(some["log_offset"], [start, stop])
+            taken += int(some["total_size"][one:two].sum())
+        for blank in self._surveys[0].blanks.values():
+            segment = log.segment_at(blank) if start <= blank < stop else None
+            taken += 0 if segment is None else segment.stop - blank
+        return stop - start - taken
 
     def _odder(self, places: Int64s) -> Int64s:
         return np.zeros(len(places), np.int64)
@@ -286,6 +339,11 @@ class FrameDisputes(Disputes):
     @staticmethod
     def _goes_to_later(contradictions: int, of_later: int) -> bool:
         return 0 < contradictions >= of_later
+
+    @classmethod
+    def _is_told(cls, contradictions: int, of_later: int) -> bool:
+        is_explained = 0 < contradictions < cls._WEIGHT and of_later < cls._WEIGHT
+        return contradictions != of_later and not is_explained
 
 
 def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:

@@ -102,6 +102,31 @@ def test_a_tar_of_a_store_with_a_hole_and_another_broker_s_log(
     assert sum(int(size, 0) for _, size, _ in used) == len(image)
 
 
+@pytest.mark.parametrize("byte", [2, 6, 7])
+def test_a_record_whose_place_its_neighbours_contradict_is_kept_with_the_reason(
+    run: Runner, log: Planted, byte: int, tmp_path: Path
+) -> None:
+    """One flipped bit of PHYSICALOFFSET: its place stays empty, nothing moves, and its bytes are there."""
+    place = [*log.records][11]
+    start = max(start for start in log.files if start <= place)
+    files = {at: bytearray(data) for at, data in log.files.items()}
+    files[start][place - start + 28 + byte] ^= 2
+    raw = bytes(files[start][place - start :][: len(log.records[place])])
+    image = tmp_path / "image"
+    image.write_bytes(amid_noise(random.Random(2), *map(bytes, files.values())))
+    done = run("carve", image, "--out", tmp_path / "out")
+    assert done.status == 5
+    assert "1 the records around them contradict their offset" in done.out
+    made = {int(path.name): path.read_bytes() for path in (tmp_path / "out/commitlog").iterdir()}
+    assert sorted(made) == sorted(log.files)
+    due = {at: bytearray(data) for at, data in log.files.items()}
+    due[start][place - start : place - start + len(raw)] = bytes(len(raw))
+    assert all(bytes(due[at]).rstrip(b"\0") == made[at].rstrip(b"\0") for at in made)
+    told = json.loads((tmp_path / "out/lost+found/records.ndjson").read_text())
+    kept = (tmp_path / "out/lost+found/records.bin").read_bytes()[told["keptAt"] :][: told["keptBytes"]]
+    assert (told["cause"], kept) == ("offset", raw)
+
+
 def test_a_look_writes_nothing_and_the_library_says_the_same(
     run: Runner, log: Planted, tmp_path: Path
 ) -> None:
