@@ -6,13 +6,12 @@ The units of present queues decide, then text, then the neighbours in queue and 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rmqtool.account.evidence import QueueEvidence, confirmed_units
-from rmqtool.account.records import Survey, by_queue, oddities, property_names
+from rmqtool.account.records import Aside, Grounds, Survey, by_queue, oddities, property_names
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.topics import LMQ_PREFIX
 
@@ -25,31 +24,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue
 
     Rows = npt.NDArray[Any]
-
-
-class Grounds(StrEnum):
-    """What decides between the records of two copies."""
-
-    UNITS = "units"  # more of the copies' queues list the one
-    TEXT = "text"  # the other's properties are no text, or have names that no record has
-    NEIGHBOURS = "neighbours"  # queue offsets and store times around it go on with the one
-    NOTHING = "nothing"  # the earlier copy's stays
-
-
-class Aside(NamedTuple):
-    """A record of one reading that gives way to those of another.
-
-    Attributes:
-        start: physical offset.
-        length: bytes.
-        source: number of the copy.
-        chosen_by: what decided.
-    """
-
-    start: int
-    length: int
-    source: int
-    chosen_by: Grounds
 
 
 _JUDGED_AGAIN = 1 << 12  # places side by side that are judged once more, each by itself
@@ -379,11 +353,12 @@ def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
     same = np.append(survey.records["log_offset"], -1)[first] == below.records["log_offset"]
     if not (met & ~same).any():
         return survey
-    won, _ = FrameDisputes(survey, below, met & ~same, ~met, of_copies, [survey.log]).settle()
+    won, aside = FrameDisputes(survey, below, met & ~same, ~met, of_copies, [survey.log]).settle()
+    own = survey.records["log_offset"]
     frames = [survey.false, below.false, survey.records["log_offset"], below.records["log_offset"]]
     survey = joined(survey, below, won | ~met)
     false = np.setdiff1d(np.concatenate(frames), survey.records["log_offset"])
-    return replace(survey, false=false)
+    return replace(survey, false=false, aside=tuple(one for one in aside if one.start in own))
 
 
 def where(survey: Survey, keep: Bools) -> Survey:

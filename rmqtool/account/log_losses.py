@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -332,11 +332,12 @@ class StoreAccount:
         if looked.is_odd or self.of_queues.lists_more(looked):
             from rmqtool.account.reading import read_by_evidence  # a sound log needs none
 
-            log, false = read_by_evidence(self._store, self.log)
+            log, false, undecided = read_by_evidence(self._store, self.log)
             starts = {segment.label: segment.start for segment in self.log}
             moved = {segment.label for segment in log if segment.start != starts[segment.label]}
             if moved or len(false):
                 looked = survey(log if moved else self.log, self._store.confirm_offset, false, moved)
+                looked = replace(looked, undecided=undecided)
         self.__dict__["looked"] = looked
         return looked
 
@@ -394,6 +395,6 @@ class StoreAccount:
     def findings(self, losses: LogLosses) -> Iterator[Finding]:
         """Yield that the log was longer once, and that it has records which no broker reaches."""
         if losses.states is not None and len(self.looked.unreached):
-            yield unreached_finding(self.looked.unreached)
+            yield unreached_finding(self.looked)
         if losses.beyond:
             yield cut_finding(losses, self.looked.end, sure=self.is_log_cut)

@@ -17,7 +17,7 @@ from rmqtool.findings.model import counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Int64s
+    from rmqtool.account.survey import SurveyedLog
     from rmqtool.store import Store
     from rmqtool.store.files import StoreFiles
 
@@ -191,28 +191,29 @@ def indexes_beyond(store: Store, log_end: int) -> bool:
     return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
 
 
-def unreached_words(places: Int64s) -> str:
+def unreached_words(looked: SurveyedLog) -> str:
     """Return how many records no walk of a broker reaches, and why."""
+    places, undecided = looked.unreached, looked.undecided
     records = counted(len(places), "whole record", spec=",")
-    return (
+    words = (
         f"{records} of the log, the first at {places[0]}, below a damaged frame, or in a file under another's"
         " name: no walk of a broker reaches them"
     )
+    if not len(undecided):
+        return words
+    frames = counted(len(undecided), "frame", spec=",")
+    return f"{words}; of {frames}, the first at {undecided[0]}, nothing decides whether it is a intact record"
 
 
-def unreached_finding(places: Int64s) -> Finding:
-    """Return that a log has records which no walk of a broker reaches.
-
-    Args:
-        places: ``(n,)``, their physical offsets.
-    """
+def unreached_finding(looked: SurveyedLog) -> Finding:
+    """Return that a log has records which no walk of a broker reaches."""
     from rmqtool.scan.classify import HIDDEN_REMEDY  # few logs need it
 
     return Finding(
         code=CL_PHY_MISMATCH,
-        physical_offset=int(places[0]),
-        observed=len(places),
-        message=unreached_words(places),
+        physical_offset=int(looked.unreached[0]),
+        observed=len(looked.unreached),
+        message=unreached_words(looked),
         remedy_override=HIDDEN_REMEDY,
     )
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from enum import IntFlag
+from enum import IntFlag, StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -116,6 +116,31 @@ def by_queue(units: Rows, queues: int, among: Bools | None = None) -> list[Int64
         order = order[among[order]]
     bounds = np.searchsorted(units["queue"][order], np.arange(queues + 1))
     return [order[start:stop] for start, stop in pairwise(bounds.tolist())]
+
+
+class Grounds(StrEnum):
+    """What decides between the records of two copies."""
+
+    UNITS = "units"  # more of the copies' queues list the one
+    TEXT = "text"  # the other's properties are no text, or have names that no record has
+    NEIGHBOURS = "neighbours"  # queue offsets and store times around it go on with the one
+    NOTHING = "nothing"  # the earlier copy's stays
+
+
+class Aside(NamedTuple):
+    """A record of one reading that gives way to those of another.
+
+    Attributes:
+        start: physical offset.
+        length: bytes.
+        source: number of the copy.
+        chosen_by: what decided.
+    """
+
+    start: int
+    length: int
+    source: int
+    chosen_by: Grounds
 
 
 def mark_torn(survey: Survey) -> None:
@@ -225,6 +250,7 @@ class Survey:
         unreadable: ranges that the disk did not deliver, as physical offset and length.
         batch_topics: topics that prove to have batch queues though the policy did not know it.
         false: ``(f,)`` physical offsets of frames that are none: true records lie below them.
+        aside: damaged frames that gave way to true records below them.
         below: the same log, with the true records below damaged frames in place of these; None without any.
     """
 
@@ -238,6 +264,7 @@ class Survey:
     unreadable: list[tuple[int, int]] = field(default_factory=list)
     batch_topics: frozenset[str] = frozenset()
     false: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    aside: tuple[Aside, ...] = ()
     below: Survey | None = None
 
     @property

@@ -49,6 +49,7 @@ class SurveyedLog:
             a file under another's name.
         unreached_bytes: their size.
         goes_back: whether store times do.
+        undecided: ``(d,)`` of the false frames those that nothing but their own checksum speaks against.
     """
 
     start: int
@@ -67,6 +68,7 @@ class SurveyedLog:
     unreached: Int64s
     unreached_bytes: int
     goes_back: bool
+    undecided: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def is_odd(self) -> bool:

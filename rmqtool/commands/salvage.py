@@ -111,7 +111,8 @@ class SalvageReport:
         misnamed: files of the log that were read as others, which their records name.
         left_out: true records that are not recovered, by cause: ``body`` their checksum fails,
             ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
-            ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy.
+            ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy,
+            ``frame`` damaged, and over whole records, which stay.
         conflicts: of records put aside for those of another copy, how many by what decided: ``units`` more
             copies' queues list the other, ``text`` its properties are no text, or have names that no record
             has, ``neighbours`` the other continues the queue offsets and store times, ``nothing`` the

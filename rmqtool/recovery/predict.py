@@ -129,7 +129,7 @@ def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossRe
         losses = replace(losses, states=losses.states.predicted(sum(one.messages for one in prediction.lost)))
     prediction.log_losses = losses
     if len(looked.unreached):
-        prediction.hazards.append(f"{unreached_words(looked.unreached)}; rmqtool salvage recovers them.")
+        prediction.hazards.append(f"{unreached_words(looked)}; rmqtool salvage recovers them.")
     if lost is not None:
         prediction.lost_messages = _lost_totals(looked.gaps, prediction, lost)
 

@@ -143,6 +143,7 @@ _LEFT_OUT = {
     "fields": "whose queue fields are contradicted",
     "room": "that leaves no room for what must stand beside it",
     "conflict": "that differs from another copy's",
+    "frame": "with a damaged body in which whole records of the log lie, which stay",
 }
 _GROUNDS = {
     "units": "more of the copies' queues list the other",

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import ClassVar
 
-from rmqtool.account.disputes import Grounds  # noqa: TC001 - a plan is built of its annotations
 from rmqtool.account.model import AccountError
+from rmqtool.account.records import Grounds  # noqa: TC001 - a plan is built of its annotations
 from rmqtool.salvage.accounts import QueueAccount  # noqa: TC001 - a plan is built of its annotations
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.account.records import Grounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.model import counted
@@ -45,6 +46,12 @@ if TYPE_CHECKING:
 _ELSEWHERE = (
     "{} in another place than named, and nothing else lies there: put files back under the names that their"
     " records tell and salvage again, or rmqtool carve the files, which puts each record into its place"
+)
+
+
+_UNDECIDED = (
+    "the record at {} is damaged, and its body has whole records of the log: nothing decides whether they are"
+    " its own bytes, or it is a false frame over them; they are recovered, and it is in lost+found/"
 )
 
 
@@ -153,7 +160,7 @@ class Planner:
             healed=self.merged.healed,
             conflicts=tuple(one.physical_offset for one in self.merged.conflicts),
             odd_times=int((belief.odd_times & belief.kept).sum()),
-            notes=(*self.evidence.unread, *self._elsewhere(ground)),
+            notes=(*self.evidence.unread, *self._elsewhere(ground), *self._undecided()),
         )
         plan = replace(plan, queues=tuple(accounts(self.belief, plan.lost)))
         plan.check()
@@ -274,6 +281,12 @@ class Planner:
         if count:
             yield _ELSEWHERE.format(counted(count, "sound record lies", "sound records lie", spec=","))
 
+    def _undecided(self) -> Iterator[str]:
+        """Say of which damaged frames nothing tells whether they are false."""
+        for one in self.merged.survey.aside:
+            if one.chosen_by is Grounds.NOTHING:
+                yield _UNDECIDED.format(one.start)
+
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
         kept = self.merged.survey.records[self.belief.kept]
@@ -304,6 +317,9 @@ class Planner:
                 bool(unknown[number]),
             )  # fmt: skip
         yield from self.merged.conflicts
+        for one in survey.aside:
+            undecided = one.chosen_by is Grounds.NOTHING
+            yield Found(one.start, one.length, one.source, "frame", is_open=undecided)
         yield from self._torn()
 
     def _torn(self) -> Iterator[Found]:

@@ -169,7 +169,7 @@ def test_a_frame_of_old_bytes_hides_no_record(
     report = opened(damaged).salvage(out)
     survivors_stand(log, out, spoilt)
     assert sorted(one[:3] for one in lost_of(out)) == sorted(queue_of(log, one) for one in spoilt)
-    assert report.left_out.keys() <= {"body"}
+    assert report.left_out.keys() <= {"body", "frame"}
 
 
 @pytest.mark.parametrize("own", [True, False])
@@ -226,6 +226,38 @@ def test_a_record_planted_in_a_body_is_none_of_the_log(tmp_path: Path, offset: i
     report = rmqtool.open(root).salvage(tmp_path / "out")
     assert report.left_out == {"body": 1}
     assert lost_of(tmp_path / "out") == [("TopicTest", 0, 0, 1)]
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize(("padding", "is_open"), [(40, False), (200, True)])
+def test_a_hole_before_its_host_does_not_bear_a_planted_record_out(
+    tmp_path: Path, offset: int, padding: int, *, is_open: bool
+) -> None:
+    """The hole explains why the host's queue offset jumps; where the planted fits as well, nothing decides.
+
+    Too few bytes for any record between the planted one and the next are proof, as records lie side by side.
+    """
+    head = message.HEAD_SIZES[0]
+    log = record(0, topic=b"Other")
+    log += bytes(len(record(len(log), queueOffset=0)))
+    start = len(log)
+    planted = record(start + head, body=b"planted", queueOffset=offset)
+    log += record(start, body=planted + bytes(padding), queueOffset=1)
+    follower = len(log)
+    log += record(follower, queueOffset=2)
+    root = tmp_path / "damaged"
+    (root / "commitlog").mkdir(parents=True)
+    file = root / "commitlog" / f"{0:020d}"
+    file.write_bytes((log[: follower - 60] + b"?" + log[follower - 59 :]).ljust(4096, b"\0"))
+    store = rmqtool.open(root)
+    report = store.salvage(tmp_path / "out")
+    assert report.left_out == ({"frame": 1} if is_open else {"body": 1})
+    said = f"the record at {start} is damaged, and its body has whole records of the log: nothing decides"
+    assert any(said in note for note in report.notes) == is_open
+    words = [one.message for one in store.verify(jobs=1).findings]
+    assert any(f"the first at {start}, nothing decides" in one for one in words) == is_open
+    kept = (tmp_path / "out" / "lost+found").glob(f"{start:020d}-*.bin")
+    assert (follower - start) in {path.stat().st_size for path in kept}
 
 
 _PUT_ASIDE = {214: [23427]}
