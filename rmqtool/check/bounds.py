@@ -23,7 +23,9 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.check.log.checks import LogResult
+    from rmqtool.check.log import (
+        LogResult,
+    )
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
 

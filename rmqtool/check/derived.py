@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.lag import Lag, confirmed_lag, lag_of
-from rmqtool.check.log.findings import is_illegal
 from rmqtool.check.model import CheckInterruptedError, Examined, VerifyRequest, run_guarded
-from rmqtool.check.queues.report import tell_delay_table_once
+from rmqtool.check.queue_report import (
+    tell_delay_table_once,
+)
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, MapInterruptedError
 from rmqtool.engine.local import together
@@ -24,6 +25,7 @@ from rmqtool.reput.indexes import index_stream
 from rmqtool.store.broker_json import ListedTopics
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
 from rmqtool.store.kinds import QUEUE_KINDS, UNIT_QUEUE_KINDS, PathKind
+from rmqtool.store.names import is_illegal
 from rmqtool.store.places import is_rocksdb
 from rmqtool.store.setting import Origin
 from rmqtool.topics import LMQ_PREFIX
@@ -31,7 +33,9 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rmqtool.check.log.checks import LogResult
+    from rmqtool.check.log import (
+        LogResult,
+    )
     from rmqtool.progress import Progress
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import QueueFiles, Store
@@ -203,7 +207,9 @@ def _lag(request: VerifyRequest, log: LogResult | None) -> Lag:
 
 
 def _check_queues(task: QueueCheckTask, *, lag: Lag, log_cut: bool) -> _Checked:
-    from rmqtool.check.queues.checks import check_queues
+    from rmqtool.check.queues import (
+        check_queues,
+    )
 
     cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
     try:
@@ -220,7 +226,9 @@ def _check_queues(task: QueueCheckTask, *, lag: Lag, log_cut: bool) -> _Checked:
 
 
 def _check_index(task: IndexCheckTask, *, lag: Lag) -> _Checked:
-    from rmqtool.check.index.checks import check_index
+    from rmqtool.check.index import (
+        check_index,
+    )
 
     return check_index(task, lag=lag)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rmqtool.progress import Progress
-    from rmqtool.salvage.accounts import QueueAccount
+    from rmqtool.salvage.model import QueueAccount
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 

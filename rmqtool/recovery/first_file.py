@@ -11,7 +11,7 @@ from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, MessageHead, decode_head
 from rmqtool.javacompat import wrap_int
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.loading import LoadedQueue, load_queues
+from rmqtool.recovery.loading import LoadedFiles, load_queues
 from rmqtool.recovery.log_walk import holds_property, lacks_dup_info
 from rmqtool.recovery.model import Recovery, RecoverySwitches, Refusal, recover_window
 from rmqtool.recovery.unit_queue import UnitQueue
@@ -240,7 +240,7 @@ def _queue_end(store: Store, root: Location, reach: int) -> int | None:
     """Return the largest end of any queue; None as soon as one is at or after ``reach``."""
     end = NO_UNITS
     for kind, queue in sorted(_queues(store, root), key=lambda one: _last_change(one[1]), reverse=True):
-        segments = queue.files.segments
+        segments = queue.segments
         if kind is PathKind.CONSUMEQUEUE:
             found = UnitQueue(segments, store.settings.consumequeue_file_size).max_physical_offset
         else:
@@ -251,7 +251,7 @@ def _queue_end(store: Store, root: Location, reach: int) -> int | None:
     return end
 
 
-def _queues(store: Store, root: Location) -> Iterator[tuple[PathKind, LoadedQueue]]:
+def _queues(store: Store, root: Location) -> Iterator[tuple[PathKind, LoadedFiles]]:
     settings = store.settings
     sizes = {
         PathKind.CONSUMEQUEUE: settings.consumequeue_file_size,
@@ -262,8 +262,8 @@ def _queues(store: Store, root: Location) -> Iterator[tuple[PathKind, LoadedQueu
             yield kind, queue
 
 
-def _last_change(queue: LoadedQueue) -> int:
+def _last_change(queue: LoadedFiles) -> int:
     """Return when its last file changed, in ns: the queue that ends last is most likely among the newest."""
-    segments = queue.files.segments
+    segments = queue.segments
     status = segments[-1].path.status() if segments else None
     return 0 if status is None else status.modified_ns

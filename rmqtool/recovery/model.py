@@ -91,7 +91,7 @@ class Loss:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Dispatched:
     """The records that are dispatched again.
 
@@ -125,7 +125,7 @@ class Reput:
     dispatched: Dispatched
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class QueueOutcome:
     """A queue after the start.
 
@@ -154,7 +154,7 @@ class QueueOutcome:
     missing: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class IndexFileOutcome:
     """An index file after the start.
 
@@ -204,7 +204,7 @@ class Prediction:
     log_losses: LogLosses | None = None
     lost_messages: LostTotals | None = None
     deleted_files: tuple[str, ...] = ()
-    dispatched_by_recovery: Dispatched = Dispatched()
+    dispatched_by_recovery: Dispatched = field(default_factory=Dispatched)
     reput: Reput | None = None
     queues: tuple[QueueOutcome, ...] = ()
     index: tuple[IndexFileOutcome, ...] = ()
@@ -289,21 +289,6 @@ def recover_window(settings: Settings, release: Release) -> int | None:
     return files if isinstance(files, int) and files > 0 else RECOVER_FILES
 
 
-@dataclass(slots=True)
-class DispatchDraft:
-    """Draft of a `Dispatched`, with its fields."""
-
-    start: int | None = None
-    stop: int | None = None
-    messages: int = 0
-    units: int = 0
-    index_entries: int = 0
-
-    def finish(self) -> Dispatched:
-        """Return what was dispatched so far."""
-        return Dispatched(self.start, self.stop, self.messages, self.units, self.index_entries)
-
-
 @dataclass
 class PredictionDraft:
     """Draft of a `Prediction`, with its fields."""
@@ -317,7 +302,7 @@ class PredictionDraft:
     log_losses: LogLosses | None = None
     lost_messages: LostTotals | None = None
     deleted_files: list[str] = field(default_factory=list)
-    dispatched_by_recovery: DispatchDraft = field(default_factory=DispatchDraft)
+    dispatched_by_recovery: Dispatched = field(default_factory=Dispatched)
     reput: Reput | None = None
     queues: list[QueueOutcome] = field(default_factory=list)
     index: list[IndexFileOutcome] = field(default_factory=list)
@@ -336,4 +321,4 @@ class PredictionDraft:
         """Return the finished prediction."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         lists = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
-        return Prediction(**values | lists | {"dispatched_by_recovery": self.dispatched_by_recovery.finish()})
+        return Prediction(**values | lists)

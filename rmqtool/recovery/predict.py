@@ -23,7 +23,6 @@ from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.kernels.rows import rules_of
 from rmqtool.recovery.derived import DispatchStallError, catch_up
 from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
-from rmqtool.recovery.hazards import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.log_walk import RecoveryWalk, holds_property, lacks_dup_info
 from rmqtool.recovery.losses import count_missing, lost_records, not_served, records_after, tell_unreached
 from rmqtool.recovery.model import (
@@ -36,6 +35,11 @@ from rmqtool.recovery.model import (
     RecoverySwitches,
     Refusal,
     Reput,
+)
+from rmqtool.recovery.outcome import (
+    hazards_of,
+    settings_hazards,
+    window_hazards,
 )
 from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.unit_queue import EmptyLastFileError

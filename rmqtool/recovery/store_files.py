@@ -9,11 +9,18 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.io import FileKind, Location
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.compaction import load_compaction
-from rmqtool.recovery.derived import Derived, Queue
+from rmqtool.recovery.derived import (
+    Derived,
+    IndexState,
+    Queue,
+)
 from rmqtool.recovery.first_file import read_checkpoint
-from rmqtool.recovery.index_files import IndexState
-from rmqtool.recovery.loading import LoadedQueue, load_files, load_queues
+from rmqtool.recovery.loading import (
+    LoadedFiles,
+    load_compaction,
+    load_files,
+    load_queues,
+)
 from rmqtool.recovery.model import PredictionDraft, Refusal
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.store.broker_json import (
@@ -88,29 +95,29 @@ def _load_queues(
     queues: dict[QueueKey, Queue] = {}
     size = settings.consumequeue_file_size
     for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
-        wrong_type = one.topic in batch_topics
+        wrong_type = one.key[0] in batch_topics
         _note(root, one, prediction, wrong_type, settings["mappedFileSizeConsumeQueue"])
         ext = _load_ext(store, root, settings, one, prediction) if settings.enable_consume_queue_ext else None
         try:
-            queue = UnitQueue(one.files.segments, size, one.files.deleted, ext)
+            queue = UnitQueue(one.segments, size, one.deleted, ext)
         except ExtFailureError as failure:
             prediction.refusals.append(Refusal(failure.label, str(failure)))
         else:
-            queues[one.topic, one.queue_id] = queue
+            queues[one.key] = queue
     if release.batch_queues:
         size = settings.batchconsumequeue_file_size
         for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
-            wrong_type = one.topic not in batch_topics
+            wrong_type = one.key[0] not in batch_topics
             _note(root, one, prediction, wrong_type, settings["mapperFileSizeBatchConsumeQueue"])
-            prediction.deleted_files += one.files.deleted.values()
-            queues[one.topic, one.queue_id] = BatchQueue(one.files.segments, size)
+            prediction.deleted_files += one.deleted.values()
+            queues[one.key] = BatchQueue(one.segments, size)
     return queues
 
 
 def _load_ext(
-    store: Store, root: Location, settings: Settings, queue: LoadedQueue, prediction: PredictionDraft
+    store: Store, root: Location, settings: Settings, queue: LoadedFiles, prediction: PredictionDraft
 ) -> ExtFiles:
-    directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.topic / str(queue.queue_id)
+    directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.key[0] / str(queue.key[1])
     size = settings.consumequeue_ext_file_size
     files = load_files((directory,), store.base, size, prediction.release)
     prediction.refusals += _explained(files.refusals, settings["mappedFileSizeConsumeQueueExt"])
@@ -129,13 +136,13 @@ def _explained(refusals: list[Refusal], size: Setting) -> list[Refusal]:
 
 
 def _note(
-    root: Location, queue: LoadedQueue, prediction: PredictionDraft, wrong_type: bool, size: Setting
+    root: Location, queue: LoadedFiles, prediction: PredictionDraft, wrong_type: bool, size: Setting
 ) -> None:
-    prediction.refusals += _explained(queue.files.refusals, size)
+    prediction.refusals += _explained(queue.refusals, size)
     if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
-        reason = f"contradicts the directory of the queues of topic {queue.topic}"
+        reason = f"contradicts the directory of the queues of topic {queue.key[0]}"
         if not (root / "config" / "topics.json").is_there():
-            reason = f"is missing, but topic {queue.topic} has batch queues, which need queue.type=BatchCQ"
+            reason = f"is missing, but topic {queue.key[0]} has batch queues, which need queue.type=BatchCQ"
         prediction.refusals.append(Refusal("config/topics.json", reason))
 
 

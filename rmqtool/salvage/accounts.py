@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rmqtool.account.records import by_queue
+from rmqtool.salvage.model import QueueAccount
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,57 +20,6 @@ if TYPE_CHECKING:
     from rmqtool.salvage.model import Lost
 
     Rows = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class QueueAccount:
-    """One queue: what is there of it.
-
-    Attributes:
-        topic: of the queue.
-        queue_id: of the queue.
-        first_queue_offset: of the first message that is there or proven.
-        end_queue_offset: after the last one.
-        found: messages recovered.
-        lost: messages proven to be lost: the log has no record of them.
-        damaged: messages whose records the log has, damaged or contradicted: they are not recovered.
-        placed: of both, those with something in their place.
-        orderly: whether its queue offsets go up all along the log; else they were given more than once.
-        first_stored_ms: store time of the first message recovered; None without any.
-        last_stored_ms: of the last.
-    """
-
-    topic: str
-    queue_id: int
-    first_queue_offset: int
-    end_queue_offset: int
-    found: int
-    lost: int
-    damaged: int
-    placed: int
-    orderly: bool
-    first_stored_ms: int | None
-    last_stored_ms: int | None
-
-    @property
-    def queue_offsets(self) -> int:
-        """Return how many there are from the first to the last."""
-        return self.end_queue_offset - self.first_queue_offset
-
-    @property
-    def not_given_back(self) -> int:
-        """Return how many messages are lost, or there and damaged."""
-        return self.lost + self.damaged
-
-    @property
-    def unknown(self) -> int:
-        """Return the queue offsets of which nothing is known: neither found nor proven lost."""
-        return max(self.queue_offsets - self.found - self.not_given_back, 0)
-
-    @property
-    def moves(self) -> bool:
-        """Whether queue offsets are without a record though nothing is lost there: later messages move."""
-        return self.orderly and self.unknown > 0
 
 
 def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from rmqtool.account.model import AccountError
 from rmqtool.account.records import Grounds  # noqa: TC001 - a plan is built of its annotations
-from rmqtool.salvage.accounts import QueueAccount  # noqa: TC001 - a plan is built of its annotations
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
 
@@ -133,6 +132,57 @@ class Lost:
     in_light: bool = False
     from_start: bool = False
     is_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAccount:
+    """One queue: what is there of it.
+
+    Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        first_queue_offset: of the first message that is there or proven.
+        end_queue_offset: after the last one.
+        found: messages recovered.
+        lost: messages proven to be lost: the log has no record of them.
+        damaged: messages whose records the log has, damaged or contradicted: they are not recovered.
+        placed: of both, those with something in their place.
+        orderly: whether its queue offsets go up all along the log; else they were given more than once.
+        first_stored_ms: store time of the first message recovered; None without any.
+        last_stored_ms: of the last.
+    """
+
+    topic: str
+    queue_id: int
+    first_queue_offset: int
+    end_queue_offset: int
+    found: int
+    lost: int
+    damaged: int
+    placed: int
+    orderly: bool
+    first_stored_ms: int | None
+    last_stored_ms: int | None
+
+    @property
+    def queue_offsets(self) -> int:
+        """Return how many there are from the first to the last."""
+        return self.end_queue_offset - self.first_queue_offset
+
+    @property
+    def not_given_back(self) -> int:
+        """Return how many messages are lost, or there and damaged."""
+        return self.lost + self.damaged
+
+    @property
+    def unknown(self) -> int:
+        """Return the queue offsets of which nothing is known: neither found nor proven lost."""
+        return max(self.queue_offsets - self.found - self.not_given_back, 0)
+
+    @property
+    def moves(self) -> bool:
+        """Whether queue offsets are without a record though nothing is lost there: later messages move."""
+        return self.orderly and self.unknown > 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.doctor.choices import ConfigDiagnosis
-    from rmqtool.salvage.accounts import QueueAccount
+    from rmqtool.salvage.model import QueueAccount
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 

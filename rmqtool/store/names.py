@@ -7,8 +7,11 @@ import re
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.findings import Severity
 from rmqtool.io import FileKind, Location, Status
+from rmqtool.javacompat import decode_utf8
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
+from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,6 +23,14 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 LONGEST_COMPONENT_BYTES = 255
 
 """Limit of file systems for one name (``NAME_MAX``)."""
+
+_LEGAL = frozenset(b"%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""``TopicValidator#isTopicOrGroupIllegal`` (4.9.8, 5.3.3)."""
+
+_LONGEST_TOPIC = 127
+_LONGEST_RETRY_TOPIC = 255
+_LONG_PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+HIGHEST_QUEUE_ID = 0xFFFF  # far more queues than any topic has
 
 
 def component_problem(name: str) -> str | None:
@@ -37,6 +48,27 @@ def component_problem(name: str) -> str | None:
     if size_bytes > LONGEST_COMPONENT_BYTES:
         return f"it is {size_bytes} bytes long; {LONGEST_COMPONENT_BYTES} fit in a file name"
     return None
+
+
+def topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
+    """Return what is wrong with the name of a topic, and how bad that is; None for a legal name."""
+    topic = decode_utf8(raw_topic)
+    unsafe = component_problem(topic)
+    if unsafe is not None:
+        return f"the topic's name cannot be a directory: {unsafe}", Severity.ERROR
+    if topic.startswith(LMQ_PREFIX):
+        return None
+    if not _LEGAL.issuperset(raw_topic):
+        return "no broker lets a client create a topic of that name", Severity.WARNING
+    longest = _LONGEST_RETRY_TOPIC if topic.startswith(_LONG_PREFIXES) else _LONGEST_TOPIC
+    if len(raw_topic) > longest:
+        return f"the topic has {len(raw_topic)} bytes, more than a broker allows", Severity.WARNING
+    return None
+
+
+def is_illegal(raw_topic: bytes, queue_id: int) -> bool:
+    """Whether no broker would make such a queue."""
+    return topic_problem(raw_topic) is not None or not 0 <= queue_id <= HIGHEST_QUEUE_ID
 
 
 def safe_component(name: str) -> bool:

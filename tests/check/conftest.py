@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check import expected
-from rmqtool.check.queues import missing
+from rmqtool.check import (
+    expected,
+    queue_match,
+)
 from rmqtool.derived import index_files, queue_files
 from tests.check.store_edits import DemandCache, EditedStore
 
@@ -39,5 +41,5 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         monkeypatch.setattr(queue_files, "_LARGEST_CHUNK_UNITS", 4)
         monkeypatch.setattr(index_files, "_CHUNK_ITEMS", 5)
         monkeypatch.setattr(index_files, "_CHUNK_SLOTS", 7)
-        monkeypatch.setattr(missing, "_CHUNK_ROWS", 3)
-        monkeypatch.setattr(missing, "_MOST_PENDING", 0)
+        monkeypatch.setattr(queue_match, "_CHUNK_ROWS", 3)
+        monkeypatch.setattr(queue_match, "_MOST_PENDING", 0)

@@ -165,7 +165,7 @@ def test_a_check_that_fails_by_itself_is_a_finding(plain: Path, monkeypatch: pyt
     def fail(task: object, **_known: object) -> None:
         raise ZeroDivisionError("unforeseen")
 
-    monkeypatch.setattr("rmqtool.check.index.checks.check_index", fail)
+    monkeypatch.setattr("rmqtool.check.index.check_index", fail)
     report = run(plain)
     (finding,) = (one for one in report.findings if one.code.code == "RM-INTERNAL")
     assert "ZeroDivisionError: unforeseen" in finding.message

@@ -35,7 +35,7 @@ HOLD_S = 1.0
 _ASKER, _MARK = "RMQTOOL_TEST_ASKER", "RMQTOOL_TEST_MARK"
 SPLIT_BYTES = 2048
 _HELD = {
-    "log": "rmqtool.check.log.reader:read_split",
+    "log": "rmqtool.check.log:read_split",
     "derived": "rmqtool.check.derived:_check_queues",
     "manifest": "rmqtool.commands.verify.manifest:make_manifest",
     "prediction": "rmqtool.recovery:predict_recovery",

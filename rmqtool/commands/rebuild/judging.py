@@ -7,14 +7,18 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log.findings import (
+from rmqtool.check.log_findings import (
     as_torn,
     illegal_queue_findings,
-    is_illegal,
     record_findings,
     torn_record,
 )
-from rmqtool.check.log.queue_offsets import Breaks, add_breaks, breaks_of, without_copies
+from rmqtool.check.queue_offsets import (
+    Breaks,
+    add_breaks,
+    breaks_of,
+    without_copies,
+)
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import (
@@ -31,6 +35,7 @@ from rmqtool.scan.classify import FoundEdge, LogEdge, copied_records
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.layout import log_file_findings
+from rmqtool.store.names import is_illegal
 from rmqtool.store.setting import Origin
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -67,7 +72,10 @@ def tell_old_tail(
     if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):
         return
     # Verify's checks of a log are not what every rebuild needs.
-    from rmqtool.check.log.checks import LogCheck, check_log
+    from rmqtool.check.log import (
+        LogCheck,
+        check_log,
+    )
 
     check = LogCheck(
         log=replace(plan.log, segments=tuple(segments)),
@@ -168,8 +176,12 @@ def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterat
         return
     # The checks of queues are not what every rebuild needs.
     from rmqtool.check.expected import QueueCheck, QueueCheckTask
-    from rmqtool.check.queues.checks import check_queues
-    from rmqtool.check.queues.report import tell_delay_table_once
+    from rmqtool.check.queue_report import (
+        tell_delay_table_once,
+    )
+    from rmqtool.check.queues import (
+        check_queues,
+    )
 
     checks = []
     for queue in delayed:

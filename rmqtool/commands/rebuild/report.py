@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.account.model import LogLosses, lost_words
-from rmqtool.commands.rebuild.installing import install_hint
-from rmqtool.commands.rebuild.request import Asked, RebuildRequest
-from rmqtool.engine import options_of
-from rmqtool.errors import DeniedError, ExitStatus
-from rmqtool.findings import FailOn, FindingLog, Findings
+from rmqtool.errors import ExitStatus
+from rmqtool.findings import FailOn, Findings
 from rmqtool.findings.model import counted
-from rmqtool.scan.record_walk import LogExtent
-from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
+from rmqtool.store.results import fetched
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +19,97 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.present import Present
+    from rmqtool.commands.rebuild.request import Asked
     from rmqtool.dispatch.index_keys import TagRule
     from rmqtool.reput.damage import SkippedRange, UnreachableRange
-    from rmqtool.reput.pipeline import ReputPlan, ReputResult
-    from rmqtool.store import Setting, Store
+    from rmqtool.scan.record_walk import LogExtent
+    from rmqtool.store import Setting
+
+
+_INSTALL = (
+    "To install: stop the broker and run\n  rmqtool verify {store}\n  {line}\n"
+    "The first compares queues and index with the log, which shows damage that a rebuild cannot see. Keep"
+    " commitlog/, config/ and checkpoint, and what is moved away. Install all parts of one rebuild and put"
+    " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
+    " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later read only the newest"
+    " commitLogRecoverMaxNum (10) files of the log. Do not delete {names} and let a start rebuild them:"
+    " messages before those files would get no unit and no index entry. A start that finds abort deletes"
+    " index files that are newer than the checkpoint."
+)
+_PARTIAL = "This result is partial: a broker must not start on it."
+_DAMAGED = (
+    "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
+    " first: rmqtool diff {store} REPLICA. To see what a start would do: rmqtool verify {store} "
+    "--predict-recovery. To turn what is left into a new store: rmqtool salvage {store} --out DIR"
+)
+_FEWER = (
+    "Do not install this result: consumers would see fewer messages than now. A replica may have them: "
+    "rmqtool diff {store} REPLICA"
+)
+_DOUBTFUL = (
+    "Do not install this result before {names} are sure: pass the broker's own with -c broker.conf or"
+    " -p {first}=N, and rebuild again. To see what is known of them: rmqtool info {store}"
+)
+_HIDES = (
+    "Do not install this result yet: the present queues prove messages that the log has lost, and it "
+    "leaves them out. Keep a list of them first: rmqtool rebuild {store} --dry-run --lost FILE, and fetch "
+    "them from a replica, if one exists; then rebuild with --lost"
+)
+_NOT_COMPARED = (
+    "Do not install this result: the present files could not be compared with it ({reason}), so consumers "
+    "may see fewer messages than now"
+)
+_UNSETTLED = (
+    "Do not install this result yet: topics seem to have been deleted and created again, and older messages "
+    "hide later ones in it. If they were deleted on purpose, rebuild with --generations live; if their queues"
+    " were lost, with --generations all"
+)
+_DATABASES = (
+    "Leave {names} where it is, and do not install this result: the broker keeps queues in that database, and"
+    " would make a new one of the newest files of the log alone"
+)
+
+
+def _harm(report: RebuildReport, store: str) -> str:
+    """Return what speaks against a result even if it is whole; empty if nothing does."""
+    if report.is_log_damaged:
+        return _DAMAGED.format(store=store)
+    if report.fewer_messages or report.fewer_entries:
+        return _FEWER.format(store=store)
+    if report.hides_losses:
+        return _HIDES.format(store=store)
+    if report.unsettled_generations:
+        return _UNSETTLED
+    if report.databases:
+        return _DATABASES.format(names=" and ".join(report.databases))
+    return _NOT_COMPARED.format(reason=report.uncompared[0]) if report.uncompared else ""
+
+
+def install_hint(report: RebuildReport) -> str:
+    """Return what to do next: how to put a result in place, or why not; empty if there is nothing."""
+    store = shlex.quote(report.store)
+    if harm := _harm(report, store):
+        return harm
+    if report.out is None:
+        return ""
+    if report.partial:
+        return _PARTIAL
+    if report.doubtful_settings:
+        names = " and ".join(report.doubtful_settings)
+        return _DOUBTFUL.format(names=names, first=next(iter(report.doubtful_settings)), store=store)
+    made = [name for name in sorted(report.files) if report.files[name]]
+    names = " and ".join(f"{name}/" for name in made) or "derived directories"
+    hint, out = fetched(report.out)
+    return hint + _INSTALL.format(names=names, store=store, line=_line(report.store, out, made))
+
+
+def _line(path: str, out: str, made: list[str]) -> str:
+    """Return the shell line that installs a result; each step waits for the one before."""
+    store = shlex.quote(path)
+    old = " -o ".join(f"-name {name}" for name in (*made, "abort"))
+    new = " ".join(f"{out}/{name}" for name in made)
+    away = f"find {store}/ -maxdepth 1 '(' {old} ')' -exec mv -t {store}.before {{}} +"
+    return f"mkdir {store}.before && {away} && cp -a {new} {store}/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,115 +384,3 @@ class RebuildReport:
         if status == ExitStatus.CLEAN and less and FailOn(fail_on) is not FailOn.NEVER:
             return ExitStatus.NEGATIVE
         return status
-
-
-_TRANSACTIONAL = frozenset({HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC})
-_TRANSACTIONS = "half and op messages of transactions (CL-HALF, CL-OP, CL-PREPARED): verify checks it"
-
-
-@dataclass(frozen=True, slots=True)
-class RebuildRun:
-    """What a run made of what.
-
-    Attributes:
-        plan: what was to be made.
-        result: counts and times.
-        skipped: damaged ranges that were not dispatched.
-        unreachable: ranges after the end of the broker's way.
-        findings: what is wrong with the log.
-        tags: which messages have an index entry for their tags; None without an index.
-        older_generations: queues of topics that were created again, without their older messages.
-        unsettled: sentences about queues of which nothing shows which messages live.
-        present: what is there, held against the result; None for a part of one.
-        lost: messages that the result has not; None unless they are asked for.
-        log_losses: messages that the log has lost.
-        unreached: records below damaged frames, and in files under another's name.
-    """
-
-    plan: ReputPlan
-    result: ReputResult
-    skipped: tuple[SkippedRange, ...]
-    unreachable: tuple[UnreachableRange, ...]
-    findings: FindingLog
-    tags: TagRule | None
-    older_generations: tuple[Dropped, ...]
-    unsettled: tuple[str, ...]
-    present: Present | None
-    lost: LostTotals | None
-    log_losses: LogLosses
-    unreached: RecordCount
-
-    @property
-    def account(self) -> Account:
-        """Return where the log's true records went."""
-        records, dispatched = self.result.records, self.result.messages
-        skipped = sum(one.records for one in self.skipped) + self.unreached.records
-        unreachable = sum(one.records for one in self.unreachable)
-        return Account(
-            records + skipped + unreachable, dispatched, records - dispatched, skipped, unreachable
-        )
-
-
-def _not_looked_at(store: Store, result: ReputResult) -> tuple[str, ...]:
-    """Return what `rmqtool.check.log.transaction_checks` would look at, where there are transactions."""
-    topics = {plan.topic for plan in result.plans}
-    with suppress(DeniedError):  # then the queues that were made tell, if any were
-        topics.update(store.topics())
-    return () if topics.isdisjoint(_TRANSACTIONAL) else (_TRANSACTIONS,)
-
-
-def report_of(
-    request: RebuildRequest,
-    made: RebuildRun,
-    doubtful: Mapping[str, str],
-    differences: tuple[FileDifference, ...] | None,
-) -> RebuildReport:
-    """Return the report.
-
-    Args:
-        request: what was requested.
-        made: what was made.
-        doubtful: settings that are not sure, and what speaks against them.
-        differences: of the present files; None if they were not compared.
-    """
-    plan, result, account = made.plan, made.result, made.account
-    left_bytes = made.unreached.bytes + sum(one.record_bytes for one in made.skipped)
-    left_bytes += sum(one.record_bytes for one in made.unreachable)
-    return RebuildReport(
-        store=str(request.store.base),
-        log=LogExtent.of(request.store),
-        out=None if request.out is None or request.dry_run else str(request.out),
-        mode="broker",
-        engine=options_of(request.engine).kind,
-        partial=plan.is_partial,
-        asked=Asked.by(request),
-        settings={setting.name: setting for setting in request.store.settings},
-        doubtful_settings=doubtful,
-        tag_items=made.tags,
-        records=result.messages,
-        bytes=result.chain.end - plan.log.start,
-        units=result.units,
-        index_entries=result.entries,
-        queues=result.queues,
-        files=dict(result.files),
-        present=made.present,
-        account=account,
-        skipped=made.skipped,
-        more_skipped=RangeCount(result.chain.more_skips, result.chain.more_skipped_bytes),
-        unreachable=made.unreachable,
-        skipped_units_by_queue=tuple(
-            QueueUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
-        ),
-        older_generations=made.older_generations,
-        unsettled_generations=made.unsettled,
-        unindexed=result.unindexed,
-        salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
-        salvaged=None,
-        lost_messages=made.lost,
-        log_losses=made.log_losses,
-        findings=made.findings,
-        not_looked_at=_not_looked_at(request.store, result),
-        compared=differences is not None,
-        differences=differences or (),
-        seconds=result.seconds,
-    )

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from rmqtool.account.model import NO_LOSSES, indexes_beyond
-from rmqtool.check.log.findings import unlisted_batch_topics
+from rmqtool.check.log_findings import (
+    unlisted_batch_topics,
+)
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.present import Present, RebuildLosses, compare_with_present
-from rmqtool.commands.rebuild.report import RebuildReport, RebuildRun, RecordCount, report_of
+from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
+from rmqtool.commands.rebuild.request import Asked
 from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, opened_engine, options_of, runs_elsewhere
-from rmqtool.errors import EnvironmentFailureError, RefusedError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, RefusedError
 from rmqtool.findings.codes import CL_QOFF_GAP
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
@@ -27,18 +31,24 @@ from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
-from rmqtool.scan.record_walk import find_log_end
+from rmqtool.scan.record_walk import LogExtent, find_log_end
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import REBUILD_REPORT, AnyArea, output_area, temporary_place
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from rmqtool.account.log_losses import StoreAccount
+    from rmqtool.account.lost import LostTotals
+    from rmqtool.account.model import LogLosses
+    from rmqtool.commands.rebuild.compare import FileDifference
+    from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.request import RebuildRequest
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
+    from rmqtool.reput.damage import SkippedRange, UnreachableRange
     from rmqtool.store import Store
 
 
@@ -277,3 +287,115 @@ def _compare_with_present(
     except EnvironmentFailureError as failure:
         return replace(present, unread=(*present.unread, str(failure)))
     return present
+
+
+_TRANSACTIONAL = frozenset({HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC})
+_TRANSACTIONS = "half and op messages of transactions (CL-HALF, CL-OP, CL-PREPARED): verify checks it"
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildRun:
+    """What a run made of what.
+
+    Attributes:
+        plan: what was to be made.
+        result: counts and times.
+        skipped: damaged ranges that were not dispatched.
+        unreachable: ranges after the end of the broker's way.
+        findings: what is wrong with the log.
+        tags: which messages have an index entry for their tags; None without an index.
+        older_generations: queues of topics that were created again, without their older messages.
+        unsettled: sentences about queues of which nothing shows which messages live.
+        present: what is there, held against the result; None for a part of one.
+        lost: messages that the result has not; None unless they are asked for.
+        log_losses: messages that the log has lost.
+        unreached: records below damaged frames, and in files under another's name.
+    """
+
+    plan: ReputPlan
+    result: ReputResult
+    skipped: tuple[SkippedRange, ...]
+    unreachable: tuple[UnreachableRange, ...]
+    findings: FindingLog
+    tags: TagRule | None
+    older_generations: tuple[Dropped, ...]
+    unsettled: tuple[str, ...]
+    present: Present | None
+    lost: LostTotals | None
+    log_losses: LogLosses
+    unreached: RecordCount
+
+    @property
+    def account(self) -> Account:
+        """Return where the log's true records went."""
+        records, dispatched = self.result.records, self.result.messages
+        skipped = sum(one.records for one in self.skipped) + self.unreached.records
+        unreachable = sum(one.records for one in self.unreachable)
+        return Account(
+            records + skipped + unreachable, dispatched, records - dispatched, skipped, unreachable
+        )
+
+
+def _not_looked_at(store: Store, result: ReputResult) -> tuple[str, ...]:
+    """Return what `rmqtool.check.transactions` would look at, where there are transactions."""
+    topics = {plan.topic for plan in result.plans}
+    with suppress(DeniedError):  # then the queues that were made tell, if any were
+        topics.update(store.topics())
+    return () if topics.isdisjoint(_TRANSACTIONAL) else (_TRANSACTIONS,)
+
+
+def report_of(
+    request: RebuildRequest,
+    made: RebuildRun,
+    doubtful: Mapping[str, str],
+    differences: tuple[FileDifference, ...] | None,
+) -> RebuildReport:
+    """Return the report.
+
+    Args:
+        request: what was requested.
+        made: what was made.
+        doubtful: settings that are not sure, and what speaks against them.
+        differences: of the present files; None if they were not compared.
+    """
+    plan, result, account = made.plan, made.result, made.account
+    left_bytes = made.unreached.bytes + sum(one.record_bytes for one in made.skipped)
+    left_bytes += sum(one.record_bytes for one in made.unreachable)
+    return RebuildReport(
+        store=str(request.store.base),
+        log=LogExtent.of(request.store),
+        out=None if request.out is None or request.dry_run else str(request.out),
+        mode="broker",
+        engine=options_of(request.engine).kind,
+        partial=plan.is_partial,
+        asked=Asked.by(request),
+        settings={setting.name: setting for setting in request.store.settings},
+        doubtful_settings=doubtful,
+        tag_items=made.tags,
+        records=result.messages,
+        bytes=result.chain.end - plan.log.start,
+        units=result.units,
+        index_entries=result.entries,
+        queues=result.queues,
+        files=dict(result.files),
+        present=made.present,
+        account=account,
+        skipped=made.skipped,
+        more_skipped=RangeCount(result.chain.more_skips, result.chain.more_skipped_bytes),
+        unreachable=made.unreachable,
+        skipped_units_by_queue=tuple(
+            QueueUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
+        ),
+        older_generations=made.older_generations,
+        unsettled_generations=made.unsettled,
+        unindexed=result.unindexed,
+        salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
+        salvaged=None,
+        lost_messages=made.lost,
+        log_losses=made.log_losses,
+        findings=made.findings,
+        not_looked_at=_not_looked_at(request.store, result),
+        compared=differences is not None,
+        differences=differences or (),
+        seconds=result.seconds,
+    )

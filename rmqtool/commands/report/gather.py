@@ -41,7 +41,9 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.account.model import LogLosses
-    from rmqtool.check.log.picture import LogPicture
+    from rmqtool.check.picture import (
+        LogPicture,
+    )
     from rmqtool.progress import Progress
     from rmqtool.recovery.model import Prediction
 

@@ -12,7 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import tzinfo
 
-    from rmqtool.check.log.census import Census, Period, Series
+    from rmqtool.check.census import (
+        Census,
+        Period,
+        Series,
+    )
 
     _Text = Callable[[int], str]
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.check.log.picture import Content, LogFile, LogPicture, Stretch
+from rmqtool.check.picture import (
+    Content,
+    LogFile,
+    LogPicture,
+    Stretch,
+)
 from rmqtool.commands.report.model import Coverage, LogRange
 from rmqtool.report.formats import size_text
 from rmqtool.report.page.charts import Clock, shown

@@ -12,7 +12,9 @@ from rmqtool.report.terminal import escape_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.check.log.picture import LogPicture
+    from rmqtool.check.picture import (
+        LogPicture,
+    )
     from rmqtool.commands.report.model import StoreReport
 
 _TOPICS = 100

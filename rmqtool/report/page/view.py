@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from rmqtool.check.log.picture import LogPicture
+    from rmqtool.check.picture import (
+        LogPicture,
+    )
     from rmqtool.commands.report.model import StoreReport
 
 

@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.log.picture import Content, LogFile, LogPicture, Stretch
+from rmqtool.check.picture import (
+    Content,
+    LogFile,
+    LogPicture,
+    Stretch,
+)
 from rmqtool.findings import FailOn
 from rmqtool.report.page import render_page
 from rmqtool.report.page.charts import Clock, shown, span

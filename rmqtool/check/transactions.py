@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.log.segment_scan import SegmentScan
     from rmqtool.reput.blocks import Block
     from rmqtool.scan.walk import MessageBatch
 
@@ -62,7 +61,7 @@ class TransactionRows:
         self._rows = grown
 
 
-_COLUMN = "transactions"
+COLUMN = "transactions"
 _CHUNK_ROWS = 1 << 18
 _TOLD = ("log_offset", "target", "queue_id")
 _KEYS = ("unique_key", "keys")
@@ -85,15 +84,6 @@ class TransactionTask:
     sound: tuple[tuple[int, int], ...]
     checked: Mapping[int, int]
     max_findings: int
-
-
-def transaction_task(
-    log: FileQueue, scans: Sequence[SegmentScan], checked: Mapping[int, int], max_findings: int
-) -> TransactionTask:
-    """Make the task of what the splits found."""
-    blocks = tuple(report.block.slim(_COLUMN) for scan in scans for report in scan.reports)
-    sound = tuple((run.start, run.stop) for scan in scans for run in scan.runs)
-    return TransactionTask(log, blocks, sound, checked, max_findings)
 
 
 def check_transactions(task: TransactionTask) -> FindingLog:
@@ -123,8 +113,8 @@ class _Transactions:
 
     def _chunks(self) -> Iterator[Rows]:
         for block in self._blocks:
-            for first in range(0, block.count(_COLUMN), _CHUNK_ROWS):
-                yield block.read(_COLUMN, first, min(_CHUNK_ROWS, block.count(_COLUMN) - first))
+            for first in range(0, block.count(COLUMN), _CHUNK_ROWS):
+                yield block.read(COLUMN, first, min(_CHUNK_ROWS, block.count(COLUMN) - first))
 
 
 class _Balance:

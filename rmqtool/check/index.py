@@ -1,4 +1,4 @@
-"""Levels 2 and 3 of the index: the items of all files, as one stream, against the log's entries."""
+"""Checks of the index: every file on its own, and all of them as one stream against the log's entries."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.index.shape import FileReport, time_diff
-from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.check.expected import ExpectedEntries, IndexCheckTask, missing_entries
+from rmqtool.check.index_shape import FileReport, IndexShape, time_diff
+from rmqtool.check.lag import Lag
+from rmqtool.check.model import Examined
+from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.findings import Finding, FindingLog, Severity, Structure
 from rmqtool.findings.codes import (
     IX_DANGLING,
     IX_DUP,
     IX_EXPIRED,
     IX_GONE,
     IX_MISSING,
+    IX_NAME_ORDER,
     IX_SUPERFLUOUS,
     IX_TAG_MIX,
     IX_WRONG,
 )
 from rmqtool.findings.model import counted
 from rmqtool.kernels.compare import ItemMatch, match_items
+from rmqtool.store.unread import unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,9 +35,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.expected import EntryRows, ExpectedEntries, IndexCheckTask
-    from rmqtool.check.lag import Lag
+    from rmqtool.check.expected import EntryRows
     from rmqtool.derived.index_files import Items
+    from rmqtool.formats.index import HeaderFields
+    from rmqtool.store.segments import StoreFile
 
 
 class _Turn(NamedTuple):
@@ -342,7 +349,7 @@ class IndexMatch:
         total = self._expected.total
         if self._lag.is_controlled:  # nobody was to find them
             total = self._expected.without_end(self._lag.dispatched)
-        missing = missing_ranges(self._expected)
+        missing = missing_entries(self._expected)
         firsts = np.array([file.first for _, file in self._files if file.first >= 0], np.int64)
         lasts = np.array([file.last for _, file in self._files if file.last >= 0], np.int64)
         # A whole range between files was deleted with its file; an entry inside of one was never there.
@@ -374,56 +381,69 @@ class IndexMatch:
         return int(self._expected.rows(window).physical_offsets[row])
 
 
-_NONE = np.iinfo(np.int64).max
+_UNKNOWN = Lag()
 
 
-@dataclass(frozen=True)
-class MissingRanges:
-    """Ranges of rows without items, in log order, each with ``keys`` entries of keys; columns ``(n,)``.
+def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLog, Examined]:
+    """Check the index.
 
-    The entry of TAGS is never missed: a broker before 5.4.0 puts none, so a message is whole with and
-    without.
+    An index that is switched off (``messageIndexEnable=false``) requires nothing; older files are still
+    checked on their own.
     """
+    log = FindingLog(task.max_findings)
+    if any(not _is_readable(task, file) for file in task.files):
+        return log, Examined(index_files=len(task.files))  # IX-GEOMETRY of level 0 says so
+    match = None
+    if task.expected is not None and task.index_enabled:
+        match = IndexMatch(task, ExpectedEntries(task.expected), log, lag)
+    files = [open_index_file(file, task.geometry) for file in task.files]
+    last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
+    examined, previous = Examined(), -1
+    before: HeaderFields | None = None
+    for number, index in enumerate(files):
+        report = FileReport(index, log)
+        torn = _torn(task) if number >= last_used else None
+        first_offset = _check_file(index, report, IndexShape(report, torn), match, before)
+        if first_offset is not None:
+            if first_offset < previous:
+                sentence = (
+                    f"its first item belongs to a record before {previous}, the start of the previous file"
+                )
+                report.add(IX_NAME_ORDER, sentence, expected=previous, observed=first_offset)
+            previous = first_offset
+        before = index.header if index.used else None
+        examined += Examined(index_files=1, items=index.used)
+    if match is not None:
+        match.finish()
+    return log, examined
 
-    starts: Int64s
-    stops: Int64s
-    keys: Int64s
-    first_keys: Int64s
 
-    def __len__(self) -> int:
-        return len(self.starts)
+def _is_readable(task: IndexCheckTask, file: StoreFile) -> bool:
+    return task.geometry_known or file.size_bytes == task.geometry.size_bytes
 
 
-def missing_ranges(expected: ExpectedEntries) -> MissingRanges:
-    """Return the ranges of entries without item."""
-    parts = [_of_window(expected, window) for window in range(len(expected.spans))]
-    starts, stops, keys, first_keys = np.concatenate([np.zeros((4, 0), np.int64), *parts], axis=1)
-    begins = np.flatnonzero(np.concatenate([[True], starts[1:] != stops[:-1]])[: len(starts)])
-    if not len(begins):
-        return MissingRanges(starts, stops, keys, first_keys)
-    ends = np.append(begins[1:], len(starts)) - 1
-    keys, first_keys = np.add.reduceat(keys, begins), np.minimum.reduceat(first_keys, begins)
-    has_keys = keys > 0
-    return MissingRanges(
-        starts[begins][has_keys], stops[ends][has_keys], keys[has_keys], first_keys[has_keys]
-    )
+def _torn(task: IndexCheckTask) -> Severity | None:
+    """Return how grave it is that the last file has a put half done: its broker runs, or died in it."""
+    if task.live:
+        return Severity.INFO
+    return Severity.WARNING if task.unclean else None
 
 
-def _of_window(expected: ExpectedEntries, window: int) -> Int64s:
-    """Return starts, stops, keys and first keys of a window's ranges, ``(4, n)``.
-
-    One without keys counts only at the window's edge, where it may go on.
-    """
-    unseen = expected.unseen(window)
-    if not len(unseen):
-        return np.zeros((4, 0), np.int64)
-    is_key = ~expected.rows(window).of_tags[unseen]
-    firsts = np.concatenate([[0], np.flatnonzero(np.diff(unseen) != 1) + 1])
-    lasts = np.append(firsts[1:], len(unseen)) - 1
-    starts, stops = unseen[firsts], unseen[lasts] + 1
-    first_keys = np.minimum.reduceat(np.where(is_key, unseen, _NONE), firsts)
-    keys = np.add.reduceat(is_key.astype(np.int64), firsts)
-    counts = (keys > 0) | (starts == 0) | (stops == expected.spans[window].count)
-    base = expected.firsts[window]
-    first_keys = np.where(keys > 0, first_keys + base, _NONE)
-    return np.stack([starts + base, stops + base, keys, first_keys])[:, counts]
+def _check_file(
+    index: IndexFile,
+    report: FileReport,
+    shape: IndexShape,
+    match: IndexMatch | None,
+    before: HeaderFields | None,
+) -> int | None:
+    if match is not None:
+        match.open(report)
+    for items in index.item_columns():
+        shape.feed(items)
+        if match is not None:
+            match.feed(items)
+    times_known = match.close(shape.torn) if match is not None else False
+    shape.finish(before, times_known=times_known)
+    report.log.extend(unreadable_findings(index.file, index.unreadable, Structure.INDEX))
+    index.file.close()
+    return shape.first_offset

@@ -1,4 +1,4 @@
-"""Level 3 of a queue: records that have no unit, and units that point at no record of their queue."""
+"""Checks of queues: units on their own (level 1), against the log (2), and records that have no unit (3)."""
 
 from __future__ import annotations
 
@@ -6,26 +6,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.queues.report import Detail, Problem, QueueReport
-from rmqtool.findings import Severity
-from rmqtool.findings.codes import CQ_DANGLING, CQ_MISSING_MSG, CQ_SUPERFLUOUS, CQ_TOPIC_GONE
+from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask
+from rmqtool.check.lag import Lag
+from rmqtool.check.model import Examined
+from rmqtool.check.queue_fields import NO_EXT_TIME, ExtQueue
+from rmqtool.check.queue_match import UnitMatch, UnmatchedUnits
+from rmqtool.check.queue_order import UnitOrder
+from rmqtool.check.queue_report import Problem, QueueReport
+from rmqtool.derived.queue_files import QueueReader, Units
+from rmqtool.findings import FindingLog, Severity, Structure
+from rmqtool.findings.codes import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_MISSING_MSG, CQ_PHY_ORDER, CQ_TOPIC_GONE
 from rmqtool.findings.model import counted
-from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.formats.consumequeue import BATCH_UNITS, UNIT_SIZE, UNITS
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
+from rmqtool.store.unread import unreadable_findings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s, Row
-    from rmqtool.check.expected import ExpectedUnits, QueueCheckTask
-    from rmqtool.check.lag import Lag
     from rmqtool.store.segments import Segment
 
     Ranges = npt.NDArray[Any]
-    from collections.abc import Sequence
 
-    from rmqtool.derived.queue_files import Units
-    from rmqtool.reput.blocks import Block
 
 _NEVER = (1 << 63) - 1
 
@@ -41,6 +44,7 @@ RANGE_ROW = np.dtype(
         ("is_dispatched", np.bool_),
     ]
 )
+
 """Ranges as rows: where every other unit was deleted there are half as many of them as records."""
 
 _CREATED_AGAIN = (
@@ -241,53 +245,121 @@ def _file_of(report: QueueReport, missing: MissingRange) -> Segment | None:
     return files.segment_at(missing.queue_offset * UNIT_SIZE)
 
 
-_MOST_PENDING = 1 << 20
-_CHUNK_ROWS = 1 << 19
+_AGAINST_LOG, _COMPLETE = 2, 3
+_UNKNOWN = Lag()
 
 
-class UnmatchedUnits:
-    """Collects units that point at no record of their queue, and compares all with the log's records."""
+def check_queues(
+    task: QueueCheckTask, *, lag: Lag = _UNKNOWN, log_cut: bool = False
+) -> tuple[FindingLog, Examined]:
+    """Check some queues.
 
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self._blocks = blocks
-        self._pending: list[tuple[QueueReport, Units, Int64s]] = []
-        self._count = 0
+    ``log_cut``: the log is known to have lost its end (the checkpoint is later), so units beyond it are
+    errors.
+    """
+    unmatched = UnmatchedUnits(task.blocks)
+    reports, examined = [], Examined()
+    for check in task.queues:
+        run = _QueueRun(task, check, unmatched, lag=lag, log_cut=log_cut)
+        run.run()
+        reports.append(run.report)
+        examined += Examined(consume_queues=check.files is not None, units=run.order.counted)
+    unmatched.flush()
+    log = FindingLog(task.max_findings)
+    for report in reports:
+        log.merge(report.log)
+    return log, examined
 
-    def add(self, report: QueueReport, units: Units, rows: Int64s) -> None:
-        """Add units of a chunk; their finding comes with `flush`, or sooner when many have gathered."""
-        if not len(rows):
+
+class _QueueRun:
+    def __init__(
+        self,
+        task: QueueCheckTask,
+        check: QueueCheck,
+        unmatched: UnmatchedUnits,
+        *,
+        lag: Lag,
+        log_cut: bool,
+    ) -> None:
+        self._task, self._check = task, check
+        self._lag = lag
+        self.report = QueueReport(check, task.max_findings)
+        self.order = UnitOrder(self.report, task)
+        # A queue alone does not show whether the others have ext units.
+        self._ext = ExtQueue(check.ext_files, self.report, expected=task.ext or task.level < _AGAINST_LOG)
+        self._expected = ExpectedUnits(check.expected, task.blocks)
+        self._match: UnitMatch | None = None
+        if task.level >= _AGAINST_LOG:
+            self._match = UnitMatch(self.report, task, self._expected, unmatched, log_cut=log_cut)
+
+    def run(self) -> None:
+        """Read the queue's files once and report."""
+        if self._check.files is not None:
+            reader = QueueReader(self._check.files, BATCH_UNITS if self._check.batch else UNITS)
+            for units in reader:
+                self._feed(units)
+            self._tell_reading(reader)
+        self._finish()
+
+    def _feed(self, units: Units) -> None:
+        if units.zeros:
+            self.order.zeros(units)
             return
-        self._pending.append((report, units, rows))
-        self._count += len(rows)
-        if self._count > _MOST_PENDING:
-            self.flush()
+        real, problems = self.order.feed(units)
+        tags, times_ms, dangling = self._resolve(units, real)
+        if self._match is None:
+            confirmed = _last_step(problems)
+        else:
+            confirmed = self._match.feed(units, real, tags, times_ms)
+        self.report.flush([*problems, *dangling], confirmed)
 
-    def flush(self) -> None:
-        """Report all units that were added."""
-        if not self._pending:
+    def _resolve(self, units: Units, real: Int64s) -> tuple[Int64s, Int64s, list[Problem]]:
+        if self._check.batch:
+            return units.column("tagsCode")[real], np.full(len(real), NO_EXT_TIME, np.int64), []
+        return self._ext.resolve(units, real)
+
+    def _finish(self) -> None:
+        self.order.finish()
+        self._ext.finish()
+        if self._match is None:
+            self.order.judge_tail()
             return
-        offsets = [units.column("physicalOffset")[rows] for _, units, rows in self._pending]
-        records = self._records_among(np.unique(np.concatenate(offsets)))
-        for (report, units, rows), places in zip(self._pending, offsets, strict=True):
-            is_record = np.isin(places, records)
-            report.report(Problem(CQ_SUPERFLUOUS, units, rows[is_record], _tell_other_queue))
-            report.report(Problem(CQ_DANGLING, units, rows[~is_record], _tell_no_record))
-        self._pending, self._count = [], 0
+        ranges = missing_ranges(self._expected, self._match.matched, self._lag.dispatched)
+        if self._match.finish(_slots(ranges, self._match.tail)):
+            self.report.confirm_pending()
+        else:
+            self.report.drop_pending()
+        if self._task.level >= _COMPLETE:
+            report_missing(self.report, self._task, ranges, self._lag)
 
-    def _records_among(self, offsets: Int64s) -> Int64s:
-        """Return those of some offsets, ascending, at which a record with units begins."""
-        found = np.zeros(len(offsets), np.bool_)
-        for block in self._blocks:
-            for first in range(0, block.count("units"), _CHUNK_ROWS):
-                count = min(_CHUNK_ROWS, block.count("units") - first)
-                places = block.read("units", first, count)["physicalOffset"].astype(np.int64)
-                found |= np.isin(offsets, places)
-        return offsets[found]
-
-
-def _tell_other_queue(_: int) -> Detail:
-    return Detail("points at a record of another queue")
+    def _tell_reading(self, reader: QueueReader) -> None:
+        for segment, ranges in reader.unreadable:
+            self.report.log.extend(unreadable_findings(segment, ranges, Structure.CONSUMEQUEUE))
+        for segment, position, data in reader.ragged:
+            self.report.add(
+                BQ_BAD_UNIT if self._check.batch else CQ_BAD_UNIT,
+                f"{segment.label} ends inside a unit",
+                segment=segment,
+                position=position,
+                length=len(data),
+            )
 
 
-def _tell_no_record(_: int) -> Detail:
-    return Detail("points at an offset where no record begins")
+def _last_step(problems: list[Problem]) -> int | None:
+    """Return the number of the unit before the last step back of a chunk: up to there, problems count."""
+    steps = [
+        problem.units.first_number + int(problem.rows[-1]) - 1
+        for problem in problems
+        if problem.code is CQ_PHY_ORDER
+    ]
+    return max(steps, default=None)
+
+
+def _slots(ranges: Ranges, tail: tuple[int, int]) -> Int64s:
+    """Return the queue offsets of missing records that are numbers of units in the tail."""
+    current = ranges[~ranges["is_superseded"]]
+    first = np.maximum(current["queue_offset"], tail[0])
+    counts = np.minimum(current["queue_offset"] + current["records"] - 1, tail[1]) + 1 - first
+    counts = np.maximum(counts, 0)
+    before = np.cumsum(counts) - counts
+    return np.asarray(np.repeat(first - before, counts) + np.arange(counts.sum()), np.int64)

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.log.check_split import CheckJob
+from rmqtool.check.splits import (
+    CheckJob,
+)
 from rmqtool.scan import gap_walk
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.walk import SegmentWalk
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.check.log.segment_scan import RecordRun
+    from rmqtool.check.splits import (
+        RecordRun,
+    )
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.scan.gaps import Gap
     from rmqtool.store.segments import Segment

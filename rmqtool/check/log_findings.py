@@ -23,33 +23,24 @@ from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import TORN, TORN_REMEDY, classified, ghosts, missing_blank, stop_of
 from rmqtool.scan.record_checks import Ahead, most_have_none
-from rmqtool.store.names import component_problem
+from rmqtool.store.names import HIGHEST_QUEUE_ID, topic_problem
 from rmqtool.store.segments import FileQueue, Segment, finding_at
 from rmqtool.times import utc_text
-from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rmqtool.check.log.check_split import CheckReport
-    from rmqtool.check.log.segment_scan import RecordRun, SegmentScan, StaleTail
+    from rmqtool.check.splits import (
+        CheckReport,
+        RecordRun,
+        SegmentScan,
+        StaleTail,
+    )
+    from rmqtool.findings import FindingCode
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.reput.chain import SplitReport
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
-
-_LEGAL = frozenset(b"%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-"""``TopicValidator#isTopicOrGroupIllegal`` (4.9.8, 5.3.3)."""
-
-_LONGEST_TOPIC = 127
-_LONGEST_RETRY_TOPIC = 255
-_LONG_PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
-_HIGHEST_QUEUE_ID = 0xFFFF  # far more queues than any topic has
-
-
-def is_illegal(raw_topic: bytes, queue_id: int) -> bool:
-    """Whether something is wrong with a queue."""
-    return _topic_problem(raw_topic) is not None or not 0 <= queue_id <= _HIGHEST_QUEUE_ID
 
 
 def illegal_queue_findings(
@@ -61,44 +52,25 @@ def illegal_queue_findings(
         log: the commit log.
         illegal_queues: physical offset of the first record of each queue, in log order.
     """
-    told: set[bytes] = set()
+    reported: set[bytes] = set()
     for (raw_topic, queue_id), log_offset in illegal_queues.items():
-        problem = _topic_problem(raw_topic)
-        if problem is not None and raw_topic not in told:
-            told.add(raw_topic)
-            message, severity = problem
-            yield _finding(log, log_offset, raw_topic, queue_id, message, severity)
-        if not 0 <= queue_id <= _HIGHEST_QUEUE_ID:
-            yield _finding(log, log_offset, raw_topic, queue_id, f"queue id {queue_id}", None)
-
-
-def _topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
-    topic = decode_utf8(raw_topic)
-    unsafe = component_problem(topic)
-    if unsafe is not None:
-        return f"the topic's name cannot be a directory: {unsafe}", Severity.ERROR
-    if topic.startswith(LMQ_PREFIX):
-        return None
-    if not _LEGAL.issuperset(raw_topic):
-        return "no broker lets a client create a topic of that name", Severity.WARNING
-    longest = _LONGEST_RETRY_TOPIC if topic.startswith(_LONG_PREFIXES) else _LONGEST_TOPIC
-    if len(raw_topic) > longest:
-        return f"the topic has {len(raw_topic)} bytes, more than a broker allows", Severity.WARNING
-    return None
-
-
-def _finding(
-    log: FileQueue, log_offset: int, raw_topic: bytes, queue_id: int, message: str, severity: Severity | None
-) -> Finding:
-    return finding_at(
-        log.segment_at(log_offset),
-        CL_QUEUE_ID if severity is None else CL_TOPIC_NAME,
-        log_offset,
-        message,
-        topic=decode_utf8(raw_topic),
-        queue_id=queue_id,
-        severity_override=severity,
-    )
+        found: list[tuple[FindingCode, str, Severity | None]] = []
+        problem = topic_problem(raw_topic)
+        if problem is not None and raw_topic not in reported:
+            reported.add(raw_topic)
+            found.append((CL_TOPIC_NAME, *problem))
+        if not 0 <= queue_id <= HIGHEST_QUEUE_ID:
+            found.append((CL_QUEUE_ID, f"queue id {queue_id}", None))
+        for code, message, severity in found:
+            yield finding_at(
+                log.segment_at(log_offset),
+                code,
+                log_offset,
+                message,
+                topic=decode_utf8(raw_topic),
+                queue_id=queue_id,
+                severity_override=severity,
+            )
 
 
 def unlisted_batch_topics(store: Store, plans: Iterable[QueuePlan]) -> Iterator[Finding]:

@@ -11,7 +11,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.queues.report import Detail, Problem, QueueReport
+from rmqtool.check.queue_report import (
+    Detail,
+    Problem,
+    QueueReport,
+)
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings.codes import (
     BQ_BAD_UNIT,

@@ -1,3 +1,0 @@
-"""Tests of `rmqtool.check`."""
-
-from __future__ import annotations
