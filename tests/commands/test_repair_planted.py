@@ -11,7 +11,7 @@ import pytest
 
 import rmqtool
 from rmqtool.commands.rebuild import run as rebuild_module
-from rmqtool.commands.repair.moves import log_facts
+from rmqtool.commands.repair.run import log_facts
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.reput.pipeline import run_reput
 from rmqtool.store.journal import JOURNAL, Journal, Move

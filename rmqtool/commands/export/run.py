@@ -1,37 +1,141 @@
-"""Export of the messages of logs as files, complete or not at all."""
+"""Export: logs cut into tasks, pieces written as files, results joined by the chain of records."""
 
 from __future__ import annotations
 
 import json
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rmqtool import rows
 from rmqtool.columns import require_library
-from rmqtool.columns.pieces import PieceEnd, trimmed
-from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, ExportRequest, LeftOut
-from rmqtool.commands.export.task import ExportTask, StorePlan, TaskDone, again, plan_of, run_task, tasks_of
+from rmqtool.columns.encoder import ColumnJob, filled
+from rmqtool.columns.pieces import TASK_BYTES, LogPiece, PieceEnd, log_job, piece_rows, pieces_of, trimmed
+from rmqtool.commands.export.model import (
+    REPORT_NAME,
+    Asked,
+    ExportReport,
+    ExportRequest,
+    LeftOut,
+    StoreFinding,
+)
 from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import FindingLog
+from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.model import counted
 from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
-from rmqtool.rows.log_splits import Ranges, after_segment
+from rmqtool.rows.log_splits import after_segment
 from rmqtool.scan.log_pass import stitch
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.results import folder_names, output_area
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool import rows
-    from rmqtool.columns.names import ColumnFile
+    from rmqtool.columns.names import ColumnFile, FileForm
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
+
+
+@dataclass(frozen=True)
+class StorePlan:
+    """The plan that all tasks of one store share; picklable.
+
+    ``folder`` is that of this store in the output, empty or with ``/`` at its end.
+    """
+
+    job: ColumnJob
+    store: str
+    form: FileForm
+    staging: StagingHandle
+    folder: str
+    max_findings: int
+
+    def finding(self, damage: rows.Damage) -> Finding:
+        """Return the finding of damage, with the store if it is one of several."""
+        found = damage.finding()
+        return StoreFinding.of(found, self.store) if self.folder else found
+
+
+@dataclass(frozen=True)
+class ExportTask:
+    """Pieces of a log, in order, that become files; only a piece alone may lack its first record."""
+
+    plan: StorePlan
+    pieces: tuple[LogPiece, ...]
+
+    @property
+    def name(self) -> str:
+        """Return its unique name."""
+        return self.plan.folder + self.file_name
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of its files, without an ending."""
+        return f"part-{self.pieces[0].start:020d}"
+
+    @property
+    def log_bytes(self) -> int:
+        """Return how much log it reads."""
+        return sum(piece.stop - piece.start for piece in self.pieces)
+
+
+@dataclass
+class TaskDone:
+    """Result of a task; small, as it travels.
+
+    ``failure`` is why its store, one of several, cannot be read and is left out.
+    """
+
+    name: str
+    ends: list[PieceEnd]
+    files: list[ColumnFile]
+    findings: FindingLog
+    remarks: list[str] = field(default_factory=list)
+    failure: str | None = None
+
+
+def run_task(task: ExportTask) -> TaskDone:
+    """Read the pieces of a task and write their files.
+
+    Raises:
+        FileNotSharedError: This machine does not see a file.
+        EnvironmentFailureError: A file cannot be written; or, of one store alone, read.
+    """
+    from rmqtool.columns.arrow import Batches
+    from rmqtool.columns.files import TableFiles, columns_needed
+
+    plan = task.plan
+    choice = plan.job.choice
+    needed = columns_needed(choice, plan.form)
+    done = TaskDone(task.name, [], [], FindingLog(plan.max_findings))
+    batches = Batches(needed, any_time=plan.form.format.is_lines)
+    with TableFiles(plan.staging, task.file_name, plan.folder, choice, plan.form) as files:
+        for row in filled(_rows(task, replace(plan.job, choice=needed), done), needed):
+            if isinstance(row, rows.Columns):
+                done.remarks.extend(row.remarks)
+                files.add(batches.batch(row))
+            elif isinstance(row, rows.Damage):
+                done.findings.add(plan.finding(row))
+        done.files = files.finish()
+    return done
+
+
+def _rows(task: ExportTask, job: ColumnJob, done: TaskDone) -> Iterator[rows.Row]:
+    try:
+        for piece in task.pieces:
+            yield from piece.lead
+            end = PieceEnd(piece, piece.first)
+            yield from piece_rows(piece, job, end)
+            done.ends.append(end)
+    except EnvironmentFailureError as failure:
+        if not task.plan.folder:
+            raise
+        done.failure = str(failure)
 
 
 def export(request: ExportRequest, progress: Progress) -> ExportReport:
@@ -108,8 +212,17 @@ class _Export:
         """Return the tasks of a store; one of several stores that cannot be read has none, with a reason."""
         try:
             store.require_log("export")
-            plan = plan_of(self._request, store, folder, self._staging)
-            tasks, others = tasks_of(plan, self._ranges(store))
+            request = self._request
+            wanted = request.messages, request.from_offset, request.to_offset
+            plan = StorePlan(
+                log_job(store, *wanted, request.choice),
+                store=str(store.place.path),
+                form=request.form,
+                staging=self._staging,
+                folder=folder,
+                max_findings=request.max_findings,
+            )
+            pieces, others = pieces_of(plan.job, TASK_BYTES, ranges_of(store, *wanted, self._progress))
             self._logs[store] = LogExtent.of(store)
         except EnvironmentFailureError as failure:
             if not folder:
@@ -118,11 +231,7 @@ class _Export:
             return []
         self._stores.append(store)
         self._note(plan, others)
-        return tasks
-
-    def _ranges(self, store: Store) -> Ranges | None:
-        request = self._request
-        return ranges_of(store, request.messages, request.from_offset, request.to_offset, self._progress)
+        return [ExportTask(plan, one) for one in pieces]
 
     def report(self, seconds: float) -> ExportReport:
         """Return the report."""
@@ -148,7 +257,11 @@ class _Export:
         self, tasks: Sequence[ExportTask], progress: Callable[[int], None] | None = None
     ) -> list[TaskDone]:
         """Run tasks, each of which travels without the files of the log that it does not read."""
-        done = self._engine.map(run_task, [_slim(task) for task in tasks], progress)
+        slim = []
+        for task in tasks:
+            job, pieces = trimmed(task.plan.job, task.pieces)
+            slim.append(ExportTask(replace(task.plan, job=job), pieces))
+        done = self._engine.map(run_task, slim, progress)
         for one, task in zip(done, tasks, strict=True):
             for end, piece in zip(one.ends, task.pieces, strict=one.failure is None):
                 end.piece = piece
@@ -188,7 +301,9 @@ class _Export:
         def reread(end: PieceEnd, first: int) -> PieceEnd:
             one = whose[id(end)]
             self._drop(one)
-            (new,) = self._done([again(self._tasks[one.name], first)])
+            task = self._tasks[one.name]
+            (piece,) = task.pieces  # its first record was guessed
+            (new,) = self._done([replace(task, pieces=(replace(piece, first=first),))])
             if new.failure is not None:
                 raise EnvironmentFailureError(new.failure)
             (found,) = new.ends
@@ -211,11 +326,6 @@ class _Export:
 
     def _note(self, plan: StorePlan, found: Iterable[rows.Row]) -> None:
         self._findings.extend(plan.finding(row) for row in found if isinstance(row, Damage))
-
-
-def _slim(task: ExportTask) -> ExportTask:
-    job, pieces = trimmed(task.plan.job, task.pieces)
-    return replace(task, plan=replace(task.plan, job=job), pieces=pieces)
 
 
 def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int], None]:
