@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from rmqtool import rows
-from rmqtool.columns.encoder import filled
+from rmqtool.columns.encoder import LONGS, NUMBERS, filled
 from rmqtool.errors import UsageError
-from rmqtool.kernels.columns import Long, Number, Text, Word
+from rmqtool.kernels.columns import Number, Text, Word
 from rmqtool.projection import camel_case
 from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
 
@@ -66,24 +66,8 @@ _TYPES = {
 _ROW_TYPES = {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_()}
 _ROWS_AT_ONCE = 1 << 14
 _NULLABLE = frozenset({"tags", "uniqKey", "bornTimestamp", "storeTimestamp"})
-_LONGS = {
-    "position": Long.POSITION,
-    "physicalOffset": Long.PHYSICAL_OFFSET,
-    "queueOffset": Long.QUEUE_OFFSET,
-    "bornTimestamp": Long.BORN_TIMESTAMP,
-    "storeTimestamp": Long.STORE_TIMESTAMP,
-    "preparedTransactionOffset": Long.PREPARED_OFFSET,
-    "tagsCode": Long.TAGS_CODE,
-}
-_NUMBERS = {
-    "totalSize": Number.TOTAL_SIZE,
-    "bodyCrc": Number.BODY_CRC,
-    "queueId": Number.QUEUE_ID,
-    "flag": Number.FLAG,
-    "sysFlag": Number.SYS_FLAG,
-    "reconsumeTimes": Number.RECONSUME_TIMES,
-    "bodyLength": Number.BODY_LENGTH,
-}
+_LONGS = {camel_case(name): column for column, name in LONGS.items()}
+_NUMBERS = {camel_case(name): column for column, name in NUMBERS.items()}
 _TEXTS = {"body": Text.BODY, "tags": Text.TAGS, "uniqKey": Text.UNIQ_KEY, "msgId": Text.MSG_ID}
 _OF_WORDS = {"topic": Word.TOPIC, "bornHost": Word.BORN_HOST, "storeHost": Word.STORE_HOST}
 _FIXED = {"magic": ("V1", "V2"), "transactionType": tuple(TRANSACTION_TYPES.values())}

@@ -25,6 +25,7 @@ from rmqtool.kernels.columns import (
 )
 from rmqtool.kernels.filters import MAX_PROPERTIES
 from rmqtool.progress import RecordingProgress
+from rmqtool.projection import camel_case
 from rmqtool.rows.bodies import COMPRESSED_FLAG, decompressed
 from rmqtool.rows.log_splits import LogJob, kernel_filter
 
@@ -120,19 +121,7 @@ _PIECES = 16  # keys or properties of a message, beside the room for the longest
 _LONGEST_PROPERTIES = 1 << 15
 _PORT_BYTES = 4
 
-_TAKES = {
-    "topic": Take.TOPIC,
-    "bornHost": Take.BORN_HOST,
-    "storeHost": Take.STORE_HOST,
-    "tagsCode": Take.TAGS_CODE,
-    "body": Take.BODY,
-    "tags": Take.TAGS,
-    "uniqKey": Take.UNIQ_KEY,
-    "msgId": Take.MSG_ID,
-    "keys": Take.KEYS,
-    "properties": Take.PROPERTIES,
-}
-_LONGS = {
+LONGS = {
     Long.POSITION: "position",
     Long.PHYSICAL_OFFSET: "physical_offset",
     Long.QUEUE_OFFSET: "queue_offset",
@@ -141,7 +130,7 @@ _LONGS = {
     Long.PREPARED_OFFSET: "prepared_transaction_offset",
     Long.TAGS_CODE: "tags_code",
 }
-_NUMBERS = {
+NUMBERS = {
     Number.TOTAL_SIZE: "total_size",
     Number.BODY_CRC: "body_crc",
     Number.QUEUE_ID: "queue_id",
@@ -157,10 +146,7 @@ class ColumnBuffers:
 
     def __init__(self, file: str, choice: ColumnChoice, room: int, room_bytes: int) -> None:
         self.file = file
-        self.takes = np.zeros(len(Take), np.int64)
-        for name in choice.names:
-            if name in _TAKES:
-                self.takes[_TAKES[name]] = 1
+        self.takes = np.array([camel_case(one.name.lower()) in choice.names for one in Take], np.int64)
         pieces = _PIECES * room + _LONGEST_PROPERTIES
         self.counts = np.zeros(ColumnCount.WORDS + len(Word), np.int64)
         self._memory = Memory(
@@ -209,9 +195,9 @@ class ColumnBuffers:
         words = self._words_of(message)
         if words is None:
             return False
-        for column, name in _LONGS.items():
+        for column, name in LONGS.items():
             self.longs[column, n] = getattr(message, name)
-        for number, name in _NUMBERS.items():
+        for number, name in NUMBERS.items():
             self.numbers[number, n] = getattr(message, name)
         self.numbers[Number.MAGIC, n] = message.magic == "V2"
         self.numbers[Number.TOPIC :, n] = words

@@ -100,14 +100,10 @@ class LineWriter:
             for own, found, kind in _columns(name, batch[name], form):
                 pieces += [_scalar(form.before[own]), _cells(found, kind, form).fill_null(form.absent)]
         lines = pc.binary_join_element_wise(*pieces, _scalar(form.after), _scalar(""))
-        return memoryview(lines.buffers()[2])[: _bytes_of(lines)]
+        return memoryview(lines.buffers()[2])[: pc.sum(pc.binary_length(lines)).as_py()]
 
 
 _LINES_AT_ONCE = 1 << 14
-
-
-def _bytes_of(lines: pa.Array) -> int:
-    return int(pc.sum(pc.binary_length(lines)).as_py())
 
 
 def _names(schema: pa.Schema) -> list[str]:

@@ -371,12 +371,13 @@ def _carry_out(
         aside = [written for _, written in write_found(plan.found, request.copies.logs, handle)]
         config, more = copy_config(store, handle)
         compacted, logs = copy_compaction(store, plan, handle)
+        ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
         checkpoint = write_checkpoint(
             handle,
             last_ms=max([0, *(one.last_stored_ms or 0 for one in plan.queues)]),
             index_ms=derived.index_ms,
             end=plan.end,
-            last_record=_last_record(plan),
+            last_record=ends[-1].start if ends else plan.start,
         )
         beside = [*aside, *more, *logs, *copy_timer(store, handle), *derived.files, checkpoint]
     report = SalvageReport.of(
@@ -391,11 +392,6 @@ def _carry_out(
     progress.stage("publish", None)
     area.publish()
     return report
-
-
-def _last_record(plan: SalvagePlan) -> int:
-    ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
-    return ends[-1].start if ends else plan.start
 
 
 def _write_papers(

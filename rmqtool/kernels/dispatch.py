@@ -268,7 +268,8 @@ def dispatch(
             continue
         if _is_inner_batch(row, value):
             own.traits = traits | _INNER
-        outcome, count = DispatchOutcome.DONE, counts[Count.UNITS]
+        outcome: int = DispatchOutcome.DONE
+        count = counts[Count.UNITS]
         transaction = row.sys_flag & TRANSACTION_MASK
         if transaction in (TRANSACTION_NONE, TRANSACTION_COMMIT):
             tags_code = _tags_code(buffer, row, value, traits, rules)

@@ -90,12 +90,8 @@ class Rules(IntEnum):
 def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return rules of reading as the kernels take them, by ``Rules``."""
     rules = np.zeros(len(Rules), np.int64)
-    rules[Rules.CHECKS_ROOM] = records.checks_room
-    rules[Rules.KNOWS_V2] = records.knows_v2
-    rules[Rules.KNOWS_INNER_BATCH] = records.knows_inner_batch
-    rules[Rules.REFUSES_NEGATIVE_SIZE] = records.refuses_negative_size
-    rules[Rules.REQUIRES_NUMBERS] = records.requires_numbers
-    rules[Rules.KEPT_ARRAY] = records.kept_array
+    for rule in Rules:
+        rules[rule] = getattr(records, rule.name.lower())
     return rules
 
 

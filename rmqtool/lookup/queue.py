@@ -281,13 +281,10 @@ class QueueConsumer:
                 self._note_end(segment, position, f"{self.name} offset {number} is not a valid unit")
                 return
             if unit.size == PREBLANK_SIZE:
-                self._explain_preblank(number)
+                message = f"{self.name} offset {number} is a pre-blank unit: the queue began after it"
+                self._explanation.add(Reason.UNIT, message, queueOffset=number)
             else:
                 yield QueueEntry(number, unit.physical_offset)
-
-    def _explain_preblank(self, number: int) -> None:
-        message = f"{self.name} offset {number} is a pre-blank unit: the queue began after it"
-        self._explanation.add(Reason.UNIT, message, queueOffset=number)
 
     def _note_missing_file(self, number: int) -> None:
         if number * UNIT_SIZE < self.queue.files.stop:

@@ -136,8 +136,6 @@ class _TimeSearch:
         newest = self._time_from(self._high - 1) if first < self._high else None
         starts_late = oldest is not None and begin_ms is not None and oldest >= begin_ms
         ends_early = newest is not None and begin_ms is not None and newest < begin_ms
-        if starts_late or ends_early or self._stopped_early(newest, end_ms):
+        stopped_early = self._met_end and newest is not None and end_ms is not None and newest <= end_ms
+        if starts_late or ends_early or stopped_early:
             self._context.doubt(f"the store times of {self._reader.name} do not ascend")
-
-    def _stopped_early(self, newest: int | None, end_ms: int | None) -> bool:
-        return self._met_end and newest is not None and end_ms is not None and newest <= end_ms

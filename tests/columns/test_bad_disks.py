@@ -12,7 +12,7 @@ import pytest
 import rmqtool
 from rmqtool.columns import encoder, pieces
 from rmqtool.commands.dump import log as dump_log
-from rmqtool.commands.export import task as export_plan
+from rmqtool.commands.export import run as export_plan
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.rows import Damage, Message
 from tests.extra import library

@@ -17,7 +17,7 @@ import rmqtool
 from rmqtool.columns import files, pieces
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
-from rmqtool.commands.export import task
+from rmqtool.commands.export import run as task
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.progress import RecordingProgress
 from rmqtool.projection import json_object

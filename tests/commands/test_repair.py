@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rmqtool.check.model import VerifyReport
     from rmqtool.commands.repair.model import RepairReport
     from rmqtool.engine import Engine
+    from rmqtool.findings import Findings
     from rmqtool.progress import Progress
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.store.journal import Journal
@@ -349,14 +349,14 @@ def test_the_lock_is_held_until_the_end(root: Path, monkeypatch: pytest.MonkeyPa
         "except OSError: print('held')"
     )
     seen: list[str] = []
-    carried_out = repair_module._with_counts
+    is_worse = repair_module.is_worse
 
-    def asked(report: RepairReport, before: VerifyReport, after: VerifyReport) -> RepairReport:
+    def asked(before: Findings, after: Findings) -> bool:
         command = [sys.executable, "-c", probe, str(root / "lock")]
         seen.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
-        return carried_out(report, before, after)
+        return is_worse(before, after)
 
-    monkeypatch.setattr(repair_module, "_with_counts", asked)
+    monkeypatch.setattr(repair_module, "is_worse", asked)
     assert repair(root).outcome == "done"
     assert seen == ["held"]
     with (root / "lock").open("r+") as file:

@@ -21,7 +21,8 @@ from rmqtool.javacompat import (
     split_keys,
     string_hash,
 )
-from rmqtool.kernels import checksums, integers, properties
+from rmqtool.kernels import bytes as raw
+from rmqtool.kernels import checksums, properties
 from rmqtool.kernels.jit import kernel
 from tests.javacompat.byte_strategies import NAMES, key_bytes, mixed_bytes, placed, property_bytes
 from tests.javacompat.vectors import CRC32, HASHES, MALFORMED, NUMBERS, jdk17_utf8
@@ -143,7 +144,7 @@ def test_numbers_are_parsed_as_in_java(
     text: str, as_int: int | None, as_long: int | None, as_short: int | None
 ) -> None:
     place = placed(text.encode(), 0, 0)
-    results = [integers.parse_int(*place), integers.parse_long(*place), integers.parse_short(*place)]
+    results = [raw.parse_int(*place), raw.parse_long(*place), raw.parse_short(*place)]
     assert results == [(number is not None, number or 0) for number in (as_int, as_long, as_short)]
 
 
@@ -155,13 +156,13 @@ def test_numbers_are_parsed_as_in_java(
 )
 def test_numbers_equal_the_scalar_ones(text: str, before: int, after: int) -> None:
     place = placed(text.encode(), before, after)
-    results = [integers.parse_int(*place), integers.parse_long(*place), integers.parse_short(*place)]
+    results = [raw.parse_int(*place), raw.parse_long(*place), raw.parse_short(*place)]
     numbers = [parse_int(text), parse_long(text), parse_short(text)]
     assert results == [(number is not None, number or 0) for number in numbers]
 
 
 def test_digits_of_other_scripts_are_left_to_the_scalar_form() -> None:
-    assert integers.parse_int(*placed("\u0663".encode(), 0, 0)) == (False, 0)
+    assert raw.parse_int(*placed("\u0663".encode(), 0, 0)) == (False, 0)
     assert parse_int("\u0663") == 3
 
 

@@ -10,7 +10,7 @@ import pytest
 import rmqtool
 from rmqtool.columns import pieces
 from rmqtool.commands.dump import log as dump_log
-from rmqtool.commands.export import task as export_plan
+from rmqtool.commands.export import run as export_plan
 from rmqtool.lookup import log_ranges
 from rmqtool.lookup.log_ranges import CLOCK_SLACK_MS, ReadLimits, ranges_of
 from rmqtool.progress import NullProgress

@@ -372,6 +372,8 @@ class Entries:
         return self._make(Change.CHANGED, f"{self._name(one)}: {', '.join(texts)}", one, a=ours, b=theirs)
 
     def _make(self, change: Change, sentence: str, row: Row, **more: Any) -> Difference:  # noqa: ANN401
+        name, column = self._kind.place
+        place: dict[str, Any] = {name: int(row[column])}
         return Difference(
             self._kind.structure,
             change,
@@ -379,7 +381,7 @@ class Entries:
             topic=self._topic,
             queue_id=self._queue_id,
             physical_offset=int(row["physical_offset"]),
-            **{self._kind.place[0]: int(row[self._kind.place[1]])},
+            **place,
             **more,
         )
 

@@ -163,7 +163,7 @@ class _UnitKind(NamedTuple):
     row: Callable[[QueueFiles, Segment, int, Any], rows.Row]
 
 
-def dump_queues(store: Store, kind: PathKind, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+def dump_queues(store: Store, request: DumpRequest, progress: Progress, kind: PathKind) -> Iterator[rows.Row]:
     """Yield the requested rows of the queues of a kind."""
     wanted, done = request.messages, 0
     progress.stage(kind.value, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
@@ -134,22 +135,11 @@ def _note_strays(store: Store, progress: Progress) -> None:
         progress.warn(f"left out: {stray.label} {stray.reason}")
 
 
-def _dump_config(store: Store, _request: DumpRequest, _progress: Progress) -> Iterator[rows.Row]:
-    return dump_config(store)
-
-
-def _queues(kind: PathKind) -> _Dump:
-    def dump_kind(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-        return dump_queues(store, kind, request, progress)
-
-    return dump_kind
-
-
 DUMPS: dict[PathKind, _Dump] = {
     PathKind.COMMITLOG: dump_log,
-    **{kind: _queues(kind) for kind in QUEUE_KINDS},
+    **{kind: partial(dump_queues, kind=kind) for kind in QUEUE_KINDS},
     PathKind.INDEX: _dump_index,
     PathKind.CHECKPOINT: _dump_checkpoint,
-    PathKind.CONFIG: _dump_config,
+    PathKind.CONFIG: lambda store, *_: dump_config(store),
 }
 """Functions that make rows of each kind of file."""

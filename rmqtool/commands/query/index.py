@@ -124,7 +124,7 @@ class SearchedIndex:
             self._context.explain_doubt(reason, message, None, unindexedPhysicalOffset=offset, **facts)
         elif not look.is_complete and reason is not Reason.INDEX_GAP:
             message = f"{what}: later messages are not indexed, or have no keys"
-            self._context.explanation.add(reason, message, **facts)
+            self._context.explanation.add(reason, message, None, **facts)
 
 
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)

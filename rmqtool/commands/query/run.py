@@ -304,8 +304,8 @@ class Query:
             return self._by_message_id(request.msg_id)
         if request.is_of_any_topic and not request.scan:
             return self._by_key_of_any_topic()
-        by_index = request.offset is None and not request.scan and question is not None
-        if by_index and (not question.is_tag or request.collisions or self._has_tag_items()):
+        is_of_place = request.offset is not None or request.scan
+        if question is not None and not is_of_place and self._is_indexed(question):
             return self._by_index([question])
         return ((None, record) for record in self._records(question))
 
@@ -346,7 +346,9 @@ class Query:
         self._give_up(*problem)
         return ()
 
-    def _has_tag_items(self) -> bool:
+    def _is_indexed(self, question: KeyQuestion) -> bool:
+        if not question.is_tag or self._context.request.collisions:
+            return True
         from rmqtool.commands.query.by_tag import has_all_tag_items
 
         return index_problem(self._context.store) is None and has_all_tag_items(self._context)

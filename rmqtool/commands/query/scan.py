@@ -22,7 +22,7 @@ from rmqtool.scan.records import Record, record_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.engine import Engine, LocalEngine
+    from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import FileQueue
 
@@ -77,7 +77,11 @@ class LogScan:
         self._progress.stage("walking the log", self._log.size_bytes)
         segments, done = self._log.segments, 0
         with ExitStack() as stack:
-            engine = None if self._is_small else stack.enter_context(_local_engine())
+            engine = None
+            if not self._is_small:
+                from rmqtool.engine import LocalEngine
+
+                engine = stack.enter_context(LocalEngine())
             for number in numbers:
                 gap = self._edge.missing_before(number)
                 if gap is not None:
@@ -121,12 +125,6 @@ class LogScan:
                 yield record
 
 
-def _local_engine() -> LocalEngine:
-    from rmqtool.engine import LocalEngine
-
-    return LocalEngine()
-
-
 class LogAnswers:
     """Answers from the log alone."""
 
@@ -147,16 +145,21 @@ class LogAnswers:
         request = self._request
         question = request.key_question
         if question is not None:
-            found = self._newest(_prefilter_of_keys([question], request), self._by_key(question))
+            prefilter, answers = _prefilter_of_keys([question], request), self._by_key(question)
         elif request.is_of_any_topic:
-            found = self._newest(_prefilter_of_any_topic(request), self._by_key_of_any_topic(request))
+            key = request.key if request.key is not None else request.unique_key
+            hashes = (abs_int(string_hash(key or "")),)
+            prefilter = Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=hashes, of_any_topic=True)
+            answers = self._by_key_of_any_topic(request)
         elif request.msg_id is not None:
-            found = self._newest(_prefilter_of_id(request), self._by_id(request))
+            hashes = tuple(sorted(map(string_hash, spellings(request.msg_id))))
+            prefilter = Prefilter(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
+            answers = self._by_id(request)
         else:
-            found = self._limit.first(
-                self._scan.records(_prefilter_of_positions(request), self._by_place(request))
-            )
-        return self._explained(found)
+            place = string_hash(request.topic or ""), request.queue_id, request.queue_offset
+            found = self._scan.records(Prefilter(*_times(request), *place), self._by_place(request))
+            return self._explained(self._limit.first(found))
+        return self._explained(self._newest(prefilter, answers))
 
     def _newest(self, prefilter: Prefilter, answers: Callable[[Record], bool]) -> Iterable[Record]:
         sought = self._limit.sought
@@ -271,18 +274,3 @@ def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) 
         return Prefilter(*_times(request), topic_hash=string_hash(questions[0].topic))
     key_hashes = tuple(sorted({one.key_hash for one in questions}))
     return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=key_hashes)
-
-
-def _prefilter_of_any_topic(request: QueryRequest) -> Prefilter:
-    key = request.key if request.key is not None else request.unique_key
-    return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=(abs_int(string_hash(key or "")),), of_any_topic=True)
-
-
-def _prefilter_of_id(request: QueryRequest) -> Prefilter:
-    hashes = tuple(sorted(map(string_hash, spellings(request.msg_id or ""))))
-    return Prefilter(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
-
-
-def _prefilter_of_positions(request: QueryRequest) -> Prefilter:
-    begin, end = _times(request)
-    return Prefilter(begin, end, string_hash(request.topic or ""), request.queue_id, request.queue_offset)

@@ -90,16 +90,6 @@ class Rebuilt(Protocol):
     """Facts about a rebuild that a repair needs; `rmqtool.commands.rebuild.report.RebuildReport` has them."""
 
     @property
-    def verdict(self) -> str:
-        """Return the outcome in one sentence."""
-        ...
-
-    @property
-    def is_log_damaged(self) -> bool:
-        """Whether the commit log itself has errors."""
-        ...
-
-    @property
     def fewer_messages(self) -> int:
         """Return how many messages consumers see now and would not see with the result."""
         ...

@@ -136,7 +136,8 @@ class _Planner:
             unused.discard(name)
             chosen = self._choice(one, self._request.choices.get(name))
             if chosen is not None:
-                self._put_settings(one, chosen)
+                self.plan.texts[one.file] = chosen.data(self._root)
+                self._put(RepairPart.SETTINGS, one.file, f"{chosen.name}: {chosen.about}")
         if unused:
             raise UsageError(f"--config {min(unused)}: config/{min(unused)} is sound or missing")
 
@@ -162,10 +163,6 @@ class _Planner:
 
     def _is_reached_by_link(self, path: str) -> bool:
         return (self._root / path).real() != self._root.real() / path
-
-    def _put_settings(self, one: ConfigDiagnosis, choice: ConfigChoice) -> None:
-        self.plan.texts[one.file] = choice.data(self._root)
-        self._put(RepairPart.SETTINGS, one.file, f"{choice.name}: {choice.about}")
 
     def _put(self, part: RepairPart, path: str, why: str) -> None:
         status = (self._root / path).status()
@@ -212,14 +209,11 @@ class _Planner:
                     self._put(part, name, "rebuilt from the log")
         return wanted == damaged
 
-    @property
-    def _waits_for_recovery(self) -> bool:
-        """Whether a repair may spare a broker the recovery that completes what a kill left undone."""
-        return self._store.abort is not None and self._request.wants(RepairPart.ABORT)
-
     def _is_damaged(self, part: RepairPart) -> bool:
         """Whether a part has errors; a lag is not one while ``abort`` makes the next start complete it."""
-        least = {Severity.ERROR, Severity.WARNING} if self._waits_for_recovery else {Severity.ERROR}
+        # A repair without ``abort`` spares a broker the recovery that completes what a kill left undone.
+        spares = self._store.abort is not None and self._request.wants(RepairPart.ABORT)
+        least = {Severity.ERROR, Severity.WARNING} if spares else {Severity.ERROR}
         return any(one.structure is _STRUCTURES[part] and one.severity in least for one in self._findings)
 
     def _swap_refusal(self, parts: set[RepairPart]) -> str | None:

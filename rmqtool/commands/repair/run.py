@@ -191,10 +191,6 @@ def _carried_out(
     else:
         report = _report(request, plan, after, RepairOutcome.DONE, journal.name)
         report = replace(report, log_losses=before.log_losses)
-    return _with_counts(report, before, after)
-
-
-def _with_counts(report: RepairReport, before: VerifyReport, after: VerifyReport) -> RepairReport:
     return replace(report, before=before.findings.counts, after=after.findings.counts)
 
 
