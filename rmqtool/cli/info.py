@@ -11,8 +11,8 @@ from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_STORE, StorePath, shared_options, type_option
 from rmqtool.cli.session import Session, other_command
 from rmqtool.io.local import as_owner
-from rmqtool.report.formats import Format, to_json
-from rmqtool.report.info_text import info_document, info_objects, info_text, write_info_csv
+from rmqtool.report.formats import Format
+from rmqtool.report.info_text import info_text, write_info
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -51,16 +51,11 @@ def info(
     with session.output(store, whole=True) as stream:
         summary = store.info()
         status = summary.findings.exit_status(session.fail_on)
-        if session.format is Format.JSON:
-            stream.write(to_json(info_document(summary, status), indent=2) + "\n")
-        elif session.format is Format.NDJSON:
-            for value in info_objects(summary, status):
-                stream.write(to_json(value) + "\n")
-        elif session.format is Format.CSV:
-            write_info_csv(summary, stream)
-        else:
+        if session.format is Format.TEXT:
             command = _next(path, summary, status)
             info_text(summary, session.text(stream), session.zone, command, details=shared["verbose"])
+        else:
+            write_info(summary, status, session.format, stream)
     return status
 
 

@@ -40,10 +40,9 @@ from rmqtool.cli.verify_run import (
     verify_stores,
 )
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
-from rmqtool.report.formats import Format, to_json
-from rmqtool.report.verify_json import verify_document, verify_lines, write_verify_csv
+from rmqtool.report.formats import Format
+from rmqtool.report.verify_json import verify_document, write_explanations, write_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,22 +181,16 @@ def _check_lost(paths: Sequence[StorePath], options: dict[str, Any]) -> None:
 
 
 def _write(session: Session, verdict: Verdict, stream: TextIO) -> None:
-    if session.format is Format.JSON:
-        stream.write(to_json(verify_document(verdict), indent=2) + "\n")
-    elif session.format is Format.NDJSON:
-        for value in verify_lines(verdict):
-            stream.write(to_json(value) + "\n")
-    elif session.format is Format.CSV:
-        write_verify_csv(verdict, stream)
-    else:
+    if session.format is Format.TEXT:
         from rmqtool.report.verify_text import verify_text
 
         verify_text(verdict, session.text(stream), notes=session.is_verbose)
+    else:
+        write_verdict(verdict, session.format, stream)
 
 
 def _explain(session: Session, text: str) -> ExitStatus:
     from rmqtool.commands.verify.verdict import explained
-    from rmqtool.report import verify_json
 
     entries = explained(text)
     with session.output(whole=True) as stream:
@@ -205,13 +198,8 @@ def _explain(session: Session, text: str) -> ExitStatus:
             from rmqtool.report.verify_text import explanations_text
 
             explanations_text(entries, session.text(stream))
-        elif session.format is Format.CSV:
-            verify_json.write_explanations_csv(entries, stream)
-        elif session.format is Format.NDJSON:
-            for entry in entries:
-                stream.write(to_json(json_object(entry)) + "\n")
         else:
-            stream.write(to_json(verify_json.explain_document(entries), indent=2) + "\n")
+            write_explanations(entries, session.format, stream)
     return ExitStatus.CLEAN
 
 

@@ -6,16 +6,16 @@ each, in the order of the command line, and a summary. A command's `Forms` rende
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from rmqtool.errors import ExitStatus
 from rmqtool.findings.model import counted
 from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, csv_cell, size_text, to_json
+from rmqtool.report.formats import Format, size_text, write_document
 from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
@@ -106,15 +106,12 @@ def write_fleet(
     details: bool,
 ) -> None:
     """Write the reports of all stores; with ``details``, the text of each follows."""
-    if chosen is Format.JSON:
-        stream.write(to_json(fleet_document(report, forms), indent=2) + "\n")
-    elif chosen is Format.NDJSON:
-        for value in _lines(report, forms):
-            stream.write(to_json(value) + "\n")
-    elif chosen is Format.CSV:
-        _write_csv(report, forms, stream)
-    else:
+    if chosen is Format.TEXT:
         _write_text(report, forms, text, details=details)
+    else:
+        document = partial(fleet_document, report, forms)
+        lines, rows = partial(_lines, report, forms), partial(_rows, report, forms)
+        write_document(chosen, stream, document, lines, ("store", *forms.columns), rows)
 
 
 def _summary(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
@@ -143,12 +140,10 @@ def _lines(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
     yield head | _summary(report, forms) | {"exitStatus": int(report.exit_status)}
 
 
-def _write_csv(report: FleetReport[R], forms: Forms[R], stream: TextIO) -> None:
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(("store", *forms.columns))
+def _rows(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
     for one in report:
         for row in () if one.report is None else forms.rows(one.report):
-            writer.writerow([csv_cell(value) for value in (one.store, *row.values())])
+            yield {"store": one.store} | row
 
 
 def _write_text(report: FleetReport[R], forms: Forms[R], text: TextReport, *, details: bool) -> None:

@@ -151,7 +151,7 @@ def write_records(
     or a last line of ndjson of type ``summary``.
     """
     if chosen is Format.CSV:
-        _write_csv(stream, records, kind)
+        write_csv(stream, columns_of(kind), map(json_object, records))
     elif chosen is Format.NDJSON:
         for record in records:
             stream.write(to_json(json_object(record)) + "\n")
@@ -174,8 +174,25 @@ def _write_json(stream: TextIO, records: Iterable[Any], schema: str) -> None:
     stream.write("]" if separator == "\n" else "\n  ]")
 
 
-def _write_csv(stream: TextIO, records: Iterable[Any], kind: type[Any]) -> None:
+def write_csv(stream: TextIO, columns: Iterable[str], objects: Iterable[Mapping[str, Any]]) -> None:
+    """Write objects that have these members, in this order."""
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(columns_of(kind))
-    for record in records:
-        writer.writerow([csv_cell(value) for value in json_object(record).values()])
+    writer.writerow(columns)
+    writer.writerows([csv_cell(value) for value in one.values()] for one in objects)
+
+
+def write_document(
+    chosen: Format,
+    stream: TextIO,
+    document: Callable[[], Mapping[str, Any]],
+    lines: Callable[[], Iterable[Mapping[str, Any]]],
+    columns: Iterable[str],
+    rows: Callable[[], Iterable[Mapping[str, Any]]],
+) -> None:
+    """Write a report for programs: one document, its lines of ndjson, or its rows as csv."""
+    if chosen is Format.JSON:
+        stream.write(to_json(document(), indent=2) + "\n")
+    elif chosen is Format.NDJSON:
+        stream.writelines(to_json(value) + "\n" for value in lines())
+    else:
+        write_csv(stream, columns, rows())

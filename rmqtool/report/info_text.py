@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account.model import lost_words
@@ -13,7 +13,7 @@ from rmqtool.findings.codes import IO_DENIED
 from rmqtool.findings.log import NOT_READ
 from rmqtool.findings.model import counted
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.formats import csv_cell, size_text
+from rmqtool.report.formats import Format, size_text, write_document
 from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
@@ -251,12 +251,12 @@ def info_objects(summary: StoreSummary, status: ExitStatus) -> Iterator[dict[str
             yield value if kind is None else {"type": kind} | value
 
 
-def write_info_csv(summary: StoreSummary, stream: TextIO) -> None:
-    """Write the queues as csv."""
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["type", *columns_of(QueueSummary)])
-    for queue in summary.queues:
-        writer.writerow(["queue", *map(csv_cell, json_object(queue).values())])
+def write_info(summary: StoreSummary, status: ExitStatus, chosen: Format, stream: TextIO) -> None:
+    """Write a store's summary for programs; csv has the queues."""
+    document, lines = partial(info_document, summary, status), partial(info_objects, summary, status)
+    columns = ("type", *columns_of(QueueSummary))
+    queues = ({"type": "queue"} | json_object(queue) for queue in summary.queues)
+    write_document(chosen, stream, document, lines, columns, lambda: queues)
 
 
 def _settings_by_name(summary: StoreSummary) -> Iterable[tuple[str, dict[str, Any]]]:

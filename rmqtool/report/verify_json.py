@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
+from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.commands.verify.verdict import Verdict, label_of_root
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.formats import csv_cell
+from rmqtool.report.formats import Format, write_document
 from rmqtool.report.verify_text import next_command, verdict_line
 
 if TYPE_CHECKING:
@@ -52,25 +52,18 @@ def lines_of_store(verdict: Verdict) -> Iterator[dict[str, Any]]:
         yield value | place if value["type"] == "finding" else value
 
 
-def write_verify_csv(verdict: Verdict, stream: TextIO) -> None:
-    """Write the findings as csv; hostile characters are escaped, as csv has no form of its own for them."""
-    writer = csv.writer(stream, lineterminator="\n")
-    rows = list(finding_objects(verdict))
-    writer.writerow(rows[0] if rows else FINDING_COLUMNS)
-    writer.writerows([csv_cell(value) for value in row.values()] for row in rows)
+def write_verdict(verdict: Verdict, chosen: Format, stream: TextIO) -> None:
+    """Write a verdict for programs; csv has the findings."""
+    columns = FINDING_COLUMNS if verdict.comparison is None else (*FINDING_COLUMNS, "known")
+    lines, rows = partial(verify_lines, verdict), partial(finding_objects, verdict)
+    write_document(chosen, stream, partial(verify_document, verdict), lines, columns, rows)
 
 
-def explain_document(entries: Sequence[FindingCode]) -> dict[str, Any]:
-    """Return the document of some catalogue entries."""
-    return {"schema": EXPLAIN_SCHEMA, "codes": [json_object(entry) for entry in entries]}
-
-
-def write_explanations_csv(entries: Sequence[FindingCode], stream: TextIO) -> None:
-    """Write catalogue entries as csv."""
-    writer = csv.writer(stream, lineterminator="\n")
-    objects = [json_object(entry) for entry in entries]
-    writer.writerow(objects[0])
-    writer.writerows([csv_cell(value) for value in one.values()] for one in objects)
+def write_explanations(entries: Sequence[FindingCode], chosen: Format, stream: TextIO) -> None:
+    """Write catalogue entries for programs."""
+    codes = [json_object(entry) for entry in entries]
+    document = {"schema": EXPLAIN_SCHEMA, "codes": codes}
+    write_document(chosen, stream, lambda: document, lambda: codes, codes[0], lambda: codes)
 
 
 def finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from rmqtool.findings import CATALOG, Finding
 from rmqtool.report.ci_reports import junit, sarif
-from rmqtool.report.formats import to_json
+from rmqtool.report.formats import Format, to_json
 from rmqtool.report.text_report import TextReport
-from rmqtool.report.verify_json import verify_document, verify_lines, write_verify_csv
+from rmqtool.report.verify_json import verify_document, verify_lines, write_verdict
 from rmqtool.report.verify_text import verify_text
 from tests.report.test_sarif import check, check_run
 from tests.report.verdicts import verdict
@@ -55,7 +55,7 @@ _VERDICTS = st.lists(_FINDINGS, max_size=6).map(lambda findings: verdict(*findin
 def test_every_report_is_well_formed_and_harmless(one: Verdict) -> None:
     number = len(list(one.findings()))
     table, shown = io.StringIO(), io.StringIO()
-    write_verify_csv(one, table)
+    write_verdict(one, Format.CSV, table)
     verify_text(one, TextReport(shown, color=False))
     lines = "".join(f"{to_json(line)}\n" for line in verify_lines(one))
     written = [to_json(verify_document(one)), lines, table.getvalue(), shown.getvalue()]

@@ -11,8 +11,8 @@ from rmqtool.commands.verify.baseline import Baseline, identity
 from rmqtool.projection import json_object
 from rmqtool.recovery.model import Prediction
 from rmqtool.releases import RELEASES
-from rmqtool.report.formats import to_json
-from rmqtool.report.verify_json import lines_of_store, verify_document, verify_lines, write_verify_csv
+from rmqtool.report.formats import Format, to_json
+from rmqtool.report.verify_json import lines_of_store, verify_document, verify_lines, write_verdict
 from tests.report.verdicts import ABORT, CRC, HOSTILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:
@@ -101,10 +101,10 @@ def test_hostile_text_reaches_no_terminal() -> None:
 
 def test_csv_has_the_columns_of_a_finding_even_without_one() -> None:
     stream = io.StringIO()
-    write_verify_csv(verdict(CRC), stream)
+    write_verdict(verdict(CRC), Format.CSV, stream)
     head, row = csv.reader(io.StringIO(stream.getvalue()))
     assert head == FINDING_KEYS
     assert row[:5] == ["finding", "CL-CRC", "error", "commitlog/00000000000000000000", "1234"]
     stream = io.StringIO()
-    write_verify_csv(verdict(), stream)
+    write_verdict(verdict(), Format.CSV, stream)
     assert stream.getvalue() == ",".join(FINDING_KEYS) + "\n"
