@@ -11,7 +11,9 @@ from rmqtool.account.evidence import read_evidence
 from rmqtool.account.names import under_own_names
 from rmqtool.account.records import Grounds, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.engine.local import LocalEngine
+from rmqtool.engine.engines import (
+    LocalEngine,
+)
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s

@@ -11,12 +11,12 @@ from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.lag import Lag, confirmed_lag, lag_of
 from rmqtool.check.model import CheckInterruptedError, Examined, VerifyRequest, run_guarded
-from rmqtool.check.queue_report import (
-    tell_delay_table_once,
-)
+from rmqtool.check.queue_report import tell_delay_table_once
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, MapInterruptedError
-from rmqtool.engine.local import together
+from rmqtool.engine.engines import (
+    together,
+)
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
@@ -33,9 +33,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from rmqtool.check.log import (
-        LogResult,
-    )
+    from rmqtool.check.log import LogResult
     from rmqtool.progress import Progress
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import QueueFiles, Store
@@ -207,9 +205,7 @@ def _lag(request: VerifyRequest, log: LogResult | None) -> Lag:
 
 
 def _check_queues(task: QueueCheckTask, *, lag: Lag, log_cut: bool) -> _Checked:
-    from rmqtool.check.queues import (
-        check_queues,
-    )
+    from rmqtool.check.queues import check_queues
 
     cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
     try:
@@ -226,9 +222,7 @@ def _check_queues(task: QueueCheckTask, *, lag: Lag, log_cut: bool) -> _Checked:
 
 
 def _check_index(task: IndexCheckTask, *, lag: Lag) -> _Checked:
-    from rmqtool.check.index import (
-        check_index,
-    )
+    from rmqtool.check.index import check_index
 
     return check_index(task, lag=lag)
 

@@ -13,15 +13,17 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from rmqtool.engine.interface import (
+from rmqtool.engine.engines import (
     Engine,
     EngineError,
     EngineOptions,
     LiveSession,
+    LocalEngine,
     MapInterruptedError,
+    beside,
     options_of,
+    usable_cpus,
 )
-from rmqtool.engine.local import LocalEngine, beside, usable_cpus
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
 if TYPE_CHECKING:

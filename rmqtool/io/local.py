@@ -55,8 +55,8 @@ class LocalFiles:
             return []
 
     def open(self, path: str) -> Descriptor:
-        """Open a regular file, see `open_regular`."""
-        return Descriptor(open_regular(path))
+        """Open a regular file, see `open_only`."""
+        return Descriptor(open_only(path))
 
     def absolute(self, text: str) -> str:
         """Return a name from the top, by the working directory."""
@@ -82,7 +82,7 @@ class LocalFiles:
 
         Closing the descriptor drops locks that this process holds on the file, see `rmqtool.store.lock`.
         """
-        descriptor = open_regular(path)
+        descriptor = open_only(path)
         try:
             return lock_holder(descriptor, path)
         finally:
@@ -126,15 +126,10 @@ class Descriptor:
         return self.size_bytes()
 
 
-def open_regular(path: str) -> int:
-    """Open a regular file for reading and return its descriptor, see `open_only`."""
-    return open_only(path, frozenset({FileKind.FILE}))
+def open_only(path: str, kinds: frozenset[FileKind] = frozenset({FileKind.FILE})) -> int:
+    """Open a regular file, or one of other kinds, for reading and return its descriptor.
 
-
-def open_only(path: str, kinds: frozenset[FileKind]) -> int:
-    """Open a file of some kinds for reading and return its descriptor.
-
-    Other kinds are refused before the open, which can have effects on a device, and again after it; no FIFO
+    All others are refused before the open, which can have effects on a device, and again after it; no FIFO
     is waited for. Links are followed. The access time is kept where the kernel permits it. Raises
     `DeniedError` if it may not be read; `EnvironmentFailureError` if it is of another kind, or missing.
     """

@@ -13,8 +13,10 @@ from functools import partial
 from itertools import accumulate, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from rmqtool.engine.interface import MapInterruptedError
-from rmqtool.engine.local import together
+from rmqtool.engine.engines import (
+    MapInterruptedError,
+    together,
+)
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.gaps import Gap
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.engine.local import together
+from rmqtool.engine.engines import (
+    together,
+)
 
 
 @pytest.mark.parametrize(

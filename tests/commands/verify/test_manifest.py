@@ -157,14 +157,14 @@ def test_deep_tree(deep: Path) -> None:
 def test_file_that_cannot_be_opened_is_a_finding(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rmqtool.io import local
 
-    opened = local.open_regular
+    opened = local.open_only
 
     def refuse(path: str) -> int:
         if Path(path).name == "checkpoint":
             raise EnvironmentFailureError(f"{path}: cannot be opened: Permission denied")
         return opened(path)
 
-    monkeypatch.setattr(local, "open_regular", refuse)
+    monkeypatch.setattr(local, "open_only", refuse)
     findings = FindingLog()
     lines = make_manifest(open_store(root), 1, QUIET, findings)
     assert [(finding.code.code, finding.file) for finding in findings] == [("IO-DENIED", "checkpoint")]
