@@ -9,7 +9,7 @@ import click
 
 from rmqtool.cli.case_record import case_option
 from rmqtool.cli.group import Command
-from rmqtool.cli.options import A_PATH, jobs_option, shared_options
+from rmqtool.cli.options import A_PATH, jobs_option, out_option, shared_options
 from rmqtool.cli.session import Session, result_state_sentence
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.io.location import image_at
@@ -32,7 +32,7 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
 
 @click.command("carve", cls=Command, examples=_EXAMPLES)
 @click.argument("images", type=A_PATH, metavar="IMAGE…", nargs=-1, required=True)
-@click.option("--out", type=A_PATH, metavar="DIR", help="Result directory; must be new or empty.")
+@out_option("Result directory; must be new or empty.", takes_url=False)
 @click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
 @click.option(
     "--domain-map",

@@ -22,7 +22,7 @@ from rmqtool.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.commands.case.recording import NamedFiles, Recording
+    from rmqtool.commands.case.recording import Recording
     from rmqtool.commands.case.records import CaseOption, CaseOutcome
     from rmqtool.progress import Progress
 
@@ -53,7 +53,7 @@ def recording_of(context: click.Context, words: Sequence[str], progress: Progres
     from rmqtool.commands.case.recording import Recording, facts_now
 
     facts = facts_now(__version__, words, dict(_options(context)))
-    return Recording(directory, facts, _named(context.params), context.params.get("jobs"), progress)
+    return Recording(directory, facts, *_named(context.params), context.params.get("jobs"), progress)
 
 
 def _options(context: click.Context) -> Iterator[tuple[str, CaseOption]]:
@@ -75,9 +75,8 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - what click makes of an option
     return str(value) if isinstance(value, Path | Location) else value
 
 
-def _named(values: dict[str, Any]) -> NamedFiles:
-    from rmqtool.commands.case.recording import NamedFiles
-
+def _named(values: dict[str, Any]) -> tuple[list[Path], list[Path]]:
+    """Return the files and directories that the command line names beside the stores: read, and written."""
     read = [one for name in READ for one in _paths(values.get(name))]
     written = [one for name in WRITTEN for one in _paths(values.get(name))]
     for name, purpose in BY_PURPOSE.items():
@@ -85,7 +84,7 @@ def _named(values: dict[str, Any]) -> NamedFiles:
         for text in [value] if isinstance(value, str) else value:
             given, _, path = text.partition(":")
             (read if given == purpose else written).append(Path(path))
-    return NamedFiles(tuple(sorted(read)), tuple(sorted(written)))
+    return sorted(read), sorted(written)
 
 
 def _paths(value: Any) -> list[Path]:  # noqa: ANN401 - what click makes of an option

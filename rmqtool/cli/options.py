@@ -111,14 +111,15 @@ _SETTINGS = (
 _FILE = _output(
     "-o", "--output", type=A_PATH, metavar="FILE", help="Write data there instead of to standard output."
 )
-_FOLDER = _output(
-    "--out",
-    "out",
-    type=A_STORE,
-    metavar="DIR",
-    required=True,
-    help="Directory to create, or its URL; it appears complete or not at all.",
-)
+
+
+def out_option(summary: str, *, takes_url: bool = True, required: bool = False) -> Callable[[Any], Any]:
+    """Return what adds ``--out``, the directory of a result."""
+    kind = A_STORE if takes_url else A_PATH
+    return _output("--out", type=kind, metavar="DIR", required=required, help=summary)
+
+
+_FOLDER = out_option("Directory to create, or its URL; it appears complete or not at all.", required=True)
 _OUTPUT = (
     _output(
         "--fail-on",

@@ -22,6 +22,7 @@ from rmqtool.cli.options import (
     lost_lines,
     lost_option,
     note_engine,
+    out_option,
     request_options,
     shared_options,
 )
@@ -72,12 +73,7 @@ rmqtool rebuild-index $STORE --compare --engine local
 
 _OPTIONS = (
     click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE..."),
-    click.option(
-        "--out",
-        type=A_STORE,
-        metavar="DIR",
-        help="Result directory, or its URL; must be new or empty. Each of several stores gets one in it.",
-    ),
+    out_option("Result directory, or its URL; must be new or empty. Each of several stores gets one in it."),
     click.option("--resume", is_flag=True, help="Skip the stores whose result is in --out already."),
     request_options(RebuildRequest, without=("salvage",)),
     engine_options("spark"),

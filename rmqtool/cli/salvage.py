@@ -15,6 +15,7 @@ from rmqtool.cli.options import (
     StorePath,
     given_options,
     jobs_option,
+    out_option,
     request_options,
     shared_options,
 )
@@ -50,9 +51,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 
 @click.command("salvage", cls=Command, examples=_EXAMPLES)
 @click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
-@click.option(
-    "--out", type=A_STORE, metavar="DIR", help="Result directory, or its URL; must be new or empty."
-)
+@out_option("Result directory, or its URL; must be new or empty.")
 @click.option("--plan", "plan_path", type=A_PATH, metavar="FILE", help="Write the plan as JSON, and stop.")
 @click.option(
     "--apply",

@@ -84,14 +84,6 @@ _NOT_HASHED = "the run was interrupted before this file was read for its digest"
 
 
 @dataclass(frozen=True, slots=True)
-class NamedFiles:
-    """Files and directories, read or written, that the command line names beside the stores."""
-
-    read: tuple[Path, ...] = ()
-    written: tuple[Path, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Seen:
     files: Mapping[Location, ListedFile] = field(default_factory=dict)
     unseen: tuple[CaseFile, ...] = ()
@@ -101,14 +93,23 @@ class _Seen:
 
 
 class Recording:
-    """One run on its way to its record; ``report`` is its findings, as JSON, once it knows."""
+    """One run on its way to its record; ``report`` is its findings, as JSON, once it knows.
+
+    ``read`` and ``written`` are the files and directories that the command line names beside the stores.
+    """
 
     def __init__(
-        self, directory: Path, run: RunFacts, named: NamedFiles, jobs: int | None, progress: Progress
+        self,
+        directory: Path,
+        run: RunFacts,
+        read: Sequence[Path],
+        written: Sequence[Path],
+        jobs: int | None,
+        progress: Progress,
     ) -> None:
         self._case = CaseDirectory(directory)
         self._run = run
-        self._named = named
+        self._named_inputs, self._named_outputs = read, written
         self._jobs = jobs
         self._progress = progress
         self._settings: tuple[StoreSettings, ...] = ()
@@ -132,7 +133,7 @@ class Recording:
         """
         path = self._case.path
         refuse_inside(path, [root for store in stores for root in store.evidence_roots])
-        refuse_inside(path, self._named.written, "the output")
+        refuse_inside(path, self._named_outputs, "the output")
         for image in images:
             refuse_same_device(image, path)
         self._settings = tuple(
@@ -179,7 +180,7 @@ class Recording:
 
     def _read(self, stores: Sequence[Store], images: Sequence[Location]) -> _Seen:
         """List the files that the run reads: of a part of a store, that part and the log beside it."""
-        seen = _below(self._named.read)
+        seen = _below(self._named_inputs)
         for store in stores:
             refused = FindingLog()
             files = store_files(store, refused)
@@ -189,7 +190,7 @@ class Recording:
         return seen + _Seen({place: _image(place) for place in images})
 
     def _made(self) -> _Seen:
-        seen = _below(self._named.written)
+        seen = _below(self._named_outputs)
         for store in self._changing:
             seen += _Seen({file.path: file for file in store_files(store, FindingLog())})
         return seen
