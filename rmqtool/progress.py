@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     Listener = Callable[[int, int, bool], None]
 
 
 _MOST_WARNINGS = 20
+
+
+@contextmanager
+def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
+    """Note the wall time of a stage."""
+    start = time.perf_counter()
+    yield
+    seconds[stage] = round(time.perf_counter() - start, 3)
 
 
 class Progress(Protocol):

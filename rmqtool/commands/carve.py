@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -29,6 +27,7 @@ from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.findings.model import counted
 from rmqtool.io.location import refuse_same_device
+from rmqtool.progress import timed
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
 from rmqtool.store.places import looks_like_store
@@ -233,34 +232,23 @@ def _evidence(images: Iterable[Image]) -> Iterator[Path]:
                 yield Path(place.text)
 
 
-class _Clock:
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        yield
-        self.seconds[name] = round(time.perf_counter() - started, 3)
-
-
 def _carved(
     request: CarveRequest, images: Sequence[Image], staging: StagingHandle | None, progress: Progress
 ) -> CarveReport:
-    clock = _Clock()
+    seconds: dict[str, float] = {}
     with open_engine(request.engine) as engine:
-        with clock.stage("search"):
+        with timed(seconds, "search"):
             progress.stage("search", sum(length_of(image.domain) for image in images))
             found = search(images, engine, progress.advance)
-        with clock.stage("layout"):
+        with timed(seconds, "layout"):
             progress.stage("layout", None)
             layout = lay_out(found.rows, images, request.file_size, one_log=request.one_log)
         if staging is None or not (layout.logs or len(layout.loose)):
-            return _report(images, found, layout, None, clock)
-        with clock.stage("write"):
+            return _report(images, found, layout, None, seconds)
+        with timed(seconds, "write"):
             written = _write(staging, layout, images, engine, progress)
             written += _write_maps(staging, images, found, layout)
-    report = _report(images, found, layout, str(request.out), clock)
+    report = _report(images, found, layout, str(request.out), seconds)
     text = json.dumps(json_object(report), indent=1) + "\n"
     written.append(_write_text(staging, CARVE_REPORT, [text]))
     _write_text(staging, MANIFEST, manifest_lines((file.label, file.sha256) for file in written))
@@ -310,7 +298,7 @@ def _write_text(staging: StagingHandle, label: str, lines: Iterable[str]) -> Wri
 
 
 def _report(
-    images: Sequence[Image], found: SearchResult, layout: Layout, out: str | None, clock: _Clock
+    images: Sequence[Image], found: SearchResult, layout: Layout, out: str | None, seconds: dict[str, float]
 ) -> CarveReport:
     carved = tuple(
         CarvedImage(
@@ -331,7 +319,7 @@ def _report(
         loose=dict(Counter(str(cause) for cause in sorted(layout.causes))),
         loose_bytes=int(layout.loose["total_size"].sum()),
         notes=tuple(_notes(logs)),
-        seconds=clock.seconds,
+        seconds=seconds,
     )
 
 

@@ -14,9 +14,9 @@ from rmqtool.engine import Engine, EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Structure
 from rmqtool.findings.model import counted
+from rmqtool.progress import timed
 from rmqtool.projection import json_object
 from rmqtool.salvage.derived import DerivedMaker
-from rmqtool.salvage.gathering import LogCopies, timed
 from rmqtool.salvage.model import Holes, PartKind, SalvagePlan, SourceFile
 from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rmqtool.progress import Progress
+    from rmqtool.salvage.gathering import LogCopies
     from rmqtool.salvage.model import QueueAccount
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle

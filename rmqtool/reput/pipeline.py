@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
+from rmqtool.progress import timed
 from rmqtool.reput.blocks import Block, write_columns
 from rmqtool.reput.chain import ReputChain, ScanJob, follow
 from rmqtool.reput.emit_queues import emit_queues
@@ -33,7 +32,7 @@ from rmqtool.reput.units import left_out_units
 from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, plan_splits, read_split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import tzinfo
 
     from rmqtool.engine import Engine
@@ -122,13 +121,6 @@ class ReputResult(EmittedFiles):
     seconds: dict[str, float] = field(default_factory=dict)
 
 
-@contextmanager
-def _timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[stage] = round(time.perf_counter() - start, 3)
-
-
 def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool = True) -> ReputResult:
     """Regenerate the derived files of a commit log into the staging area.
 
@@ -141,13 +133,13 @@ def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool
     if plan.makes_index:
         check_geometry(plan.index_geometry)
     seconds: dict[str, float] = {}
-    with _timed(seconds, "scan"):
+    with timed(seconds, "scan"):
         job = ScanJob(plan.policy, plan.staging, plan.max_findings, judge=plan.judge)
         splits = plan_splits(plan.log, plan.until_offset, plan.split_bytes)
         scan = LogPass(engine, job, splits, read_split, _TASK_BYTES)
         scan.run(progress, "scan")
         plan = replace(plan, policy=scan.job.policy)
-    with _timed(seconds, "place"):
+    with timed(seconds, "place"):
         chain = follow(plan.log, plan.file_size, plan.until_offset, scan)
         result = ReputResult(chain=chain, batch_topics=plan.policy.batch_topics, seconds=seconds)
         for report in chain.reports:
@@ -162,7 +154,7 @@ def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool
             result.skipped_units = left_out_units(result.plans, blocks, size)
             result.units -= sum(result.skipped_units.values())
     if emit:
-        with _timed(seconds, "emit"):
+        with timed(seconds, "emit"):
             _emit(engine, progress, bundles, indexes, result)
     return result
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from rmqtool.account.names import misnamed, under_own_names
 from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.progress import timed
 from rmqtool.salvage.copies import merge
 from rmqtool.salvage.model import RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Choices, Planner
@@ -39,14 +38,6 @@ _UNLISTED = (
 _LARGEST_FILLER = 4 << 20
 _SAMPLE = 64
 _LOOPBACK = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
-
-
-@contextmanager
-def timed(seconds: dict[str, float], stage: str) -> Iterator[None]:
-    """Note the wall time of a stage."""
-    start = time.perf_counter()
-    yield
-    seconds[stage] = round(time.perf_counter() - start, 3)
 
 
 @dataclass
