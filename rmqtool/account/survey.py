@@ -13,7 +13,9 @@ from rmqtool.dispatch.totals import OffsetGaps, OffsetWalk
 from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.gaps import Gap
+from rmqtool.scan.records import (
+    Gap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping

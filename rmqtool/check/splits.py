@@ -17,9 +17,11 @@ from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
-from rmqtool.scan.gaps import Gap
 from rmqtool.scan.log_pass import Split, stitch
 from rmqtool.scan.record_checks import Ahead, RecordChecker
+from rmqtool.scan.records import (
+    Gap,
+)
 from rmqtool.store.names import is_illegal
 from rmqtool.store.segments import Segment, finding_at
 

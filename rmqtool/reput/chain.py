@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.findings import FindingLog
-    from rmqtool.scan.gaps import Gap
+    from rmqtool.scan.records import (
+        Gap,
+    )
     from rmqtool.store.segments import FileQueue, Segment
 
     Rescan = Callable[["SplitReport", int], "SplitReport"]

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.javacompat import DelayLevels
-    from rmqtool.scan.gaps import Gap
+    from rmqtool.scan.records import (
+        Gap,
+    )
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
 

@@ -5,7 +5,7 @@ the same for whole windows at memory speed, and ``walk`` drives it over a segmen
 ``CommitLog#checkMessageAndReturnSize`` and are tested against each other.
 
 Where a broker's reput gives up, an examiner continues at the next intact record: ``record_walk`` in plain
-Python, ``gap_walk`` by the kernels. Both yield what lies between as a gap (``gaps``), to which ``classify``
+Python, ``gap_walk`` by the kernels. Both yield what lies between as a `records.Gap`, to which ``classify``
 gives its name: the only judge of that, for every command. ``loose`` finds the records in any bytes, whatever
 place they claim.
 

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding
-    from rmqtool.scan.gaps import Gap
+    from rmqtool.scan.records import (
+        Gap,
+    )
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 

@@ -18,7 +18,9 @@ from rmqtool.engine.engines import (
     together,
 )
 from rmqtool.formats.message import Outcome
-from rmqtool.scan.gaps import Gap
+from rmqtool.scan.records import (
+    Gap,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

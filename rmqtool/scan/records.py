@@ -1,4 +1,4 @@
-"""Records of the log one at a time, in plain Python, and the next intact record after damage."""
+"""Records of the log one at a time, in plain Python, the gaps between them, and the next intact record."""
 
 from __future__ import annotations
 
@@ -372,3 +372,44 @@ def holds_record(segment: Segment) -> bool:
     # TOTALSIZE, a record's first bytes, may begin with zeros.
     found = find_true(window, max(0, window.skip_zeros(0) - 3), base)
     return found is not None and check_record(window, found, LENIENT, base=base).record is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Bytes in which no record can be followed.
+
+    Attributes:
+        start: physical offset.
+        stop: physical offset of the next true record or BLANK, or where the search ended.
+        reason: what the bytes at ``start`` are instead of a record.
+        total_size: their TOTALSIZE.
+        magic: their MAGICCODE; of a BLANK, when TOTALSIZE is not what is left of the file.
+        own: whether they carry a PHYSICALOFFSET that is ``start``: a record was written here.
+        data_start: physical offset of the first byte that is not zero, at most ``stop``.
+    """
+
+    start: int
+    stop: int
+    reason: Outcome
+    total_size: int
+    magic: int
+    own: bool
+    data_start: int
+
+    @property
+    def length(self) -> int:
+        """Return how many bytes they are."""
+        return self.stop - self.start
+
+    @property
+    def zero(self) -> bool:
+        """Whether all bytes are zero."""
+        return self.data_start >= self.stop
+
+    @property
+    def begins_with_zeros(self) -> bool:
+        """Whether there is nothing where a record should begin: no TOTALSIZE, and no MAGICCODE."""
+        return self.data_start >= min(self.start + _START_BYTES, self.stop)
+
+
+_START_BYTES = 8

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
         RecordRun,
     )
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.scan.gaps import Gap
+    from rmqtool.scan.records import (
+        Gap,
+    )
     from rmqtool.store.segments import Segment
     from tests.builders import LogBuilder
 

@@ -16,10 +16,13 @@ from rmqtool.formats.message import HEAD, Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import FoundEdge, classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
-from rmqtool.scan.gaps import Gap
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogEnd, find_log_end
-from rmqtool.scan.records import Record, check_record
+from rmqtool.scan.records import (
+    Gap,
+    Record,
+    check_record,
+)
 from rmqtool.scan.window import Window
 from rmqtool.store.segments import Segment, finding_at
 
