@@ -65,6 +65,11 @@ def _run(words: list[str], state: SharedState, *, debug: bool) -> int:
         return _explain(failure, state, debug=debug)
 
 
+# Python keeps the frames of calls in pieces of 16 KiB, and maps and unmaps one for every call that crosses an
+# edge: thousands of times where many imports lie there. A frame this large takes one piece for all of them.
+_run.__code__ = _run.__code__.replace(co_stacksize=1 << 15)
+
+
 def _record(status: int, case: Recording, state: SharedState, *, debug: bool) -> int:
     """Add the record of a run to its case, and return the exit status: that of the run, if it could be."""
     from rmqtool.cli.case_record import outcome_of
