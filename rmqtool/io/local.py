@@ -153,7 +153,7 @@ def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:
 
 
 def _require_kind(path: str, mode: int, kinds: frozenset[FileKind]) -> None:
-    kind = _kind(mode)
+    kind = _KINDS.get(stat.S_IFMT(mode), FileKind.OTHER)
     if kind not in kinds:
         wanted = "a regular file or a block device" if FileKind.BLOCK_DEVICE in kinds else "a regular file"
         raise EnvironmentFailureError(
@@ -178,11 +178,8 @@ def _entry(entry: os.DirEntry[str]) -> DirectoryEntry:
 
 def _status(found: os.stat_result) -> Status:
     identity = found.st_dev, found.st_ino
-    return Status(_kind(found.st_mode), found.st_size, found.st_mtime_ns, identity)
-
-
-def _kind(mode: int) -> FileKind:
-    return _KINDS.get(stat.S_IFMT(mode), FileKind.OTHER)
+    kind = _KINDS.get(stat.S_IFMT(found.st_mode), FileKind.OTHER)
+    return Status(kind, found.st_size, found.st_mtime_ns, identity)
 
 
 def _unknown(failure: OSError | ValueError) -> Status:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -160,7 +161,7 @@ def test_a_block_device_is_read_by_carve_and_by_nobody_else(
 ) -> None:
     path = tmp_path / "device"
     path.write_bytes(bytes(5000))
-    monkeypatch.setattr(local, "_kind", lambda _: FileKind.BLOCK_DEVICE)
+    monkeypatch.setitem(local._KINDS, stat.S_IFREG, FileKind.BLOCK_DEVICE)
     monkeypatch.setattr("stat.S_ISBLK", lambda _: True)
     with image_at(path).reader() as file:
         assert (file.size_bytes(), file.read_at(4990, 100)) == (5000, bytes(10))
@@ -191,7 +192,7 @@ def test_nothing_is_written_on_the_device_that_is_carved(
     }
     image = image_at(__file__)
     refuse_same_device(image, tmp_path / "out")
-    monkeypatch.setattr(local, "_kind", lambda _: FileKind.BLOCK_DEVICE)
+    monkeypatch.setitem(local._KINDS, stat.S_IFREG, FileKind.BLOCK_DEVICE)
     monkeypatch.setattr(location, "is_part_of", lambda *_: True)
     with pytest.raises(RefusedError, match="choose another device"):
         refuse_same_device(image, tmp_path / "out")
