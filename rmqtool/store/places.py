@@ -249,7 +249,10 @@ def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
 
 def holds(directory: Location, names: tuple[str, ...]) -> bool:
     """Return whether a directory holds one of the names or globs, if there are any."""
-    return not names or any(any(directory.matching(name)) for name in names)
+    for name in names:
+        for _ in directory.matching(name):
+            return True
+    return not names
 
 
 def has_queue_files(directory: Location) -> bool:
