@@ -19,13 +19,13 @@ def by_offset(context: QueryContext, offset: int) -> Record | None:
 
 
 def prove_lost(context: QueryContext, offset: int) -> bool:
-    """Keep the unit that leads to a record around a physical offset; return whether there is one."""
+    """Keep the unit that leads to a record around a physical offset; return whether one is lost."""
     from rmqtool.lookup.queue import unit_at
 
     log, left_out = context.store.commitlog, context.left_out
     for queue in context.store.queues():
         start, facts = unit_at(queue, offset, log) or (-1, "")
-        if start >= log.start:
+        if start >= log.start and record_at(log, start) is None:
             left_out.add(left_out.absence(start)[0], start)
             left_out.prove(start, facts)
     return bool(left_out.proofs)

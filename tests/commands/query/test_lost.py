@@ -10,6 +10,7 @@ import pytest
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
+from rmqtool.lookup.context import Explanation
 from rmqtool.store import open_store
 from tests.store.fixture_stores import fixture
 
@@ -99,8 +100,10 @@ def test_a_lost_message_is_named_by_its_place(cut: Path, question: dict[str, Any
 
 
 def test_a_place_amid_a_sound_record_is_no_lost_message() -> None:
-    query = Query(open_store(fixture("plain-5.3.3")), QueryRequest(offset=54700), Warnings())
+    request, why = QueryRequest(offset=54700), Explanation()
+    query = Query(open_store(fixture("plain-5.3.3")), request, Warnings(), why)
     assert (list(query.run()), query.lost) == ([], {})
+    assert [step.message for step in why.steps] == ["no record begins at log offset 54700"]
     assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.CLEAN
 
 
