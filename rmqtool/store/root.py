@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
@@ -154,7 +155,7 @@ class Store(StoreFiles):
         """Parts of the store that rmqtool names and does not examine, if they hold anything."""
         return tuple(feature for feature in self.parts if not feature.is_empty)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Feature, ...]:
         """The same, and the empty ones."""
         found = features_of(self.root, self.settings) if self.root is not None else ()
