@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity
 from rmqtool.findings.codes import ST_SETTINGS
@@ -45,6 +45,7 @@ class QueueReport:
 
     def __init__(self, check: QueueCheck, max_findings: int) -> None:
         self.check = check
+        self._queue: dict[str, Any] = {"topic": check.topic, "queue_id": check.queue_id}
         self.log = FindingLog(max_findings)
         self._pending = FindingLog(max_findings)
 
@@ -69,8 +70,7 @@ class QueueReport:
             code=code,
             file=None if segment is None else segment.label,
             position=position,
-            topic=self.check.topic,
-            queue_id=self.check.queue_id,
+            **self._queue,
             message=f"{self.name}: {message}",
             severity_override=severity,
             **fields,  # type: ignore[arg-type]
@@ -114,8 +114,7 @@ class QueueReport:
             file=units.segment.label,
             position=units.position_of(row),
             length=units.unit_size,
-            topic=self.check.topic,
-            queue_id=self.check.queue_id,
+            **self._queue,
             queue_offset=None if self.check.batch else number,
             physical_offset=int(units.rows["physicalOffset"][row]),
             expected=telling.expected,

@@ -216,10 +216,10 @@ class _Contents:
         is_asked = is_whole and request.level >= _BALANCE_LEVEL and len(request.store.commitlog)
         policy = DispatchPolicy.to_check(request.store.settings)
         check = LogCheck(
-            log=log,
-            policy=policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),
-            staging=staging,
-            max_findings=request.max_findings,
+            log,
+            policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),
+            staging,
+            request.max_findings,
             live=request.live,
             unclean=request.live or request.store.is_end_torn_by_kill,
             page_writer=page_writer(request.store.settings),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.doctor.choices import (
@@ -133,15 +133,12 @@ def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...
     return bool(choices) and any(one.is_sound and one.entries for one in copies) and not choices[0].missing
 
 
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    name: str
-    about: str
-    document: Document
-    copy_of: str | None = None
+def _draft(name: str, about: str, document: Document, copy_of: str | None = None) -> ConfigChoice:
+    """Return a choice whose effects are not known yet."""
+    return ConfigChoice(name, about, 0, (), 0, 0, 0, (), copy_of, document)
 
 
-def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -> Iterator[_Draft]:
+def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -> Iterator[ConfigChoice]:
     """Yield the choices, the best first: the newest entries, with the rest from older copies."""
     file, backup, made = copies
     readable = [copy for copy in (made, file, backup) if copy.entries or copy.is_sound]
@@ -149,15 +146,15 @@ def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -
     newest_first = _by_age(readable)
     if len(newest_first) > 1:
         names = ", then of ".join(copy.file for copy in newest_first)
-        yield _Draft("merged", f"each entry of {names}", _merged(newest_first, kind))
+        yield _draft("merged", f"each entry of {names}", _merged(newest_first, kind))
     for name, copy in (("tmp", made), ("bak", backup)):
         if copy.file in sound:
             about = "the version that the broker was writing" if name == "tmp" else "the version before"
-            yield _Draft(name, f"{copy.file}, {about}", copy.document, copy.file)
+            yield _draft(name, f"{copy.file}, {about}", copy.document, copy.file)
     for copy in (file, made, backup):
         if copy.state is CopyState.CUT and copy.entries:
             name = {file.file: "prefix", made.file: "tmp-prefix"}.get(copy.file, "bak-prefix")
-            yield _Draft(name, f"the whole entries of {copy.file}, which is cut", copy.document)
+            yield _draft(name, f"the whole entries of {copy.file}, which is cut", copy.document)
     if kind.name == _TOPICS:
         yield from _from_directories(newest_first, kind, ends)
     if kind.name == DELAYS or kind.depth > _ENTRY_DEPTH:
@@ -204,7 +201,9 @@ def _add_entries(table: Document, older: Document) -> None:
             table[entry] = {**value, **mine} if isinstance(value, dict) else mine
 
 
-def _from_directories(newest_first: list[ConfigCopy], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
+def _from_directories(
+    newest_first: list[ConfigCopy], kind: ConfigKind, ends: QueueEnds
+) -> Iterator[ConfigChoice]:
     """Yield the known topics, and those that only have queues, with the number of these."""
     document = json.loads(json.dumps(_merged(newest_first, kind)))
     table = document.setdefault(kind.tables[0], {})
@@ -215,7 +214,7 @@ def _from_directories(newest_first: list[ConfigCopy], kind: ConfigKind, ends: Qu
             added += 1
     if added:
         about = f"what the copies have, and {added} topics more, with the number of their queues"
-        yield _Draft("queues", about, document)
+        yield _draft("queues", about, document)
 
 
 def _topic(name: str, queues: int, *, batch: bool) -> dict[str, Any]:
@@ -252,7 +251,7 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
     return places
 
 
-def _from_bounds(places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds) -> Iterator[_Draft]:
+def _from_bounds(places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds) -> Iterator[ConfigChoice]:
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
         document: Document = {}
         for place in sorted(places, key=lambda one: (one.table, one.entry, int(one.inner or 0))):
@@ -261,7 +260,7 @@ def _from_bounds(places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds) ->
             if bounds is not None:
                 _put(document, place, bounds.min_offset if name == "oldest" else bounds.max_offset)
         if document:
-            yield _Draft(name, about, document)
+            yield _draft(name, about, document)
 
 
 def _put(document: Document, place: OffsetPlace, offset: int) -> None:
@@ -274,7 +273,7 @@ def _put(document: Document, place: OffsetPlace, offset: int) -> None:
 
 class _Judged:
     def __init__(
-        self, kind: ConfigKind, copies: tuple[ConfigCopy, ...], drafts: list[_Draft], ends: QueueEnds
+        self, kind: ConfigKind, copies: tuple[ConfigCopy, ...], drafts: list[ConfigChoice], ends: QueueEnds
     ) -> None:
         self._kind, self._drafts, self._ends = kind, drafts, ends
         self._offsets = [offsets_of(draft.document, kind) if kind.numbers else {} for draft in drafts]
@@ -289,20 +288,17 @@ class _Judged:
         for draft, offsets in zip(self._drafts, self._offsets, strict=True):
             yield self._choice(draft, offsets)
 
-    def _choice(self, draft: _Draft, offsets: Offsets) -> ConfigChoice:
+    def _choice(self, draft: ConfigChoice, offsets: Offsets) -> ConfigChoice:
         effects = tuple(effects_of(offsets, self._places, self._proven, self._kind, self._ends))
         entries = [key for _, key, _ in entries_of(draft.document, self._kind)]
-        return ConfigChoice(
-            name=draft.name,
-            about=draft.about,
+        return replace(
+            draft,
             entries=len(entries),
             missing=tuple(sorted(self._known - {*entries})),
             again_at_least=sum(one.again_at_least for one in effects),
             again_at_most=sum(one.again_at_most for one in effects),
             skipped_at_most=sum(one.skipped_at_most for one in effects),
             effects=effects,
-            copy_of=draft.copy_of,
-            document=draft.document,
         )
 
 
