@@ -16,6 +16,7 @@ from rmqtool.findings import FailOn, Structure
 from rmqtool.findings.model import counted
 from rmqtool.progress import timed
 from rmqtool.projection import json_object
+from rmqtool.releases import OLDEST, UncleanStart
 from rmqtool.salvage.derived import DerivedMaker
 from rmqtool.salvage.model import Holes, PartKind, SalvagePlan, SourceFile
 from rmqtool.salvage.planned import PlannedLog
@@ -373,12 +374,15 @@ def _carry_out(
         config, more = copy_config(store, handle)
         compacted, logs = copy_compaction(store, plan, handle)
         ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
+        last_record = ends[-1].start if ends else plan.start
+        release = store.settings.release
+        knows_place = release.unclean_start is UncleanStart.BY_OFFSET
         checkpoint = write_checkpoint(
             handle,
             last_ms=max([0, *(one.last_stored_ms or 0 for one in plan.queues)]),
             index_ms=derived.index_ms,
-            end=plan.end,
-            last_record=ends[-1].start if ends else plan.start,
+            end=0 if release.line == OLDEST.line else plan.end,
+            last_record=last_record if knows_place else 0,
         )
         beside = [*aside, *more, *logs, *copy_timer(store, handle), *derived.files, checkpoint]
     report = SalvageReport.of(

@@ -235,8 +235,8 @@ def write_checkpoint(
         staging: where to write.
         last_ms: store time of that record.
         index_ms: endTimestamp of the last index file that is full; 0 without any.
-        end: physical offset after it.
-        last_record: its physical offset.
+        end: physical offset after it; 0 for a broker that notes none.
+        last_record: its physical offset; 0 for a broker that notes none.
     """
     fields = CheckpointFields(last_ms, last_ms, index_ms, 0, end, last_record)
     return _write("checkpoint", CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0"), staging)

@@ -81,3 +81,14 @@ def test_a_log_that_is_not_read_is_not_left_out_of_a_new_store(root: Path) -> No
     with pytest.raises(EnvironmentFailureError, match=r"dledger-n0.*not read.*copy it into a directory"):
         rmqtool.open(root).salvage(root.with_name("out"))
     assert not root.with_name("out").exists()
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.5.1"])
+def test_a_result_shows_the_release_of_its_store(version: str, tmp_path: Path) -> None:
+    """Fields of the checkpoint that only newer brokers write would say that one of them was here."""
+    store = rmqtool.open(fixture(f"plain-{version}"))
+    store.salvage(tmp_path / "out")
+    found = rmqtool.open(tmp_path / "out")
+    releases = {one.name for one in found.files.settings.candidates}
+    assert {version} <= releases
+    assert found.files.settings.touched_by_5_4 == store.files.settings.touched_by_5_4
