@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -332,12 +332,11 @@ class StoreAccount:
         if looked.is_odd or self.of_queues.lists_more(looked):
             from rmqtool.account.reading import read_by_evidence  # a sound log needs none
 
-            log, false, undecided = read_by_evidence(self._store, self.log)
+            found = read_by_evidence(self._store, self.log)
             starts = {segment.label: segment.start for segment in self.log}
-            moved = {segment.label for segment in log if segment.start != starts[segment.label]}
-            if moved or len(false):
-                looked = survey(log if moved else self.log, self._store.confirm_offset, false, moved)
-                looked = replace(looked, undecided=undecided)
+            moved = {segment.label for segment in found.log if segment.start != starts[segment.label]}
+            if moved or len(found.false) or len(found.unplaced):
+                looked = survey(found.log if moved else self.log, self._store.confirm_offset, found, moved)
         self.__dict__["looked"] = looked
         return looked
 

@@ -202,7 +202,9 @@ def unreached_words(looked: SurveyedLog) -> str:
     if not len(undecided):
         return words
     frames = counted(len(undecided), "frame", spec=",")
-    return f"{words}; of {frames}, the first at {undecided[0]}, nothing decides whether it is an intact record"
+    return (
+        f"{words}; of {frames}, the first at {undecided[0]}, nothing decides whether it is an intact record"
+    )
 
 
 def unreached_finding(looked: SurveyedLog) -> Finding:

@@ -2,7 +2,7 @@
 
 *True* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is the place it lies
 at. Whether its body is what its checksum says is a mark of its row, and whether its unprotected fields can be
-believed is another question (``rmqtool.salvage.belief``). Everything between true records is a hole.
+believed is another question (``rmqtool.account.belief``). Everything between true records is a hole.
 
 Memory goes with the number of records: some 70 bytes for each.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from enum import IntFlag, StrEnum
+from enum import IntEnum, IntFlag, StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -94,6 +94,21 @@ UNIT_ROW = np.dtype(
     ]
 )
 """Where a record would stand in a queue."""
+
+
+class Cause(IntEnum):
+    """Why a true record is not recovered."""
+
+    NONE = 0
+    BODY = 1  # its body is not what its checksum says
+    STALE = 2  # older bytes behind a rewritten tail, or of another life of the file
+    FIELDS = 3  # what it says of its queue is contradicted
+    CHOICE = 4  # the user's choice: topic, time or offset
+    ROOM = 5  # it leaves no room for what must stand beside it
+    PROPERTIES = 6  # its properties are torn, or its own __CRC32# fails though the body holds
+
+
+DAMAGED_CAUSES = (Cause.BODY, Cause.PROPERTIES)
 
 
 def in_queue_order(units: Rows) -> Int64s:

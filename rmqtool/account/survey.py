@@ -20,6 +20,7 @@ from rmqtool.scan.records import (
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
+    from rmqtool.account.reading import Reading
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import FileQueue, Segment
@@ -70,7 +71,7 @@ class SurveyedLog:
     unreached: Int64s
     unreached_bytes: int
     goes_back: bool
-    undecided: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    undecided: Int64s
 
     @property
     def is_odd(self) -> bool:
@@ -86,9 +87,10 @@ class SurveyedLog:
         return int(self.starts[-1])
 
     def without_record(self, physical_offsets: Int64s) -> Bools:
-        """Tell which places, ``(n,)``, lie in bytes without a true record."""
+        """Tell which places, ``(n,)``, lie in bytes without a true record, or before the log."""
         number = np.searchsorted(self.starts, physical_offsets, "right") - 1
-        return np.asarray((number >= 0) & (physical_offsets < self.stops[number]))
+        is_free = (number >= 0) & (physical_offsets < self.stops[number])
+        return np.asarray(is_free | (physical_offsets < self.start))
 
     def is_free(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
         """Tell which ranges, ``(n,)``, lie in bytes without a true record from end to end."""
@@ -130,12 +132,12 @@ class LogSurvey:
         reached: physical offset up to which it was taken in.
         records: how many true records were taken.
         mark: how many had been taken when the place was reached from which on they are counted, too.
-        false: see ``SurveyedLog``.
+        reading: what the evidence bears out; None: what lies there.
         moved: labels of the files that are read as others.
     """
 
     log: FileQueue
-    false: Int64s | None = None
+    reading: Reading | None = None
     moved: Container[str] = ()
     reached: int = 0
     records: int = 0
@@ -169,12 +171,24 @@ class LogSurvey:
                 if self.false is not None and part.start in self.false and part.start >= self._covered:
                     self._covered = part.start + part.total_size
             elif len((batch := self._true(part)).rows):
-                self._offsets.add(batch)
+                self._offsets.add(self._placed(batch))
                 self._count(batch.rows, is_moved=segment.label in self.moved)
                 yield batch
         if walk.outcome is Outcome.BLANK:
             self._add(walk.log_offset, stop)
             self._blanks.append((walk.log_offset, segment.stop))
+
+    @property
+    def false(self) -> Int64s | None:
+        """Return the physical offsets of frames that are none."""
+        return None if self.reading is None else self.reading.false
+
+    def _placed(self, batch: MessageBatch) -> MessageBatch:
+        """Return the records of a batch whose place in their queue nothing contradicts."""
+        if self.reading is None or not len(self.reading.unplaced):
+            return batch
+        placed = ~np.isin(batch.rows["log_offset"], self.reading.unplaced)
+        return replace(batch, rows=batch.rows[placed], values=batch.values[placed])
 
     def _count(self, rows: Rows, *, is_moved: bool) -> None:
         self.records += len(rows)
@@ -216,6 +230,7 @@ class LogSurvey:
             strangers[:, 0], strangers[:, 1], self._latest_ms,
             self.log, self.records, 0 if self.mark is None else self.records - self.mark,
             self.false, np.concatenate(self._unreached), self._unreached_bytes, self._goes_back,
+            np.empty(0, np.int64) if self.reading is None else self.reading.undecided,
         )  # fmt: skip
 
     def _add(self, start: int, stop: int) -> None:
@@ -246,7 +261,7 @@ class LogSurvey:
 def survey(
     log: FileQueue,
     marked_from: int | None = None,
-    false: Int64s | None = None,
+    reading: Reading | None = None,
     moved: Container[str] = (),
 ) -> SurveyedLog:
     """Look at all of a log.
@@ -254,13 +269,13 @@ def survey(
     Args:
         log: which.
         marked_from: physical offset of a record from which on they are counted by themselves, too.
-        false: see ``SurveyedLog``.
+        reading: see ``survey``.
         moved: labels of the files that are read as others.
 
     Raises:
         EnvironmentFailureError: a file cannot be opened or read.
     """
-    made = LogSurvey(log, false, moved)
+    made = LogSurvey(log, reading, moved)
     if marked_from is not None and marked_from < log.stop:
         made.pass_over(log.start, max(log.start, marked_from))
         made.mark = made.records

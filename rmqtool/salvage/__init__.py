@@ -1,8 +1,7 @@
 """SALVAGE: a new log from a damaged one, on which a broker starts.
 
 ``rmqtool.account`` reads every intact record of a copy, and decides where readings of it differ; ``copies``
-puts several copies of one log together. ``belief`` compares the fields that no checksum protects with the
-present queues and with their neighbours (``claims``). ``losses``
+puts several copies of one log together. ``losses``
 counts lost messages, ``layout`` puts records in their place (``placement``, ``light``), and ``planning``
 makes the plan (``model``): every byte of the new log, and an account that is proven before it is used
 (``accounts``). ``gathering`` goes from stores to a plan. ``making`` encodes records, ``planned`` is the new

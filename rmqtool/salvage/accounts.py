@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.account.belief import Belief
     from rmqtool.arrays import Bools
-    from rmqtool.salvage.belief import Belief
     from rmqtool.salvage.model import Lost
 
     Rows = npt.NDArray[Any]

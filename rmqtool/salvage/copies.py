@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.account.belief import Belief
 from rmqtool.account.disputes import Disputes, joined, overlaps, where
 from rmqtool.errors import UsageError
-from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.model import Found
 
 if TYPE_CHECKING:

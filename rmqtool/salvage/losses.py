@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.account.claims import OffsetGap, QueueChain, one_letter_apart
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
+from rmqtool.account.records import DAMAGED_CAUSES, Cause
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.salvage.claims import OffsetGap, QueueChain, one_letter_apart
-from rmqtool.salvage.model import DAMAGED_CAUSES, Cause, Lost
+from rmqtool.salvage.model import Lost
 from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from rmqtool.account.belief import Belief
     from rmqtool.account.evidence import QueueEvidence
-    from rmqtool.salvage.belief import Belief
 
     Rows = npt.NDArray[Any]
 

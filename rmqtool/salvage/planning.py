@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.account.records import Grounds
+from rmqtool.account.belief import Belief
+from rmqtool.account.records import Cause, Grounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.model import counted
 from rmqtool.salvage.accounts import accounts
-from rmqtool.salvage.belief import Belief
 from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.model import (
-    Cause,
     Found,
     Holes,
     Lost,

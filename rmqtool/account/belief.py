@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.account.claims import FieldJudge, Linker, OffsetGap, QueueChain, runs_of
 from rmqtool.account.evidence import QueueEvidence, confirmed_units
-from rmqtool.account.records import Mark, by_queue, in_queue_order
+from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, by_queue, in_queue_order
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.salvage.claims import FieldJudge, Linker, OffsetGap, QueueChain, runs_of
-from rmqtool.salvage.model import DAMAGED_CAUSES, Cause
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.records import Mark
+from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.salvage.model import DAMAGED_CAUSES, Cause
 
 if TYPE_CHECKING:
+    from rmqtool.account.belief import Belief
     from rmqtool.account.records import Survey
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.salvage.belief import Belief
 
 
 _LOOK_BACK = 64  # runs of a queue that a chain may leap over
