@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.account.log_losses import queue_units
-from rmqtool.account.records import Survey, by_queue
+from rmqtool.account.records import Mark, Survey, by_queue, read_record
+from rmqtool.derived.index_files import open_index_file
+from rmqtool.dispatch.index_keys import item_keys
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.javacompat import index_key_hash
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -36,6 +40,9 @@ LISTED_ROW = np.dtype(
 """A unit of a queue that is there."""
 
 _NOTHING = np.empty(0, LISTED_ROW)
+_CODES = np.iinfo(np.int32)
+"""Bounds of a unit's tags code; outside, it is the address of an extension."""
+_MOST_COMPARED = 10_000
 
 
 @dataclass
@@ -118,3 +125,45 @@ def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.b
         here = (listed["size"] > 0) & (listed["log_offset"] == units["log_offset"][rows])
         confirmed[rows[here]] = listed["size"][here] == sizes[rows[here]]
     return confirmed
+
+
+def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> None:
+    """Mark records whose properties changed since a unit and the index took tags and keys from them.
+
+    As for verify, the tags code of a unit alone proves nothing: an index item contradicts them, too, or zeros
+    stand in them.
+    """
+    units = survey.units
+    odd = [np.empty(0, np.int64)]
+    chosen = confirmed_units(survey, evidence)
+    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues), chosen), strict=True):
+        listed = evidence.at(key, units["queue_offset"][rows])["tags_code"]
+        is_code = (listed >= _CODES.min) & (listed <= _CODES.max) & (key[0] != SCHEDULE_TOPIC)
+        odd.append(units["log_offset"][rows[is_code & (listed != units["tags_code"][rows])]])
+    places = np.unique(np.concatenate(odd))[:_MOST_COMPARED]
+    hashes = _hashes_at(store, places) if len(places) else {}
+    for place in places.tolist():
+        number = int(np.searchsorted(survey.records["log_offset"], place))
+        record = read_record(survey.log, survey.records[number])
+        if record is None:
+            continue
+        own = {index_key_hash(record.topic, key) for key in item_keys(record.properties)}
+        if record.has_torn_properties or hashes.get(place, set()) - own:
+            survey.records["marks"][number] |= np.uint8(Mark.TORN)
+
+
+def _hashes_at(store: Store, places: npt.NDArray[np.int64]) -> dict[int, set[int]]:
+    """Return the key hashes of the index items that lead to places, which ascend."""
+    found: dict[int, set[int]] = {}
+    with suppress(EnvironmentFailureError):  # what cannot be read contradicts nothing
+        for file in store.index_files:
+            index = open_index_file(file, store.settings.index_geometry)
+            first, last = index.header.begin_phy_offset, index.header.end_phy_offset
+            if index.has_items and np.any((places >= first) & (places <= last)):
+                for items in index.item_columns():
+                    here = np.isin(items.physical_offsets, places)
+                    pairs = items.physical_offsets[here].tolist(), items.key_hashes[here].tolist()
+                    for place, key_hash in zip(*pairs, strict=True):
+                        found.setdefault(place, set()).add(key_hash)
+            file.close()
+    return found

@@ -65,7 +65,7 @@ class Mark(IntFlag):
     RECORD_CRC = 2  # the record is not what its property __CRC32# says
     STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
     PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
-    TORN = 16  # beside a hole, and its text is none: what no checksum protects is damaged
+    TORN = 16  # no text beside a hole, or other properties than it was stored with: no checksum shows that
 
 
 DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
@@ -88,6 +88,7 @@ UNIT_ROW = np.dtype(
     [
         ("log_offset", np.int64),  # of its record
         ("queue_offset", np.int64),
+        ("tags_code", np.int64),
         ("count", np.int32),  # queue offsets it takes: 1, of an inner batch more
         ("queue", np.int32),  # number in ``Survey.queues``
         ("light", np.bool_),  # by a multi dispatch: the record stands in another queue, too
@@ -175,7 +176,7 @@ def mark_torn(survey: Survey) -> None:
 
 def _is_text(survey: Survey, row: Rows) -> bool:
     """Whether topic and properties of a record are text, as clients write it."""
-    record = _read(survey.log, row)
+    record = read_record(survey.log, row)
     if record is None:
         return True
     width = TOPIC_LENGTHS[record.head.magic].size
@@ -188,7 +189,8 @@ def _is_text(survey: Survey, row: Rows) -> bool:
     return not _CONTROLS.search(shown)
 
 
-def _read(log: FileQueue, row: Rows) -> Record | None:
+def read_record(log: FileQueue, row: Rows) -> Record | None:
+    """Return the record of a row; None where none lies any more."""
     at = int(row["log_offset"])
     segment = log.segment_at(at)
     if segment is None:
@@ -198,7 +200,7 @@ def _read(log: FileQueue, row: Rows) -> Record | None:
 
 def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:
     """Return the names of the properties that some of these records have."""
-    records = (_read(log, row) for row in rows[:: max(len(rows) // _SAMPLE, 1)])
+    records = (read_record(log, row) for row in rows[:: max(len(rows) // _SAMPLE, 1)])
     return frozenset(name for one in records if one is not None for name, _ in _pairs(one))
 
 
@@ -207,7 +209,7 @@ def oddities(log: FileQueue, row: Rows, known: Set[str]) -> tuple[int, int]:
 
     Odd are bytes that are no text, broken pairs, unknown names, and a batch whose head says otherwise.
     """
-    record = _read(log, row)
+    record = read_record(log, row)
     if record is None:
         return 0, 0
     shown = record.properties_bytes.decode("utf-8", "replace")
@@ -458,6 +460,7 @@ def _units_of(taken: Rows) -> Rows:
     """Return units of the dispatch as ours; the first of a record is that of its own queue."""
     units = np.empty(len(taken), UNIT_ROW)
     units["log_offset"], units["queue_offset"] = taken["physical_offset"], taken["queue_offset"]
+    units["tags_code"] = taken["tags_code"]
     units["count"], units["queue"] = np.maximum(taken["batch_size"], 1), taken["queue"]
     units["light"] = np.concatenate([[False], units["log_offset"][1:] == units["log_offset"][:-1]])[
         : len(units)

@@ -138,7 +138,8 @@ def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
 
 _LEFT_OUT = {
     "body": "whose body does not match its checksum: --keep-damaged keeps it",
-    "properties": "whose properties are torn, or fail its own checksum: --keep-damaged keeps it",
+    "properties": "whose properties are torn, contradicted by unit and index, or fail its own checksum: "
+    "--keep-damaged keeps it",
     "stale": "that looks like old bytes: --include-stale keeps it",
     "fields": "whose queue fields are contradicted",
     "room": "that leaves no room for what must stand beside it",

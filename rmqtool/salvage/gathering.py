@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account.disputes import uncover
-from rmqtool.account.evidence import QueueEvidence, read_evidence
+from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.model import indexes_beyond
 from rmqtool.account.names import misnamed, under_own_names
@@ -122,8 +122,9 @@ class LogCopies:
         with timed(seconds, "survey"):
             evidence, of_copies = QueueEvidence(), [read_evidence(store) for store in self.stores]
             surveys = [uncover(one, of_copies) for one in self._surveys(engine, progress)]
-            for one in of_copies:
-                evidence.add(one)
+            for survey, of_copy, store in zip(surveys, of_copies, self.stores, strict=True):
+                mark_contradicted(survey, of_copy, store)
+                evidence.add(of_copy)
         with timed(seconds, "plan"):
             progress.stage("plan", None)
             merged = merge(surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale)
