@@ -296,3 +296,22 @@ def test_campaign_of_lies(first: int, tmp_path: Path) -> None:
     from tests.salvage.test_salvage import CAMPAIGN
 
     judged(range(first, first + 50), tmp_path, CAMPAIGN)
+
+
+@pytest.mark.parametrize("edit", ["torn", "other tags and keys"])
+def test_properties_that_unit_and_index_contradict_are_left_out(edit: str, tmp_path: Path) -> None:
+    """As verify calls them damage; alone, a wrong tags code of a unit proves nothing."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    log = root / "commitlog" / f"{24576:020d}"
+    data = bytearray(log.read_bytes())
+    at = data.index(b"TagC\2KEYS\1order-77")
+    data[at : at + 18] = bytes(18) if edit == "torn" else b"TagX\2KEYS\1order-99"
+    log.write_bytes(data)
+    (lost,) = rmqtool.open(root).plan_salvage().lost
+    assert (str(lost.cause), lost.physical_offset) == ("properties", 24787)
+    assert not rmqtool.open(root).plan_salvage([rmqtool.open(fixture("plain-5.3.3"))]).lost
+    data[at + 10 : at + 18] = b"order-77"
+    data[at : at + 10] = b"TagX\2KEYS\1"
+    log.write_bytes(data)
+    assert not rmqtool.open(root).plan_salvage().lost
