@@ -16,6 +16,7 @@ import pytest
 
 import rmqtool
 from rmqtool.commands.rebuild import run as rebuild_module
+from rmqtool.commands.repair import plan as repair_plan
 from rmqtool.commands.repair import run as repair_module
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINTS
@@ -349,7 +350,7 @@ def test_the_lock_is_held_until_the_end(root: Path, monkeypatch: pytest.MonkeyPa
         "except OSError: print('held')"
     )
     seen: list[str] = []
-    is_worse = repair_module.is_worse
+    is_worse = repair_plan.is_worse
 
     def asked(before: Findings, after: Findings) -> bool:
         command = [sys.executable, "-c", probe, str(root / "lock")]

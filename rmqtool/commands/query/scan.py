@@ -148,8 +148,8 @@ class LogAnswers:
             prefilter, answers = _prefilter_of_keys([question], request), self._by_key(question)
         elif request.is_of_any_topic:
             key = request.key if request.key is not None else request.unique_key
-            hashes = (abs_int(string_hash(key or "")),)
-            prefilter = Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=hashes, of_any_topic=True)
+            code = abs_int(string_hash(key or ""))
+            prefilter = Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=(code,), of_any_topic=True)
             answers = self._by_key_of_any_topic(request)
         elif request.msg_id is not None:
             hashes = tuple(sorted(map(string_hash, spellings(request.msg_id))))
