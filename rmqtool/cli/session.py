@@ -25,7 +25,6 @@ from rmqtool.report.text_report import TextReport
 from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.results import read_result
 from rmqtool.store.root import links_out
 from rmqtool.store.unread import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
@@ -345,6 +344,8 @@ def results_state_sentence(out: Target | None, name: str) -> str:
 
 
 def _is_whole(out: Target, name: str) -> bool:
+    from rmqtool.store.results import read_result  # what only reads needs no staging
+
     try:
         return read_result(out, name) is not None
     except RmqtoolError:  # something is there, which is not known to be whole

@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
 import socket
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,6 +112,8 @@ def write_marker(path: Path, out: Path) -> int:
 
 def remove_dead_areas(out: Path) -> None:
     """Remove what killed runs for the same output left; `RefusedError` if one is alive."""
+    import shutil  # and all that it packs with, which look-ups do without
+
     prefix = area_prefix(out)
     try:
         areas = [path for path in out.parent.iterdir() if path.name.startswith(prefix)]
