@@ -233,7 +233,11 @@ class _Planner:
                 f" -c broker.conf or -p {name}=N; the default, of brokers that name none, is {value}"
             )
         names = frozenset(part.value for part in parts)
-        return swap_refusal(self._request.rebuild(names, None, None, lambda *queue: self._made.append(queue)))
+
+        def tell(topic: str, queue_id: int, batch: bool) -> None:
+            self._made.append((topic, queue_id, batch))
+
+        return swap_refusal(self._request.rebuild(names, None, None, tell))
 
     def _abort(self, *, complete: bool) -> None:
         if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
