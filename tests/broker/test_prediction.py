@@ -301,6 +301,6 @@ def _mark_as_duplicates(root: Path, confirmed: int) -> None:
     for file in (root / "commitlog").iterdir():
         data = re.sub(b"UNIQ_KEY\x01(\\w{16})\\w", b"DUP_INFO\x01\\1_", file.read_bytes())
         file.write_bytes(data)
-    with (root / "checkpoint").open("r+b") as file:
-        file.seek(32)
-        file.write(confirmed.to_bytes(8, "big"))
+    with (root / "checkpoint").open("r+b") as checkpoint:
+        checkpoint.seek(32)
+        checkpoint.write(confirmed.to_bytes(8, "big"))
