@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.records import (
-    Gap,
-    record_at,
-)
+from rmqtool.scan.records import Gap, record_at
 from rmqtool.store.segments import FileQueue, Segment
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ from rmqtool.account.evidence import read_evidence
 from rmqtool.account.names import under_own_names
 from rmqtool.account.records import Cause, Grounds, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.engine.engines import (
-    LocalEngine,
-)
+from rmqtool.engine.engines import LocalEngine
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s

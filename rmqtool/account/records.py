@@ -44,9 +44,7 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.scan.records import (
-        Gap,
-    )
+    from rmqtool.scan.records import Gap
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import FileQueue, Segment
 

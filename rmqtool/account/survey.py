@@ -13,9 +13,7 @@ from rmqtool.dispatch.totals import OffsetGaps, OffsetWalk
 from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.records import (
-    Gap,
-)
+from rmqtool.scan.records import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping

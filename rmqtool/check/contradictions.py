@@ -12,12 +12,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rmqtool.check.index import (
-    OTHER_KEY,
-)
-from rmqtool.check.queue_fields import (
-    OTHER_TAGS,
-)
+from rmqtool.check.index import OTHER_KEY
+from rmqtool.check.queue_fields import OTHER_TAGS
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import CL_PROPERTIES, CQ_SIZE_TAG, IX_WRONG
 from rmqtool.scan.records import Record, record_at

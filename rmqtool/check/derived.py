@@ -7,16 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.check.bounds import Lag, confirmed_lag, lag_of
 from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.check.generations import restarts, with_queues_gone
-from rmqtool.check.lag import Lag, confirmed_lag, lag_of
 from rmqtool.check.model import CheckInterruptedError, Examined, VerifyRequest, run_guarded
 from rmqtool.check.queue_report import tell_delay_table_once
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, MapInterruptedError
-from rmqtool.engine.engines import (
-    together,
-)
+from rmqtool.engine.engines import together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.check.bounds import Lag
 from rmqtool.check.expected import ExpectedEntries, IndexCheckTask, missing_entries
 from rmqtool.check.index_shape import FileReport, IndexShape, time_diff
-from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.findings import Finding, FindingLog, Severity, Structure

@@ -30,12 +30,7 @@ from rmqtool.times import utc_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rmqtool.check.splits import (
-        CheckReport,
-        RecordRun,
-        SegmentScan,
-        StaleTail,
-    )
+    from rmqtool.check.splits import CheckReport, RecordRun, SegmentScan, StaleTail
     from rmqtool.findings import FindingCode
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.reput.chain import SplitReport

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqtool.account.model import LogLosses
-    from rmqtool.check.picture import (
-        LogPicture,
-    )
+    from rmqtool.check.picture import LogPicture
     from rmqtool.store import Store
     from rmqtool.store.segments import StoreFile
 

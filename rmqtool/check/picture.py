@@ -6,25 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.check.census import (
-    Census,
-    Period,
-    census_of,
-)
-from rmqtool.check.splits import (
-    RecordRun,
-    SegmentScan,
-)
+from rmqtool.check.census import Census, Period, census_of
+from rmqtool.check.splits import RecordRun, SegmentScan
 from rmqtool.findings.codes import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.formats.message import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.check.queue_offsets import (
-        Break,
-        Breaks,
-    )
+    from rmqtool.check.queue_offsets import Break, Breaks
 
 MAX_STRETCHES = 240
 """Stretches of one file that are told apart; a torn file is shown in as many equal pieces."""

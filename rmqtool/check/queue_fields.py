@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.queue_report import (
-    Detail,
-    Problem,
-    QueueReport,
-)
+from rmqtool.check.queue_report import Detail, Problem, QueueReport
 from rmqtool.derived.ext_files import ExtColumns, ExtFile
 from rmqtool.findings import FindingCode, Severity, Structure
 from rmqtool.findings.codes import (

@@ -13,14 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.queue_fields import (
-    FieldCheck,
-)
-from rmqtool.check.queue_report import (
-    Detail,
-    Problem,
-    QueueReport,
-)
+from rmqtool.check.queue_fields import FieldCheck
+from rmqtool.check.queue_report import Detail, Problem, QueueReport
 from rmqtool.findings import Severity
 from rmqtool.findings.codes import (
     CQ_DANGLING,

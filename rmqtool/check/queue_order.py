@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.check.queue_report import (
-    Detail,
-    Problem,
-    QueueReport,
-)
+from rmqtool.check.queue_report import Detail, Problem, QueueReport
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings.codes import (
     BQ_BAD_UNIT,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rmqtool.check.bounds import Lag
 from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask
-from rmqtool.check.lag import Lag
 from rmqtool.check.model import Examined
 from rmqtool.check.queue_fields import NO_EXT_TIME, ExtQueue
 from rmqtool.check.queue_match import UnitMatch, UnmatchedUnits

@@ -19,9 +19,7 @@ from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink,
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
 from rmqtool.scan.log_pass import Split, stitch
 from rmqtool.scan.record_checks import Ahead, RecordChecker
-from rmqtool.scan.records import (
-    Gap,
-)
+from rmqtool.scan.records import Gap
 from rmqtool.store.names import is_illegal
 from rmqtool.store.segments import Segment, finding_at
 

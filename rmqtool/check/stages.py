@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING
 from rmqtool.check.bounds import check_expiry, check_window, of_findings
 from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
-from rmqtool.check.log import (
-    LogCheck,
-    LogResult,
-    check_log,
-)
-from rmqtool.check.log_findings import (
-    unlisted_batch_topics,
-)
+from rmqtool.check.log import LogCheck, LogResult, check_log
+from rmqtool.check.log_findings import unlisted_batch_topics
 from rmqtool.check.model import CheckInterruptedError, VerifyRequest, VerifyRun, run_guarded
 from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
 from rmqtool.derived.positions import checked_half_offsets

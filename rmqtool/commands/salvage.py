@@ -19,7 +19,6 @@ from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart
 from rmqtool.salvage.derived import DerivedMaker
 from rmqtool.salvage.model import Holes, PartKind, SalvagePlan, SourceFile
-from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.sidecars import (
     ConfigFile,
@@ -31,7 +30,7 @@ from rmqtool.salvage.sidecars import (
     rescue_map,
     write_checkpoint,
 )
-from rmqtool.salvage.writing import WrittenFile, write_found, writing_log
+from rmqtool.salvage.writing import PlannedLog, WrittenFile, write_found, writing_log
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import SALVAGE_SIDECARS, AnyArea, Target, fetched, output_area
 from rmqtool.store.segments import StoreFile

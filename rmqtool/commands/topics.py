@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
     from rmqtool.scan.gap_walk import GapWalk
     from rmqtool.scan.log_pass import Split
-    from rmqtool.scan.records import (
-        Gap,
-    )
+    from rmqtool.scan.records import Gap
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Store
 

@@ -15,10 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.engine.engines import (
-    EngineError,
-    EngineOptions,
-)
+from rmqtool.engine.engines import EngineError, EngineOptions
 from rmqtool.engine.spark_java import ADVICE, Java, StartCache, find_java
 from rmqtool.engine.spark_jobs import Jobs, MappingEngine
 from rmqtool.engine.spark_private import ADDRESS_VARIABLE, GatewayAddress

@@ -7,9 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.engine.engines import (
-    EngineOptions,
-)
+from rmqtool.engine.engines import EngineOptions
 from rmqtool.engine.spark_jobs import FrameJobs, Jobs, MappingEngine, RddJobs
 from rmqtool.engine.spark_private import is_stopped, submitted_conf
 from rmqtool.engine.spark_settings import CLUSTER_SETTINGS, check_master, master_of

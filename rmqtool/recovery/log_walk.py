@@ -12,11 +12,7 @@ from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
 from rmqtool.kernels.units import first_bad_crc, first_bad_property
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.records import (
-    Gap,
-    Record,
-    check_record,
-)
+from rmqtool.scan.records import Gap, Record, check_record
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
 from rmqtool.scan.window import Window
 

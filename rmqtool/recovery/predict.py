@@ -36,11 +36,7 @@ from rmqtool.recovery.model import (
     Refusal,
     Reput,
 )
-from rmqtool.recovery.outcome import (
-    hazards_of,
-    settings_hazards,
-    window_hazards,
-)
+from rmqtool.recovery.outcome import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher

@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.findings import Finding, Severity
 from rmqtool.report.sentences import finding_line
-from rmqtool.report.terminal import (
-    SEVERITY_STYLES,
-    Ink,
-    columns_of,
-    uses_color,
-    width_of,
-    wrapped,
-)
+from rmqtool.report.terminal import SEVERITY_STYLES, Ink, columns_of, uses_color, width_of, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

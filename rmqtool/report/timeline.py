@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from rmqtool.check.picture import (
-    Content,
-    LogPicture,
-)
+from rmqtool.check.picture import Content, LogPicture
 from rmqtool.findings.model import counted
 from rmqtool.recovery.outcome import lost_messages
 from rmqtool.report.formats import to_json

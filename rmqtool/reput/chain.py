@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.findings import FindingLog
-    from rmqtool.scan.records import (
-        Gap,
-    )
+    from rmqtool.scan.records import Gap
     from rmqtool.store.segments import FileQueue, Segment
 
     Rescan = Callable[["SplitReport", int], "SplitReport"]

@@ -14,9 +14,7 @@ from rmqtool.formats.message import Outcome
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.log_pass import Split
-from rmqtool.scan.records import (
-    Gap,
-)
+from rmqtool.scan.records import Gap
 from rmqtool.store.segments import FileQueue, Segment, finding_at
 
 if TYPE_CHECKING:

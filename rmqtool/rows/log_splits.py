@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from rmqtool.engine.engines import (
-    usable_cpus,
-)
+from rmqtool.engine.engines import usable_cpus
 from rmqtool.findings import Finding
 from rmqtool.findings.codes import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC, Outcome
@@ -42,9 +40,7 @@ if TYPE_CHECKING:
 
     from rmqtool import rows
     from rmqtool.javacompat import DelayLevels
-    from rmqtool.scan.records import (
-        Gap,
-    )
+    from rmqtool.scan.records import Gap
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
 

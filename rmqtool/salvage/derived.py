@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
-    from rmqtool.salvage.planned import PlannedLog
+    from rmqtool.salvage.writing import PlannedLog
     from rmqtool.store import Store, StoreFile
     from rmqtool.store.staging import StagingHandle
 

@@ -19,16 +19,7 @@ from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
-from rmqtool.salvage.model import (
-    Found,
-    Holes,
-    Lost,
-    Part,
-    PartKind,
-    RecordForm,
-    SalvagePlan,
-    SourceFile,
-)
+from rmqtool.salvage.model import Found, Holes, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.placement import Ground
 
 if TYPE_CHECKING:

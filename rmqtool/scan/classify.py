@@ -58,9 +58,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.io.reading import UnreadableRange
-    from rmqtool.scan.records import (
-        Gap,
-    )
+    from rmqtool.scan.records import Gap
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.settings import Settings
 

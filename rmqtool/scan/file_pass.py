@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding
-    from rmqtool.scan.records import (
-        Gap,
-    )
+    from rmqtool.scan.records import Gap
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 

@@ -21,9 +21,7 @@ from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import LENIENT, RecordRules
-from rmqtool.scan.records import (
-    Gap,
-)
+from rmqtool.scan.records import Gap
 from rmqtool.scan.walk import MessageBatch, SegmentWalk, first_nonzero
 
 if TYPE_CHECKING:

@@ -13,14 +13,9 @@ from functools import partial
 from itertools import accumulate, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from rmqtool.engine.engines import (
-    MapInterruptedError,
-    together,
-)
+from rmqtool.engine.engines import MapInterruptedError, together
 from rmqtool.formats.message import Outcome
-from rmqtool.scan.records import (
-    Gap,
-)
+from rmqtool.scan.records import Gap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence

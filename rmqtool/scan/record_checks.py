@@ -25,9 +25,7 @@ from rmqtool.javacompat import PROP_CRC_SIZE, decode_utf8
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, stored_record_crc
 from rmqtool.releases import NEWEST
 from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.records import (
-    Gap,
-)
+from rmqtool.scan.records import Gap
 from rmqtool.store.segments import Segment, finding_at
 from rmqtool.times import utc_text
 

@@ -30,15 +30,7 @@ from rmqtool.scan.classify import (
     stop_of,
     unreadable_part,
 )
-from rmqtool.scan.records import (
-    Checked,
-    Gap,
-    Record,
-    check_record,
-    find_true,
-    is_true,
-    number_problem,
-)
+from rmqtool.scan.records import Checked, Gap, Record, check_record, find_true, is_true, number_problem
 from rmqtool.scan.window import Window
 
 if TYPE_CHECKING:

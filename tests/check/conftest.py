@@ -6,10 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check import (
-    expected,
-    queue_match,
-)
+from rmqtool.check import expected, queue_match
 from rmqtool.derived import index_files, queue_files
 from tests.check.store_edits import DemandCache, EditedStore
 

@@ -6,11 +6,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.check.log import (
-    LogCheck,
-    LogResult,
-    check_log,
-)
+from rmqtool.check.log import LogCheck, LogResult, check_log
 from rmqtool.formats import message
 from rmqtool.io import location_of
 from rmqtool.progress import NullProgress

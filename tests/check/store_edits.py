@@ -7,12 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.check.index import (
-    check_index,
-)
-from rmqtool.check.queues import (
-    check_queues,
-)
+from rmqtool.check.index import check_index
+from rmqtool.check.queues import check_queues
 from rmqtool.formats import consumequeue, index, struct_of
 from tests.builders import staging
 from tests.check.checking import Demands, demands_of, open_fixture

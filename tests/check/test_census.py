@@ -8,24 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check import (
-    census as census_module,
-)
-from rmqtool.check import (
-    picture as picture_module,
-)
-from rmqtool.check.census import (
-    DELAY_BOUNDS_MS,
-    SERIES,
-    Silence,
-)
-from rmqtool.check.log import (
-    LogCheck,
-    check_log,
-)
-from rmqtool.check.picture import (
-    Content,
-)
+from rmqtool.check import census as census_module
+from rmqtool.check import picture as picture_module
+from rmqtool.check.census import DELAY_BOUNDS_MS, SERIES, Silence
+from rmqtool.check.log import LogCheck, check_log
+from rmqtool.check.picture import Content
 from rmqtool.progress import NullProgress
 from rmqtool.scan.log_pass import SPLIT_BYTES
 from tests.builders import POLICY_5, InlineEngine, staging
@@ -35,9 +22,7 @@ from tests.scan.log_builder import STORE_TIMESTAMP_MS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.check.picture import (
-        LogPicture,
-    )
+    from rmqtool.check.picture import LogPicture
     from rmqtool.store.segments import FileQueue
 
 MINUTE_MS = 60_000

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.index import (
-    check_index,
-)
+from rmqtool.check.index import check_index
 from rmqtool.findings import Severity
 from rmqtool.formats.index import SLOT_SIZE, item_position, slot_position
 from rmqtool.store.geometry import Geometry

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from rmqtool.check.expected import IndexCheckTask, QueueCheckTask
-from rmqtool.check.log import (
-    LogCheck,
-    check_log,
-)
+from rmqtool.check.log import LogCheck, check_log
 from rmqtool.check.model import CheckInterruptedError, VerifyInterruptedError, VerifyReport
 from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import ExitStatus

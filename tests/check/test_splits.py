@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.check.splits import (
-    CheckJob,
-)
+from rmqtool.check.splits import CheckJob
 from rmqtool.scan import gap_walk
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.walk import SegmentWalk
@@ -24,13 +22,9 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from rmqtool.check.splits import (
-        RecordRun,
-    )
+    from rmqtool.check.splits import RecordRun
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.scan.records import (
-        Gap,
-    )
+    from rmqtool.scan.records import Gap
     from rmqtool.store.segments import Segment
     from tests.builders import LogBuilder
 

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 
 from rmqtool.check import expected
 from rmqtool.check.expected import IndexCheckTask
-from rmqtool.check.index import (
-    check_index,
-)
+from rmqtool.check.index import check_index
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.io import location_of

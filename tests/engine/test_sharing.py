@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.engine.engines import (
-    together,
-)
+from rmqtool.engine.engines import together
 
 
 @pytest.mark.parametrize(

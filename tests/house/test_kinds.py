@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rmqtool.check.bounds import Lag
 from rmqtool.check.derived import derived_checks
-from rmqtool.check.lag import Lag
 from rmqtool.commands.diff.run import QUEUE_DIFFS
 from rmqtool.commands.dump.derived import UNIT_DUMPS
 from rmqtool.commands.dump.hex import layout_rows

@@ -13,10 +13,7 @@ from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.record_walk import walk
-from rmqtool.scan.records import (
-    Gap,
-    Record,
-)
+from rmqtool.scan.records import Gap, Record
 from tests.broker.log_damage import LogCopy
 from tests.salvage.test_heads import copy_of, hidden_records, opened
 from tests.scan.log_builder import open_file, record, segment

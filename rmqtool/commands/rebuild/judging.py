@@ -7,18 +7,8 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log_findings import (
-    as_torn,
-    illegal_queue_findings,
-    record_findings,
-    torn_record,
-)
-from rmqtool.check.queue_offsets import (
-    Breaks,
-    add_breaks,
-    breaks_of,
-    without_copies,
-)
+from rmqtool.check.log_findings import as_torn, illegal_queue_findings, record_findings, torn_record
+from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, without_copies
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import (
@@ -72,10 +62,7 @@ def tell_old_tail(
     if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):
         return
     # Verify's checks of a log are not what every rebuild needs.
-    from rmqtool.check.log import (
-        LogCheck,
-        check_log,
-    )
+    from rmqtool.check.log import LogCheck, check_log
 
     check = LogCheck(
         log=replace(plan.log, segments=tuple(segments)),
@@ -176,12 +163,8 @@ def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterat
         return
     # The checks of queues are not what every rebuild needs.
     from rmqtool.check.expected import QueueCheck, QueueCheckTask
-    from rmqtool.check.queue_report import (
-        tell_delay_table_once,
-    )
-    from rmqtool.check.queues import (
-        check_queues,
-    )
+    from rmqtool.check.queue_report import tell_delay_table_once
+    from rmqtool.check.queues import check_queues
 
     checks = []
     for queue in delayed:

@@ -10,9 +10,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from rmqtool.account.model import NO_LOSSES, indexes_beyond
-from rmqtool.check.log_findings import (
-    unlisted_batch_topics,
-)
+from rmqtool.check.log_findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.generations import GenerationChoice
 from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
 from rmqtool.commands.rebuild.present import Present, RebuildLosses, compare_with_present

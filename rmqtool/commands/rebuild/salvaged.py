@@ -18,8 +18,8 @@ from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.salvage.derived import DerivedFiles, DerivedMaker
 from rmqtool.salvage.gathering import LogCopies
 from rmqtool.salvage.model import Holes, PartKind, SalvagePlan
-from rmqtool.salvage.planned import PlannedLog
 from rmqtool.salvage.planning import Choices
+from rmqtool.salvage.writing import PlannedLog
 
 if TYPE_CHECKING:
     from rmqtool.engine import Engine

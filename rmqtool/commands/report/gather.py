@@ -41,9 +41,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.account.model import LogLosses
-    from rmqtool.check.picture import (
-        LogPicture,
-    )
+    from rmqtool.check.picture import LogPicture
     from rmqtool.progress import Progress
     from rmqtool.recovery.model import Prediction
 

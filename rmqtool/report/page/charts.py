@@ -1,9 +1,12 @@
-"""Charts over time as numbers, which the template draws as SVG."""
+"""Charts of the page: the strip of log files, and charts over time."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.check.picture import Content, LogFile, LogPicture, Stretch
+from rmqtool.commands.report.model import Coverage, LogRange
 from rmqtool.report.formats import size_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
@@ -12,11 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import tzinfo
 
-    from rmqtool.check.census import (
-        Census,
-        Period,
-        Series,
-    )
+    from rmqtool.check.census import Census, Period, Series
 
     _Text = Callable[[int], str]
 
@@ -211,3 +210,245 @@ class _Frame:
             fine = clock[:12] if period.width_ms < 1000 else clock[:8]
             same_day = bucket and period.width_ms * period.buckets < 86_400_000
             yield max(self._x(bucket), _LEFT), "start", fine if same_day else f"{date} {fine}"
+
+
+STRIP_WIDTH = 1000
+ROW_HEIGHT = 20
+_MOST_ROWS = 36
+_MOST_BARS = 360
+_FEWEST_BARS = 10
+_LEAST_WIDTH = 2
+_MOST_NOTABLE = 20
+_INDEX_ROWS = 8
+_TOPIC_ROWS = 10
+
+MISSING, CUT, UNREAD = "missing", "cut", "unread"
+_RANKS = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST, Content.RECORDS, Content.BLANK, Content.ZEROS)
+KINDS = {
+    Content.RECORDS: "records",
+    CUT: "records that the next start cuts off",
+    Content.DAMAGED: "damaged",
+    MISSING: "no file",
+    UNREAD: "could not be read",
+    Content.REST: "old bytes after the log's end",
+    Content.BLANK: "BLANK, which closes a file",
+    Content.ZEROS: "zeros",
+}
+NOTABLE = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST)
+
+
+Range = tuple[int, int]
+
+"""Physical offsets of the first byte, and after the last."""
+
+
+class StripPiece(NamedTuple):
+    """A range of the log of one kind; ``stretch`` is the stretch of a file that it is, if it is one."""
+
+    kind: str
+    start: int
+    stop: int
+    stretch: Stretch | None = None
+
+
+class Laid(NamedTuple):
+    """A piece, and its place on its line, in bytes from the line's start."""
+
+    at: int
+    until: int
+    piece: StripPiece
+
+
+class StripBar(NamedTuple):
+    """Drawing of a piece."""
+
+    x: int
+    width: int
+    kind: str
+    title: str
+
+
+class Row(NamedTuple):
+    """A line of the strip."""
+
+    y: int
+    label: str
+    bars: tuple[StripBar, ...]
+
+
+class Strip(NamedTuple):
+    """The strip: its height, its lines, its kinds, and the pieces that must not be overlooked."""
+
+    height: int
+    rows: tuple[Row, ...]
+    kinds: tuple[tuple[str, str], ...]
+    notable: tuple[tuple[str, int, int, str], ...]
+    files_a_row: int
+    more_notable: int
+
+
+def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[Range] = ()) -> Strip:
+    """Return the strip of a log.
+
+    ``cut`` is the physical offset from which on the next start drops records, None if it keeps them; ``hurt``
+    are ranges of damaged records of known length.
+    """
+    files = picture.files
+    ranges = sorted(hurt)
+    a_row = max(-(-len(files) // _MOST_ROWS), 1)
+    named = list(_lines(files, a_row, cut, ranges))
+    pieces = [found for _, found in named]
+    room = max(_MOST_BARS // max(len(pieces), 1), _FEWEST_BARS)
+    lines = [_thinned(_laid(found), room) for found in pieces]
+    scale = max((line[-1].until for line in lines if line and line[0].piece.kind != MISSING), default=1)
+    rows = tuple(
+        Row(number * ROW_HEIGHT, label, tuple(_bars(line, scale, clock)))
+        for number, ((label, _), line) in enumerate(zip(named, lines, strict=True))
+    )
+    notable = [one for found in pieces for one in found if one.kind in NOTABLE]
+    met = {one.kind for found in pieces for one in found}
+    return Strip(
+        height=len(rows) * ROW_HEIGHT,
+        rows=rows,
+        kinds=tuple((kind, name) for kind, name in KINDS.items() if kind in met),
+        notable=tuple(
+            (KINDS[one.kind], one.start, one.stop, size_text(one.stop - one.start))
+            for one in notable[:_MOST_NOTABLE]
+        ),
+        files_a_row=a_row,
+        more_notable=max(0, len(notable) - _MOST_NOTABLE),
+    )
+
+
+def _lines(
+    files: Sequence[LogFile], a_row: int, cut: int | None, hurt: Sequence[Range]
+) -> Iterator[tuple[str, list[StripPiece]]]:
+    """Yield the lines and their labels; missing files have a line of their own where each file has one."""
+    for first in range(0, len(files), a_row):
+        pieces = list(_pieces(files[max(first - 1, 0) : first + a_row], first > 0, cut, hurt))
+        if a_row == 1 and pieces and pieces[0].kind == MISSING:
+            gap = pieces.pop(0)
+            yield f"{gap.start:020d}", [gap]
+        yield shown(files[first].file.rpartition("/")[2], 24), pieces
+
+
+def _pieces(
+    files: Sequence[LogFile], follows: bool, cut: int | None, hurt: Sequence[Range]
+) -> Iterator[StripPiece]:
+    """Yield the content of some files, and the gaps between them.
+
+    With ``follows``, only the end of the first file counts.
+    """
+    end = files[0].stop if follows else files[0].start
+    for file in files[follows:]:
+        if file.start > end:
+            yield StripPiece(MISSING, end, file.start)
+        end = max(end, file.stop)
+        if not file.stretches:
+            yield StripPiece(UNREAD, file.start, file.stop)
+        for one in file.stretches:
+            yield from _divided(one, cut, hurt)
+
+
+def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[StripPiece]:
+    """Yield a stretch; records are divided into damaged ones, those after the cut, and the rest."""
+    if one.what is not Content.RECORDS:
+        yield StripPiece(one.what, one.start, one.stop, one)
+        return
+    inside = [place for place in hurt if one.start < place[1] and place[0] < one.stop]
+    bounds = {one.start, one.stop, *(min(max(at, one.start), one.stop) for place in inside for at in place)}
+    if cut is not None and one.start < cut < one.stop:
+        bounds.add(cut)
+    for start, stop in pairwise(sorted(bounds)):
+        kind: str = Content.RECORDS if cut is None or start < cut else CUT
+        if any(low <= start < high for low, high in inside):
+            kind = Content.DAMAGED
+        yield StripPiece(kind, start, stop, one if len(bounds) == 2 and kind != Content.DAMAGED else None)
+
+
+def _laid(pieces: Sequence[StripPiece]) -> list[Laid]:
+    """Lay out pieces one after the other; missing files take no more room than the present ones."""
+    there = sum(one.stop - one.start for one in pieces if one.kind != MISSING)
+    found, at = [], 0
+    for one in pieces:
+        length = max(one.stop - one.start, 0)
+        length = min(length, there) if one.kind == MISSING and there else length
+        found.append(Laid(at, at + length, one))
+        at += length
+    return found
+
+
+def _thinned(line: Sequence[Laid], room: int) -> Sequence[Laid]:
+    """Return as many pieces as have room: if there are more, the gravest kind in equal cells."""
+    if len(line) <= room:
+        return line
+    size = max(-(-line[-1].until // room), 1)
+    cells: dict[int, Laid] = {}
+    for one in line:
+        for cell in range(one.at // size, max(one.until - 1, one.at) // size + 1):
+            before = cells.get(cell)
+            if before is None or _RANKS.index(one.piece.kind) < _RANKS.index(before.piece.kind):
+                cells[cell] = Laid(cell * size, (cell + 1) * size, one.piece)
+    joined: list[Laid] = []
+    for _, one in sorted(cells.items()):
+        last = joined[-1] if joined else None
+        if last is not None and last.piece.kind == one.piece.kind:
+            piece = StripPiece(one.piece.kind, last.piece.start, one.piece.stop)
+            joined[-1] = Laid(last.at, one.until, piece)
+        else:
+            joined.append(one)
+    return joined
+
+
+def _bars(line: Sequence[Laid], scale: int, clock: Clock) -> Iterator[StripBar]:
+    for one in line:
+        x = one.at * STRIP_WIDTH // max(scale, 1)
+        width = min(one.until * STRIP_WIDTH // max(scale, 1), STRIP_WIDTH) - x
+        if one.piece.kind in NOTABLE:
+            width = max(width, _LEAST_WIDTH)
+        if width > 0:
+            yield StripBar(
+                min(x, STRIP_WIDTH - _LEAST_WIDTH), width, one.piece.kind, _title(one.piece, clock)
+            )
+
+
+def _title(piece: StripPiece, clock: Clock) -> str:
+    stretch = piece.stretch
+    text = f"{KINDS[piece.kind]}: physical offsets {piece.start} to {piece.stop}"
+    if stretch is not None and stretch.records:
+        text += f", {stretch.records:,} stored {clock(stretch.first_ms)} to {clock(stretch.last_ms)}"
+    return text
+
+
+class CoverRow(NamedTuple):
+    """A line of the coverage: label, position, and number of entries."""
+
+    y: int
+    label: str
+    style: str
+    x: int
+    width: int
+    text: str
+
+
+def coverage_rows(coverage: Coverage, start: int, stop: int) -> tuple[tuple[CoverRow, ...], int]:
+    """Return log, queues, first topics and index over the log's offsets, and the number of further lines."""
+    if stop <= start:
+        return (), 0
+    lines: list[tuple[str, str, LogRange]] = []
+    if coverage.topics:
+        low, high = min(one.start for one in coverage.topics), max(one.stop for one in coverage.topics)
+        units = sum(one.entries for one in coverage.topics)
+        lines.append(("all queues", "q", LogRange("all queues", low, high, units)))
+        lines += [(shown(one.name, 30), "t", one) for one in coverage.topics[:_TOPIC_ROWS]]
+    lines += [(shown(one.name.rpartition("/")[2], 30), "i", one) for one in coverage.index[-_INDEX_ROWS:]]
+    rows = [CoverRow(0, "commit log", "records", 0, STRIP_WIDTH, f"{start} to {stop}")]
+    for number, (label, style, one) in enumerate(lines, start=1):
+        x = min(max((one.start - start) * STRIP_WIDTH // (stop - start), 0), STRIP_WIDTH)
+        width = max(min((one.stop - start) * STRIP_WIDTH // (stop - start), STRIP_WIDTH) - x, 1)
+        after = stop - one.stop
+        text = f"{one.entries:,}, physical offsets {one.start} to {one.stop}"
+        text += f"; {size_text(after)} of log follow" if after > 0 else ""
+        rows.append(CoverRow(number * ROW_HEIGHT, label, style, x, width, text))
+    left_out = max(0, len(coverage.topics) - _TOPIC_ROWS) + max(0, len(coverage.index) - _INDEX_ROWS)
+    return tuple(rows), left_out

@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.picture import (
-    Content,
-    LogFile,
-    LogPicture,
-    Stretch,
-)
+from rmqtool.check.picture import Content, LogFile, LogPicture, Stretch
 from rmqtool.findings import FailOn
 from rmqtool.report.page import render_page
-from rmqtool.report.page.charts import Clock, shown, span
-from rmqtool.report.page.strip import CUT, MISSING, strip_of
+from rmqtool.report.page.charts import CUT, MISSING, Clock, shown, span, strip_of
 from tests.report.page import reports
 
 if TYPE_CHECKING:
