@@ -135,11 +135,15 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
     """
     units = survey.units
     odd = [np.empty(0, np.int64)]
-    chosen = confirmed_units(survey, evidence)
-    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues), chosen), strict=True):
-        listed = evidence.at(key, units["queue_offset"][rows])["tags_code"]
-        is_code = (listed >= _CODES.min) & (listed <= _CODES.max) & (key[0] != SCHEDULE_TOPIC)
-        odd.append(units["log_offset"][rows[is_code & (listed != units["tags_code"][rows])]])
+    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
+        if key[0] == SCHEDULE_TOPIC or not len(evidence.of(key)):
+            continue
+        listed = evidence.at(key, units["queue_offset"][rows])
+        code, place = listed["tags_code"], units["log_offset"][rows]
+        is_code = (code >= _CODES.min) & (code <= _CODES.max) & (listed["log_offset"] == place)
+        differs = np.flatnonzero(is_code & (code != units["tags_code"][rows]))
+        records = survey.records[np.searchsorted(survey.records["log_offset"], place[differs])]
+        odd.append(place[differs[records["total_size"] == listed["size"][differs]]])
     places = np.unique(np.concatenate(odd))[:_MOST_COMPARED]
     hashes = _hashes_at(store, places) if len(places) else {}
     for place in places.tolist():

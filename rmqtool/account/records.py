@@ -379,7 +379,9 @@ class _Reader:
         What lies in a body that its checksum does not prove is the body's own, or the frame is false.
         """
         start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
-        hidden = self._hidden.below(start, stop, body_stop, lambda: proven)
+        if proven:
+            return self._hidden.find(body_stop, stop)
+        hidden = self._hidden.below(start, stop, body_stop, lambda: False)
         if hidden is None or hidden >= body_stop or self._job.below:
             return hidden
         self._covers = True

@@ -96,7 +96,7 @@ class HiddenRecords:
         hidden = self._find_ahead(start + 1, stop)
         if hidden is None or hidden >= body_stop or not is_proven():
             return hidden
-        return self._find(body_stop, stop)
+        return self.find(body_stop, stop)
 
     def _proves(self, start: int, length: int, crc: int) -> bool:
         """Whether the body at a physical offset is what its checksum says."""
@@ -109,16 +109,16 @@ class HiddenRecords:
         return not length and value & 0x7FFFFFFF == crc
 
     def _find_ahead(self, start: int, stop: int) -> int | None:
-        """Return what `_find` does; the bytes of many frames of another log are searched once."""
+        """Return what `find` does; the bytes of many frames of another log are searched once."""
         known_from, known_to, _ = self._searched
         if not known_from <= start <= known_to or (stop > known_to and self._searched[2] is None):
             ahead = max(stop, start + _AHEAD_BYTES)
-            found = self._find(start, ahead)
+            found = self.find(start, ahead)
             self._searched = start, ahead if found is None else found, found
         found = self._searched[2]
         return found if found is not None and start <= found < stop else None
 
-    def _find(self, start: int, stop: int) -> int | None:
+    def find(self, start: int, stop: int) -> int | None:
         """Return where the first true record or BLANK begins in a range."""
         stop = min(stop, self._reach)
         if start >= stop or self._search.find(start, stop) is Outcome.STOP:
