@@ -66,6 +66,8 @@ class QueueEvidence:
     def at(self, key: tuple[str, int], queue_offsets: npt.NDArray[np.int64]) -> Rows:
         """Return a unit for each queue offset, zeros where the queue has none."""
         listed = self.of(key)
+        if np.array_equal(listed["queue_offset"], queue_offsets):  # as it is where nothing is missing
+            return listed
         rows = np.zeros(len(queue_offsets), LISTED_ROW)
         if len(listed):
             place = np.minimum(np.searchsorted(listed["queue_offset"], queue_offsets), len(listed) - 1)
@@ -142,6 +144,8 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
         code, place = listed["tags_code"], units["log_offset"][rows]
         is_code = (code >= _CODES.min) & (code <= _CODES.max) & (listed["log_offset"] == place)
         differs = np.flatnonzero(is_code & (code != units["tags_code"][rows]))
+        if not len(differs):
+            continue
         records = survey.records[np.searchsorted(survey.records["log_offset"], place[differs])]
         odd.append(place[differs[records["total_size"] == listed["size"][differs]]])
     places = np.unique(np.concatenate(odd))[:_MOST_COMPARED]
