@@ -181,7 +181,7 @@ def _put_message(
         *no_messages(),
         0,
         0,
-        *empty(np.uint8),
+        np.frombuffer(b"", np.uint8),
         no_filter(),
         np.empty((0, 4), np.int64),
         *empty(np.uint8),

@@ -38,7 +38,7 @@ _HELD = {
     "log": "rmqtool.check.log:read_split",
     "derived": "rmqtool.check.derived:_check_queues",
     "manifest": "rmqtool.commands.verify.manifest:make_manifest",
-    "prediction": "rmqtool.recovery:predict_recovery",
+    "prediction": "rmqtool.recovery.predict:predict_recovery",
     "emit": "rmqtool.reput.pipeline:emit_queues",
 }
 

@@ -25,7 +25,7 @@ def test_a_report_is_shown_and_kept(run: Callable[..., Run], tmp_path: Path) -> 
     out = tmp_path / "out"
     found = run("export", STORE, "--out", out, "--columns", "topic,body", "--partition-by", "day")
     assert found.status == 0
-    assert "messages   163 of" in found.out
+    assert "163 messages of" in found.out
     report = json.loads((out / "_export.json").read_text())
     jsonschema.validate(report, schema("export"))
     assert report["columns"] == ["topic", "body"]
@@ -36,7 +36,7 @@ def test_a_report_is_shown_and_kept(run: Callable[..., Run], tmp_path: Path) -> 
 def test_what_fits_nothing_is_status_1(run: Callable[..., Run], tmp_path: Path) -> None:
     found = run("export", STORE, "--out", tmp_path / "out", "--topic", "nothing")
     assert found.status == 1
-    assert "messages   0 of" in found.out
+    assert "0 messages of" in found.out
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["_export.json"]
 
 
