@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.findings import Finding, Severity
 from rmqtool.report.sentences import finding_line
-from rmqtool.report.terminal import SEVERITY_STYLES, Ink, columns_of, uses_color, width_of, wrapped
+from rmqtool.report.terminal import (
+    SEVERITY_STYLES,
+    Ink,
+    columns_of,
+    escape_text,
+    uses_color,
+    width_of,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,6 +36,12 @@ SEVERITY_WORDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity
 def stages_text(seconds: Mapping[str, float]) -> str:
     """Return the seconds that each stage took."""
     return ", ".join(f"{name} {taken:.2f}" for name, taken in seconds.items())
+
+
+def _store_of(finding: Finding) -> str:
+    """Return the start of a finding's line: its store, in a run over several."""
+    store = getattr(finding, "store", None)
+    return "" if store is None else f"{escape_text(store)}: "
 
 
 class TextReport:
@@ -85,7 +99,7 @@ class TextReport:
 
     def findings(self, findings: Iterable[Finding], listed: int = 20) -> None:
         """Write a line for each finding, an empty line above them."""
-        lines = [f"{one.code.code} ({one.severity}): {finding_line(one)}" for one in findings]
+        lines = [f"{one.code.code} ({one.severity}): {_store_of(one)}{finding_line(one)}" for one in findings]
         for line in ["", *lines[:listed]] if lines else ():
             self.paragraph(line, 0)
         if len(lines) > listed:

@@ -36,6 +36,7 @@ CASES = [
     and not case.properties
     and case.store.startswith(("plain", "crash"))
     and case.code != "CL-NUMBER"  # such a record is true for who examines, and damage for a broker
+    and case.name not in {"a segment renamed", "two segments swapped"}  # the model goes by the files' names
 ]
 QUICK = {"CL-GAP", "CL-BAD-MAGIC", "CL-HOLE", "CL-CRC", "CQ-MISSING-MSG", "CQ-BAD-UNIT", "CQ-ZERO-INSIDE"}
 QUICK |= {"CL-HALF-RECORD", "CQ-STALE-TAIL"}

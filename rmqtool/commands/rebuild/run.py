@@ -20,7 +20,7 @@ from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, opened_engine, options_of, runs_elsewhere
 from rmqtool.errors import DeniedError, EnvironmentFailureError, RefusedError
-from rmqtool.findings.codes import CL_QOFF_GAP
+from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_QOFF_GAP, CL_TS_BACK
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch
@@ -198,6 +198,10 @@ def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> Reput
     )
 
 
+_ODD = {one.code for one in (CL_QOFF_GAP, CL_PHY_MISMATCH, CL_TS_BACK)}
+"""Findings of logs that may have lost messages though no walk meets a gap."""
+
+
 def _unconfirmed_from(store: Store) -> int | None:
     """Return where records begin that replicas have not confirmed: no consumer is to see them."""
     confirmed = store.confirm_offset
@@ -241,9 +245,9 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     if not plan.is_partial:  # a part is meant to be less
         since = choice.since
         present = _compare_with_present(request, plan, result, findings, progress, since, account, losses)
-    gaps = bool(unreachable or CL_QOFF_GAP.code in findings.counts or any(one.damage for one in skipped))
+    is_odd = bool(unreachable or _ODD & findings.counts.keys() or any(one.damage for one in skipped))
     unreached = RecordCount(0, 0)
-    if gaps or account.cache_info().currsize or indexes_beyond(request.store, result.chain.end):
+    if is_odd or account.cache_info().currsize or indexes_beyond(request.store, result.chain.end):
         looked = account().looked
         unreached = RecordCount(len(looked.unreached), looked.unreached_bytes)
         from_log = account().losses(lost=None if losses is None else losses.lost)
