@@ -209,6 +209,10 @@ def _read_all(reader: Callable[[SplitTask[R]], S], tasks: Sequence[SplitTask[R]]
     return list(map(reader, tasks))
 
 
+_READINGS = 2
+"""A job is revised once: hostile records could ask for another reading after each."""
+
+
 class LogPass(Generic[J, S]):
     """Reads the splits of a log on an engine, and again those whose first record was guessed wrongly.
 
@@ -249,7 +253,9 @@ class LogPass(Generic[J, S]):
         done = list(accumulate((sum(split.size_bytes for split in group) for group in groups), initial=0))
         advance = None if progress is None else lambda count: progress.advance(done[count])
         job: J | None = self.job
-        while job is not None:
+        for _ in range(_READINGS):
+            if job is None:
+                break
             self.job, self.results = job, []
             tasks = [[SplitTask(job, split) for split in group] for group in groups]
             if progress is not None:
