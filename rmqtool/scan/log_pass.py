@@ -209,10 +209,6 @@ def _read_all(reader: Callable[[SplitTask[R]], S], tasks: Sequence[SplitTask[R]]
     return list(map(reader, tasks))
 
 
-_READINGS = 2
-"""A job is revised once: hostile records could ask for another reading after each."""
-
-
 class LogPass(Generic[J, S]):
     """Reads the splits of a log on an engine, and again those whose first record was guessed wrongly.
 
@@ -249,25 +245,27 @@ class LogPass(Generic[J, S]):
 
     def run(self, progress: Progress | None = None, stage: str = "") -> None:
         """Read all splits, and again where their results revise the job."""
+        self._run(progress, stage)
+        revised = self.job.revised(self.results)
+        if revised is not None:  # once: hostile records could have it revised after each reading
+            self.job = revised
+            self._run(progress, stage)
+
+    def _run(self, progress: Progress | None, stage: str) -> None:
         groups = list(together(self._splits, lambda split: split.size_bytes, self._task_bytes))
+        tasks = [[SplitTask(self.job, split) for split in group] for group in groups]
         done = list(accumulate((sum(split.size_bytes for split in group) for group in groups), initial=0))
+        if progress is not None:
+            progress.stage(stage, done[-1])
         advance = None if progress is None else lambda count: progress.advance(done[count])
-        job: J | None = self.job
-        for _ in range(_READINGS):
-            if job is None:
-                break
-            self.job, self.results = job, []
-            tasks = [[SplitTask(job, split) for split in group] for group in groups]
-            if progress is not None:
-                progress.stage(stage, done[-1])
-            try:
-                found = self._engine.map(self._read, tasks, advance)
-            except MapInterruptedError as stop:
-                for number in takewhile(stop.results.__contains__, range(len(tasks))):
-                    self.results += stop.results[number]
-                raise
-            self.results = [result for group in found for result in group]
-            job = job.revised(self.results)
+        self.results = []
+        try:
+            found = self._engine.map(self._read, tasks, advance)
+        except MapInterruptedError as stop:
+            for number in takewhile(stop.results.__contains__, range(len(tasks))):
+                self.results += stop.results[number]
+            raise
+        self.results = [result for group in found for result in group]
 
     def reread(self, split: Split, log_offset: int, job: J | None = None) -> S:
         """Read a split, or a part of one, from a record on."""

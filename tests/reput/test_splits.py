@@ -11,7 +11,7 @@ from rmqtool.formats import message
 from rmqtool.reput.chain import ScanJob, follow
 from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.units import units_of
-from rmqtool.scan.log_pass import LogPass, Split, SplitTask, plan_splits, read_split
+from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitTask, plan_splits, read_split
 from tests.broker_model.reput import Sizes
 from tests.builders import (
     POLICY_4_9,
@@ -29,6 +29,8 @@ from tests.scan.log_builder import record
 from tests.strategies import BATCH_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.reput.chain import SplitReport
     from rmqtool.store.segments import FileQueue, Segment
@@ -220,3 +222,26 @@ def test_splits_cover_the_log_without_overlap() -> None:
         assert splits[-1].stop == log.stop
         assert all(split.stop - split.start <= split_bytes for split in splits)
     assert [(one.start, one.stop) for one in plan_splits(log, 150, 100)] == [(0, 100), (100, 150)]
+
+
+class Restless(ReadJob[Any]):
+    """A job that every reading revises, as records of a hostile log can have it."""
+
+    def __init__(self, readings: int = 1) -> None:
+        self.readings = readings
+
+    def walk(self, segment: Segment) -> Any:  # noqa: ANN401 - a `Walk`
+        """Return nothing: there is no split."""
+
+    def sink(self, split: Split, walk: Any) -> Any:  # noqa: ANN401 - a `Sink`
+        """Return nothing: there is no split."""
+
+    def revised(self, results: Sequence[object]) -> Restless:
+        """Return another job."""
+        return Restless(self.readings + 1)
+
+
+def test_a_log_is_read_again_once() -> None:
+    reading: LogPass[Restless, Any] = LogPass(InlineEngine(), Restless(), [], read_split)
+    reading.run()
+    assert reading.job.readings == 2
