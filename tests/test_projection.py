@@ -18,7 +18,7 @@ from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.columns.names import ColumnFile
 from rmqtool.commands.carve import CarveReport
-from rmqtool.commands.export.model import ExportReport, StoreFinding
+from rmqtool.commands.export.model import ExportReport
 from rmqtool.commands.fleet import StoreOutcome
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair.model import RepairReport
@@ -27,6 +27,7 @@ from rmqtool.doctor.choices import ConfigChoice
 from rmqtool.doctor.copies import ConfigCopy
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.codes import CL_CRC
+from rmqtool.findings.model import StoreFinding
 from rmqtool.lookup.context import Reason, Step
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.recovery.model import Prediction

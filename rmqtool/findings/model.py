@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -170,6 +170,22 @@ class Finding:
     def sentence(self) -> str:
         """What is wrong."""
         return self.message or self.code.title
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFinding(Finding):
+    """A finding in one of several stores, whose files have the same names.
+
+    Attributes:
+        store: the path of the store.
+    """
+
+    store: str
+
+    @classmethod
+    def of(cls, finding: Finding, store: str) -> StoreFinding:
+        """Return a finding with its store."""
+        return cls(**{one.name: getattr(finding, one.name) for one in fields(Finding)}, store=store)
 
 
 def counted(number: int, one: str, many: str = "", *, spec: str = "d") -> str:

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.findings import Finding, Severity
+from rmqtool.findings.model import StoreFinding
 from rmqtool.report.sentences import finding_line
 from rmqtool.report.terminal import (
     SEVERITY_STYLES,
@@ -40,8 +41,7 @@ def stages_text(seconds: Mapping[str, float]) -> str:
 
 def _store_of(finding: Finding) -> str:
     """Return the start of a finding's line: its store, in a run over several."""
-    store = getattr(finding, "store", None)
-    return "" if store is None else f"{escape_text(store)}: "
+    return f"{escape_text(finding.store)}: " if isinstance(finding, StoreFinding) else ""
 
 
 class TextReport:

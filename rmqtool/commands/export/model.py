@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
@@ -16,7 +16,7 @@ from rmqtool.columns.names import (
     TextBodies,
 )
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, Finding, FindingLog
+from rmqtool.findings import FailOn, FindingLog
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
@@ -40,22 +40,6 @@ class LeftOut:
 
     store: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFinding(Finding):
-    """A finding in one of several stores, whose files have the same names.
-
-    Attributes:
-        store: the path of the store.
-    """
-
-    store: str
-
-    @classmethod
-    def of(cls, finding: Finding, store: str) -> StoreFinding:
-        """Return a finding with its store."""
-        return cls(**{one.name: getattr(finding, one.name) for one in fields(Finding)}, store=store)
 
 
 @dataclass(frozen=True)
