@@ -14,9 +14,8 @@ import numpy as np
 from rmqtool.account.log_losses import queue_units
 from rmqtool.account.records import Mark, Survey, by_queue, read_record
 from rmqtool.derived.index_files import open_index_file
-from rmqtool.dispatch.index_keys import item_keys
+from rmqtool.dispatch.index_keys import item_hashes
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.javacompat import index_key_hash
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -155,8 +154,8 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
         record = read_record(survey.log, survey.records[number])
         if record is None:
             continue
-        own = {index_key_hash(record.topic, key) for key in item_keys(record.properties)}
-        if record.has_torn_properties or hashes.get(place, set()) - own:
+        own = item_hashes(record.topic, record.properties)
+        if record.has_torn_properties or hashes.get(place, set()).difference(own):
             survey.records["marks"][number] |= np.uint8(Mark.TORN)
 
 
@@ -168,10 +167,7 @@ def _hashes_at(store: Store, places: npt.NDArray[np.int64]) -> dict[int, set[int
             index = open_index_file(file, store.settings.index_geometry)
             first, last = index.header.begin_phy_offset, index.header.end_phy_offset
             if index.has_items and np.any((places >= first) & (places <= last)):
-                for items in index.item_columns():
-                    here = np.isin(items.physical_offsets, places)
-                    pairs = items.physical_offsets[here].tolist(), items.key_hashes[here].tolist()
-                    for place, key_hash in zip(*pairs, strict=True):
-                        found.setdefault(place, set()).add(key_hash)
+                for place, key_hash in index.hashes_at(places):
+                    found.setdefault(place, set()).add(key_hash)
             file.close()
     return found

@@ -255,6 +255,15 @@ class IndexFile:
                 rows["previous"].astype(np.int32),
             )
 
+    def hashes_at(self, physical_offsets: Int64s) -> Iterator[tuple[int, int]]:
+        """Yield physical offset and key hash of each item that leads to one of some places."""
+        import numpy as np
+
+        for items in self.item_columns():
+            here = np.isin(items.physical_offsets, physical_offsets)
+            pairs = items.physical_offsets[here].tolist(), items.key_hashes[here].tolist()
+            yield from zip(*pairs, strict=True)
+
     def slot_columns(self) -> Iterator[tuple[int, Int32s]]:
         """Yield the number of a first slot, and slots from there on."""
         import numpy as np

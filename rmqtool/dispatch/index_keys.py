@@ -47,6 +47,11 @@ def item_keys(properties: Mapping[str, str]) -> list[str]:
     return [*index_keys(properties), *([tag_key(tags)] if tags else [])]
 
 
+def item_hashes(topic: str, properties: Mapping[str, str]) -> list[int]:
+    """Return the key hash of every item that a message can have, the tag's last."""
+    return [index_key_hash(topic, key) for key in item_keys(properties)]
+
+
 def tag_key(tags: str) -> str:
     """Return what stands in the place of a key for the tag item (5.4.0+); all of TAGS is one tag."""
     return f"{INDEX_TYPE_TAG}#{tags}"
@@ -244,7 +249,7 @@ class _Index:
         record = record_at(self._log, offset)
         if record is None:
             return _Message(number + 1, offset, None)
-        demanded = [index_key_hash(record.topic, key) for key in item_keys(record.properties)]
+        demanded = item_hashes(record.topic, record.properties)
         start = stop = number
         while start > 0 and number - start < len(demanded) and self._item(start - 1)[1] == offset:
             start -= 1

@@ -7,10 +7,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
-from rmqtool.dispatch.index_keys import item_keys
+from rmqtool.dispatch.index_keys import item_hashes
 from rmqtool.findings.model import counted
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rmqtool.javacompat import index_key_hash
 from rmqtool.lookup.context import Reason
 from rmqtool.lookup.queue import peek_after, unit_at
 from rmqtool.rows.messages import keys_of
@@ -298,8 +297,7 @@ class IndexSearch:
         return self._unfitness(record, search)
 
     def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
-        keys = item_keys(record.properties)
-        if search.key_hash not in (index_key_hash(record.topic, key) for key in keys):
+        if search.key_hash not in item_hashes(record.topic, record.properties):
             return Reason.WRONG_RECORD, "the record there has no key of that hash"
         question = search.question
         if not question.answered_by(record):

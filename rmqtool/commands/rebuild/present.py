@@ -16,11 +16,10 @@ import numpy as np
 
 from rmqtool.derived.index_files import index_headers, open_index_file
 from rmqtool.derived.queue_files import LiveUnits, all_live_units, queue_bounds
-from rmqtool.dispatch.index_keys import index_keys, item_keys
+from rmqtool.dispatch.index_keys import index_keys, item_hashes
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.codes import CL_PROPERTIES
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
-from rmqtool.javacompat import index_key_hash
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
 from rmqtool.reput.units import KeptUnits, QueueEnd, QueueUnits, by_queue, end_of, kept_units, no_units
 from rmqtool.scan.records import record_at
@@ -404,7 +403,7 @@ def _of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> Ite
     """Yield those of some places to which an item leads that has the hash of none of its record's keys."""
     records = {place: record_at(log, place) for place in places}
     hashes = {
-        place: {index_key_hash(record.topic, key) for key in item_keys(record.properties)}
+        place: set(item_hashes(record.topic, record.properties))
         for place, record in records.items()
         if record is not None and index_keys(record.properties)
     }
@@ -413,9 +412,7 @@ def _of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> Ite
         return
     for file in store.index_files:
         index = open_index_file(file, store.settings.index_geometry)
-        for items in index.item_columns():
-            for row in np.flatnonzero(np.isin(items.physical_offsets, wanted)).tolist():
-                place = int(items.physical_offsets[row])
-                if int(items.key_hashes[row]) not in hashes[place]:
-                    yield place
+        for place, key_hash in index.hashes_at(wanted):
+            if key_hash not in hashes[place]:
+                yield place
         file.close()
