@@ -90,7 +90,7 @@ class StaleJudge:
 
 
 def odd_times(times: Int64s) -> Bools:
-    """Tell which store times stick out between two that are in order, ``(n,)``."""
+    """Return which store times stick out between two that are in order, ``(n,)``."""
     odd = np.zeros(len(times), bool)
     if len(times) > 2:
         one, here, two = times[:-2], times[1:-1], times[2:]
@@ -126,29 +126,29 @@ class HeadJudge:
         self._stands: dict[int, list[_Stand]] = {}
 
     def borne_out(self, units: Int64s) -> Bools:
-        """Tell which units of damaged records something bears out, ``(k,)``.
+        """Return which units of damaged records something bears out, ``(k,)``.
 
         Args:
             units: numbers of units of damaged records, in log order.
         """
         listed = self.belief.listed_elsewhere
         claims = self._stands_of(units)
-        told = self.belief.confirmed[units].copy()
+        shown = self.belief.confirmed[units].copy()
         of_queue: defaultdict[int, list[int]] = defaultdict(list)
         for number, queue in enumerate(self.belief.survey.units["queue"][units].tolist()):
             of_queue[queue].append(number)
         for queue, numbers in of_queue.items():
             for number in numbers:
-                if told[number]:
+                if shown[number]:
                     insort(self._of(queue), claims[number])
             for place, number in enumerate(numbers):
-                if told[number] or listed[self.belief.record_of[units[number]]]:
+                if shown[number] or listed[self.belief.record_of[units[number]]]:
                     continue
                 others = [claims[one] for one in numbers[max(place - 1, 0) : place + 2] if one != number]
                 if self._fits(queue, claims[number], others):
-                    told[number] = True
+                    shown[number] = True
                     insort(self._of(queue), claims[number])
-        return told
+        return shown
 
     def _fits(self, queue: int, claim: _Stand, others: list[_Stand]) -> bool:
         """Whether a queue misses a message where one claims to be, and nothing lists another there.
@@ -255,7 +255,7 @@ class Belief:
 
     @cached_property
     def listed_elsewhere(self) -> Bools:
-        """Tell which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
+        """Return which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
         records, units = self.survey.records, self.survey.units
         listed_there = np.zeros(len(records), bool)
         light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
@@ -284,7 +284,7 @@ class Belief:
             self._link()
 
     def _out_of_place(self) -> Bools:
-        """Tell which records would stand in another's place, or shift others, in a queue, ``(n,)``."""
+        """Return which records would stand in another's place, or shift others, in a queue, ``(n,)``."""
         chained = np.array([queue in self.chains for queue in range(len(self.survey.queues))], bool)
         strays = self.unproven & chained[self.survey.units["queue"]]
         out = self.listed_elsewhere.copy()
@@ -293,11 +293,11 @@ class Belief:
 
     @property
     def open(self) -> Bools:
-        """Tell of which records left out nobody knows whose message they were, ``(n,)``."""
-        told = np.zeros(len(self.cause), bool)
+        """Return which records are left out, and nobody knows whose message they were, ``(n,)``."""
+        found = np.zeros(len(self.cause), bool)
         own = self.unproven & ~self.survey.units["light"]
-        told[self.record_of[own]] = True
-        return told & ~self.listed_elsewhere & ~self.kept
+        found[self.record_of[own]] = True
+        return found & ~self.listed_elsewhere & ~self.kept
 
     @property
     def times(self) -> Int64s:
@@ -351,7 +351,7 @@ class Belief:
 
     @cached_property
     def _torn_after(self) -> Bools:
-        """Tell after which records a hole begins: a time that is ahead there may be that of a new tail."""
+        """Return after which records a hole begins: a time that is ahead there may be that of a new tail."""
         records = self.survey.records
         stops = records["log_offset"] + records["total_size"]
         torn: Bools = np.zeros(len(records), bool)

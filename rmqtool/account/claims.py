@@ -180,7 +180,7 @@ class FieldJudge:
         return bool(liars)
 
     def _alone_in_order(self, own: Int64s, doubles: Int64s) -> Bools:
-        """Tell which doubles lie between those of their queue that come before and after, and no other does.
+        """Return which doubles alone lie between those of their queue that come before and after.
 
         Args:
             own: units, in log order.

@@ -149,7 +149,7 @@ class Disputes:
         return result if known else result * 0
 
     def _has_same_heads(self, places: Int64s) -> Bools:
-        """Tell at which places one record of each copy lies, and both say the same of queue and time."""
+        """Return at which places one record of each copy lies, and both say the same of queue and time."""
         names = ["log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"]
         one, two = (
             side.records[names][np.searchsorted(side.records["log_offset"], places[:, 0]) % len(side.records)]
@@ -321,7 +321,7 @@ class FrameDisputes(Disputes):
 
 
 def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
-    """Tell which records lie over one of others, and the number of the first that ends after each begins.
+    """Return which records lie over one of others, and the number of the first that ends after each begins.
 
     Args:
         rows: ``(n,)`` of ``RECORD_ROW``.

@@ -114,7 +114,7 @@ def _listed(units: LiveUnits) -> Rows:
 
 
 def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.bool_]:
-    """Tell which units of a survey a queue lists right there, ``(m,)``."""
+    """Return which units of a survey a queue lists right there, ``(m,)``."""
     units = survey.units
     confirmed = np.zeros(len(units), bool)
     if not evidence.units or not len(units):

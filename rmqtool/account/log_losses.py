@@ -106,7 +106,7 @@ class LogAccount:
         return self._queues[key].files if key in self._queues else None
 
     def lists(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
-        """Tell to which records, ``(n,)``, a unit of a queue leads."""
+        """Return to which records, ``(n,)``, a unit of a queue leads."""
         queue = self._queues.get(key)
         if queue is None or not len(queue.places):
             return np.zeros(len(physical_offsets), np.bool_)
@@ -114,7 +114,7 @@ class LogAccount:
         return np.asarray(queue.places[np.minimum(number, len(queue.places) - 1)] == physical_offsets)
 
     def lists_more(self, looked: SurveyedLog) -> bool:
-        """Tell whether units of any queue lead to more places of a log than it has records of that queue."""
+        """Return whether units of a queue lead to more places of a log than it has records of that queue."""
         for key, queue in self._queues.items():
             if not key[0].startswith(LMQ_PREFIX):
                 first, last = np.searchsorted(queue.places, [looked.start, looked.end])
@@ -147,7 +147,7 @@ class LogAccount:
                 yield key, absent, _of_queue(key, absent, runs)
 
     def _is_anothers(self, key: QueueKey, looked: SurveyedLog) -> bool:
-        """Tell whether all records of a queue are those to which units of others lead: they are damaged."""
+        """Return whether all records of a queue are those to which units of others lead: they are damaged."""
         if key in self._queues or key not in looked.runs:
             return False
         return bool(np.isin(looked.runs[key]["place"], self._own_places).all())
@@ -169,7 +169,7 @@ class LogAccount:
         return self._indexed
 
     def bears_out(self, looked: SurveyedLog) -> bool:
-        """Tell whether index or checkpoint, too, know of messages beyond a log."""
+        """Return whether index or checkpoint, too, know of messages beyond a log."""
         return is_borne_out(self._store, looked.end, looked.latest_ms)
 
     def _reach(self, looked: SurveyedLog) -> int:
@@ -360,11 +360,11 @@ class StoreAccount:
         return {key: places(absent) for key, absent, _ in self.of_queues.losses(self.looked)}
 
     def proves(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
-        """Tell which units of a queue, by where they lead to, ``(n,)``, prove a message: there, or lost."""
+        """Return which units of a queue, by where they lead to, ``(n,)``, prove a message: there, or lost."""
         return self.lists_lost(key, physical_offsets) | ~self.looked.without_record(physical_offsets)
 
     def lists_lost(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
-        """Tell which units of a queue, by where they lead to, ``(n,)``, prove a message that is lost."""
+        """Return which units of a queue, by where they lead to, ``(n,)``, prove a message that is lost."""
         return np.isin(physical_offsets, self._listed.get(key, ()))
 
     @cached_property

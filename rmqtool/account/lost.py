@@ -418,7 +418,7 @@ class AbsentFinder:
             yield Absent(due, last - due, place, reach, "hole")
 
     def _lacks_room(self, absent: list[Absent]) -> bool:
-        """Tell whether no hole can have held messages of which nothing names the place."""
+        """Return whether no hole can have held messages of which nothing names the place."""
         if not absent:
             return False
         start, stop = absent[0].start, max(one.stop for one in absent)

@@ -148,7 +148,7 @@ def lost_words(messages: int) -> str:
 
 
 def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
-    """Tell whether index or checkpoint, too, know of messages beyond a log: then it has lost its end.
+    """Return whether index or checkpoint, too, know of messages beyond a log: then it has lost its end.
 
     Units alone may be what a truncation left.
 
@@ -168,7 +168,7 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
 
 
 def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
-    """Tell whether units lead to what lies beyond a log, by the ends of the queues.
+    """Return whether units lead to what lies beyond a log, by the ends of the queues.
 
     Raises:
         EnvironmentFailureError: a file of a queue cannot be opened or read.
@@ -182,7 +182,7 @@ def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
 
 
 def indexes_beyond(store: Store, log_end: int) -> bool:
-    """Tell whether the index knows of messages beyond a log, by the headers of its files.
+    """Return whether the index knows of messages beyond a log, by the headers of its files.
 
     Raises:
         EnvironmentFailureError: one of them cannot be opened or read.

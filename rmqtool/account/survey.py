@@ -85,18 +85,18 @@ class SurveyedLog:
         return int(self.starts[-1])
 
     def without_record(self, physical_offsets: Int64s) -> Bools:
-        """Tell which places, ``(n,)``, lie in bytes without a true record, or before the log."""
+        """Return which places, ``(n,)``, lie in bytes without a true record, or before the log."""
         number = np.searchsorted(self.starts, physical_offsets, "right") - 1
         is_free = (number >= 0) & (physical_offsets < self.stops[number])
         return np.asarray(is_free | (physical_offsets < self.start))
 
     def is_free(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
-        """Tell which ranges, ``(n,)``, lie in bytes without a true record from end to end."""
+        """Return which ranges, ``(n,)``, lie in bytes without a true record from end to end."""
         number = np.searchsorted(self.starts, physical_offsets, "right") - 1
         return np.asarray((number >= 0) & (physical_offsets + sizes <= self.stops[number]))
 
     def holds_none(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
-        """Tell which ranges, ``(n,)``, meet neither a true record nor a BLANK."""
+        """Return which ranges, ``(n,)``, meet neither a true record nor a BLANK."""
         number = np.searchsorted(self.blanks[:, 1], physical_offsets, "right")
         starts = np.append(self.blanks[:, 0], _END)[number]
         return self.is_free(physical_offsets, sizes) & (physical_offsets + sizes <= starts)

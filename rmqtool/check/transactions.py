@@ -167,7 +167,7 @@ class _Balance:
         self._add(CL_PREPARED, Role.ENDING, endings[is_matched & ~is_same], text)
 
     def _is_known(self, log_offsets: Int64s) -> Bools:
-        """Tell which places lie among records that follow each other without damage."""
+        """Return which places lie among records that follow each other without damage."""
         sound = np.array([(0, 0), *self._task.sound], np.int64)
         number = np.searchsorted(sound[:, 0], log_offsets, side="right") - 1
         return np.asarray(log_offsets < sound[number, 1], np.bool_)
@@ -261,7 +261,7 @@ def _look_up(values: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
 
 
 def _are_among(wanted: Int64s, values: Int64s) -> Bools:
-    """Tell which are among ascending values; piece by piece, as places take eight times the room."""
+    """Return which are among ascending values; piece by piece, as places take eight times the room."""
     found = np.empty(len(wanted), np.bool_)
     for first in range(0, len(wanted), _CHUNK_ROWS):
         piece = slice(first, first + _CHUNK_ROWS)
@@ -270,7 +270,7 @@ def _are_among(wanted: Int64s, values: Int64s) -> Bools:
 
 
 def _last_copies(halves: Rows, settled: Bools) -> Bools:
-    """Tell which half messages are the last of those with their unique key, none of which is settled.
+    """Return which half messages are the last of those with their unique key, none of which is settled.
 
     A check writes a half message again, after all others, and goes on with that
     (``TransactionalMessageServiceImpl#putBackHalfMsgQueue``; 4.9.8, 5.3.3).

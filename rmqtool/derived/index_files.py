@@ -170,7 +170,7 @@ class IndexFile:
         return 0 if slot is None else slot.item
 
     def focus(self, number: int) -> None:
-        """Read items from a number on in one piece: those that are asked for next."""
+        """Read items from a number on in one piece: those that come next."""
         self._window.focus(self.item_position(number))
 
     def item(self, number: int) -> ItemFields | None:

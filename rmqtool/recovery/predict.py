@@ -249,7 +249,7 @@ class _Start:
             )
 
     def _goes_on(self, end: int) -> bool:
-        """Tell whether a file after the end of the log begins with anything but zeros."""
+        """Return whether a file after the end of the log begins with anything but zeros."""
         return any(any(one.read_at(0, RECORD_STARTS.size, [])) for one in self.log if one.start > end)
 
     def _correct_minimums(self) -> None:

@@ -88,7 +88,7 @@ def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, o
 
 
 def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
-    """Tell of each record of another copy whether it is the same, fills a hole, or differs, ``(n,)`` each."""
+    """Return which records of another copy are the same, fill a hole, or differ, ``(n,)`` each."""
     sound, rows = survey.records[~survey.damaged], other.records
     met, after = overlaps(rows, sound)
     same = np.zeros(len(rows), bool)

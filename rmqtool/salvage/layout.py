@@ -87,20 +87,20 @@ class LogLayout:
 
     @staticmethod
     def _settled(lost: Sequence[Lost], without: dict[int, int]) -> list[Lost]:
-        """Return what is lost, that without a tombstone told apart."""
-        told = []
+        """Return what is lost, apart from it what has no tombstone."""
+        reported = []
         for number, one in enumerate(lost):
             missed = without.get(number, 0)
             if missed and missed < one.count:
-                told.append(replace(one, count=one.count - missed))
-                told.append(
+                reported.append(replace(one, count=one.count - missed))
+                reported.append(
                     replace(
                         one, queue_offset=one.queue_offset + one.count - missed, count=missed, placed=False
                     )
                 )
             else:
-                told.append(replace(one, placed=one.placed and not missed))
-        return told
+                reported.append(replace(one, placed=one.placed and not missed))
+        return reported
 
     @staticmethod
     def _stop_of(one: Lost) -> int:

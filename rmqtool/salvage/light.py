@@ -255,12 +255,12 @@ class LightNames:
         self.lost += [one if one in alone else replace(one, in_light=True) for one in light]
         self.bounds += [LossBounds.of(one) for one in light]
 
-    def settle(self, parts: Sequence[Part], told: Sequence[Lost]) -> tuple[list[Part], list[Lost]]:
+    def settle(self, parts: Sequence[Part], reported: Sequence[Lost]) -> tuple[list[Part], list[Lost]]:
         """Give tombstones that have their places their queue offsets in light queues, in the log's order.
 
         Args:
             parts: of the new log, in order.
-            told: what is lost, of light queues as it was found.
+            reported: what is lost, of light queues as it was found.
         """
         done: defaultdict[Loss, int] = defaultdict(int)
         named: dict[Loss, tuple[Key, ...]] = {}
@@ -276,17 +276,17 @@ class LightNames:
                     done[_loss(one)] += 1
                 named[_loss(host)] = light
             settled.append(replace(part, properties=with_light(part.properties, light)) if light else part)
-        return settled, [*_told(told, named, done)]
+        return settled, [*_reported(reported, named, done)]
 
 
 def _loss(one: Lost) -> Loss:
     return one.topic, one.queue_id, one.queue_offset, one.start
 
 
-def _told(
-    told: Sequence[Lost], named: Mapping[Loss, tuple[Key, ...]], done: Mapping[Loss, int]
+def _reported(
+    reported: Sequence[Lost], named: Mapping[Loss, tuple[Key, ...]], done: Mapping[Loss, int]
 ) -> Iterator[Lost]:
-    for one in told:
+    for one in reported:
         if not one.in_light:
             yield replace(one, light=named.get(_loss(one), ()))
             continue

@@ -161,7 +161,7 @@ class LossFinder:
             )  # fmt: skip
 
     def _is_there(self, one: Absent) -> bool:
-        """Tell whether a record that is not recovered, and no hole, is where messages were."""
+        """Return whether a record that is not recovered, and no hole, is where messages were."""
         places = self.belief.places
         if one.log_offset is None or one.size is None:
             first, last = np.searchsorted(places, [one.start, one.stop])

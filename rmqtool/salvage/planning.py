@@ -128,7 +128,7 @@ class Planner:
             lost = []
         layout = LogLayout(ground, self.form, self.batch_topics)
         queues = light_queues(self.merged.survey, self.evidence)
-        made, told, end = layout.fill(LightNames(lost, queues, LightRoom(ground, self.form)))
+        made, reported, end = layout.fill(LightNames(lost, queues, LightRoom(ground, self.form)))
         parts = sorted([*made, *self._records(ground), *self._blanks(ground)], key=lambda part: part.start)
         plan = SalvagePlan(
             tool_version=version("rmqtool"),
@@ -141,7 +141,7 @@ class Planner:
             form=self.form,
             parts=tuple(parts),
             kept_blanks=tuple(sorted(ground.blanks)),
-            lost=tuple(self._timed(told, end)),
+            lost=tuple(self._timed(reported, end)),
             indexed=(),
             misnamed=0,
             found=tuple(self._found()),

@@ -164,10 +164,10 @@ def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile],
         store: the copy that leads.
         staging: where to write.
     """
-    told: list[ConfigFile] = []
+    reported: list[ConfigFile] = []
     written: list[WrittenFile] = []
     if store.config is None or store.root is None:
-        return told, written
+        return reported, written
     damaged = {one.file: one for one in diagnose(store) if not one.is_sound}
     there = [
         f"config/{entry.name}"
@@ -177,13 +177,13 @@ def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile],
     for label in sorted({*there, *damaged}):
         if label not in damaged:
             data, problem = _parsed(store.root / label)
-            told.append(ConfigFile(label, problem))
+            reported.append(ConfigFile(label, problem))
         else:
             data, one = _mended(damaged[label], store.root)
-            told.append(one)
+            reported.append(one)
         if data is not None:
             written.append(_write(label, data, staging))
-    return told, written
+    return reported, written
 
 
 def _mended(diagnosis: ConfigDiagnosis, root: Location) -> tuple[bytes | None, ConfigFile]:
@@ -267,13 +267,13 @@ def copy_compaction(
     Returns:
         What is not copied, and why; and the copies.
     """
-    told: list[ConfigFile] = []
+    reported: list[ConfigFile] = []
     written: list[WrittenFile] = []
     topics = frozenset[str]() if store.root is None else _compacted(store.root)
     mine = (queue for queue in plan.queues if queue.topic in topics)
     queues = sorted(mine, key=lambda queue: (queue.topic, queue.queue_id))
     if store.root is None or not queues:
-        return told, written
+        return reported, written
     copier = FileCopier(staging)
     for queue in queues:
         name = f"{queue.topic}/{queue.queue_id}"
@@ -282,15 +282,15 @@ def copy_compaction(
             for directory in (_LOGS, _QUEUES):
                 written += [copier(file) for file in _files(store.root, f"{directory}/{name}")]
         else:
-            told.append(ConfigFile(f"{_LOGS}/{name}", f"{problem}; {_ANEW}"))
+            reported.append(ConfigFile(f"{_LOGS}/{name}", f"{problem}; {_ANEW}"))
     written += [copier(file) for file in _files(store.root, _PLACE) if file.label == _POSITIONS]
-    return told, written
+    return reported, written
 
 
 def _compacted(root: Location) -> frozenset[str]:
     try:
         return compaction_topics(load_broker_json(root / "config" / "topics.json"))
-    except ConfigFileError:  # told with the settings
+    except ConfigFileError:  # reported with the settings
         return frozenset()
 
 

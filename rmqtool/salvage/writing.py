@@ -60,7 +60,7 @@ class PlannedLog:
         return FileQueue((directory,), tuple(segments))
 
     def status(self, path: str) -> Status | None:
-        """Tell of the files of the log; there is nothing else."""
+        """Return the status of a file of the log; there is nothing else."""
         found = [segment for segment in self.files if str(segment.path) == path]
         return Status(FileKind.FILE, self.plan.file_size) if found else None
 
@@ -234,7 +234,7 @@ def writing_log(
     """Write all files of the new log, beside what is done meanwhile.
 
     Raises:
-        EnvironmentFailureError: when the files are asked for: a copy cannot be read, or has changed; or the
+        EnvironmentFailureError: when the files are read: a copy cannot be read, or has changed; or the
             disk is full.
     """
     return beside(engine, FileCopier(staging), list(log.files))

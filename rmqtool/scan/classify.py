@@ -390,7 +390,7 @@ def _found(
 
 
 class LogEdge(Protocol):
-    """What the judge asks of a log as a whole."""
+    """Questions of the judge about a log as a whole."""
 
     @property
     def last(self) -> int:
@@ -415,7 +415,7 @@ class LogEdge(Protocol):
 
 @dataclass(frozen=True)
 class FoundEdge:
-    """The edge of a log that is read from the front: looked for after the reader, when it is asked for.
+    """The edge of a log that is read from the front: looked for after the reader, when it is needed.
 
     Attributes:
         segments: The log's files, by start.

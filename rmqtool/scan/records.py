@@ -282,7 +282,7 @@ _HEAD_BYTES = 8
 
 
 def holds_bytes(log: FileQueue, physical_offset: int) -> bool:
-    """Tell whether anything was ever written at an offset: zeros stand in lieu of the length of a record.
+    """Return whether anything was ever written at an offset: zeros stand in lieu of the length of a record.
 
     Raises:
         EnvironmentFailureError: The segment cannot be opened.

@@ -14,7 +14,7 @@ _ZEROS = bytes(WINDOW_BYTES)
 
 
 class Window:
-    """Bytes of one file: those around the focus are kept, others are read when asked for.
+    """Bytes of one file: those around the focus are kept, others are read when needed.
 
     Reading elsewhere does not move the window, so that a hostile length costs one small read and no more.
 

@@ -84,7 +84,7 @@ class GenerationChoice:
         return {(one.topic, one.queue_id): one.physical_offset for one in self.dropped}
 
     def _shows_nothing(self, plan: QueuePlan, anew: dict[tuple[str, int], Older]) -> bool:
-        """Tell whether the log alone shows which messages of a queue live.
+        """Return whether the log alone shows which messages of a queue live.
 
         A queue that begins later than the log's messages was created while older ones were still dispatched.
         """

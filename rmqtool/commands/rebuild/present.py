@@ -247,7 +247,7 @@ class _Comparison:
             self._count(queue, key, kept_units(plan, blocks, size))
 
     def _has_no_more(self, files: FileQueue, end: QueueEnd) -> bool:
-        """Tell whether no unit is there before those made or after them."""
+        """Return whether no unit is there before those made or after them."""
         if end.number <= 0 or end.number * UNIT_SIZE % self._plan.queue_geometry.consumequeue == 0:
             return False
         last, after = _units_at(files, end.number - 1, 2)
@@ -285,7 +285,7 @@ class _Comparison:
 
 
 def _holds(there: FileQueue, made: QueueUnits) -> bool:
-    """Tell whether a queue has the bytes of units made, which follow each other, in their place."""
+    """Return whether a queue has the bytes of units made, which follow each other, in their place."""
     units = made.column("units")
     start = int(made.runs["first_queue_offset"][0]) * UNIT_SIZE
     while len(units) and (segment := there.segment_at(start)) is not None:
@@ -305,7 +305,7 @@ def _units_at(there: FileQueue, number: int, count: int) -> list[UnitFields]:
 
 
 def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
-    """Tell which units were wrong: their place in the queue another record takes by its own right.
+    """Return which units were wrong: their place in the queue another record takes by its own right.
 
     It is not taken from one that the append rule skips, and whose record the log has in this queue: of a
     topic that was created anew, the messages that live.

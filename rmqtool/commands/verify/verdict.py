@@ -90,7 +90,7 @@ def roots_of(findings: Findings) -> Roots:
 
 
 def _is_loss(finding: Finding) -> bool:
-    """Tell whether a finding takes a range away from the log."""
+    """Return whether a finding takes a range away from the log."""
     return (
         finding.structure is Structure.COMMITLOG
         and finding.severity is Severity.ERROR
