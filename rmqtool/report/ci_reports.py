@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from rmqtool.commands.verify.baseline import identity
+from rmqtool.commands.verify.verdict import identity
 from rmqtool.findings import Finding, FindingCode, Severity, Structure, exit_status
 from rmqtool.findings.codes import RM_INTERNAL
 from rmqtool.io.object_urls import is_object_url, split_url

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rmqtool.commands.verify.baseline import Baseline, identity
+from rmqtool.commands.verify.verdict import Baseline, identity
 from rmqtool.findings import CATALOG, Finding
 from rmqtool.findings.codes import CL_CRC
 from rmqtool.findings.model import Severity

@@ -7,7 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.verify.baseline import Baseline, identity
+from rmqtool.commands.verify.verdict import Baseline, identity
 from rmqtool.projection import json_object
 from rmqtool.recovery.model import Prediction
 from rmqtool.releases import RELEASES

@@ -6,7 +6,7 @@ import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.verify.baseline import Baseline, identity
+from rmqtool.commands.verify.verdict import Baseline, identity
 from rmqtool.findings import CATALOG, Finding
 from rmqtool.findings.codes import CL_GAP, CL_QOFF_GAP, CQ_DANGLING, IX_GONE
 from rmqtool.projection import json_object

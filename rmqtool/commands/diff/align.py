@@ -87,18 +87,28 @@ _LARGEST_WINDOW = 1 << 22
 
 
 @dataclass(frozen=True)
-class AlignRules:
-    """Rules to compare the rows of a stream.
+class EntryKind:
+    """Kind of entries of two stores: how their rows are compared, and their form in a difference.
 
     Attributes:
+        structure: As for ``--type``.
+        plural: Their name in counts.
         identity: Fields that make two rows equal.
         by_order: Whether unmatched rows are paired as two versions of one entry only by the same order; else
             also by the number of equal rows before them.
+        place: The field of a difference that shows the place of an entry, and the column of that.
+        label: The beginning of a sentence about an entry, with its queue and columns.
+        values: Columns of an entry's values, by their names.
         slack_ms: Difference allowed between the times of equal rows.
     """
 
+    structure: str
+    plural: str
     identity: tuple[str, ...]
     by_order: bool
+    place: tuple[str, str]
+    label: str
+    values: dict[str, str]
     slack_ms: int = 0
 
 
@@ -171,30 +181,30 @@ class _Side:
 
 
 def align(
-    a: Iterator[Rows], b: Iterator[Rows], rules: AlignRules, reaches: LogBounds
+    a: Iterator[Rows], b: Iterator[Rows], kind: EntryKind, reaches: LogBounds
 ) -> Iterator[DifferenceWindow]:
     """Yield the stretches of two streams of chunks of structured rows, with their differences."""
     one, other = _Side(a), _Side(b)
     while (len(one.rows) or one.fill()) | (len(other.rows) or other.fill()):
         count = min(len(one.rows), len(other.rows))
-        same = _equal_prefix(one.rows[:count], other.rows[:count], rules)
+        same = _equal_prefix(one.rows[:count], other.rows[:count], kind)
         if same:
             one.take(same)
             other.take(same)
             empty = one.rows[:0]
             yield DifferenceWindow(same, (empty, empty), empty, empty, empty)
         if same < count or not count:
-            yield _match(*_cut(one, other, rules), rules, reaches)
+            yield _match(*_cut(one, other, kind), kind, reaches)
 
 
-def _equal_prefix(a: Rows, b: Rows, rules: AlignRules) -> int:
-    unequal = np.abs(a[TIME] - b[TIME]) > rules.slack_ms if len(a) else np.empty(0, np.bool_)
-    for name in rules.identity if len(a) else ():
+def _equal_prefix(a: Rows, b: Rows, kind: EntryKind) -> int:
+    unequal = np.abs(a[TIME] - b[TIME]) > kind.slack_ms if len(a) else np.empty(0, np.bool_)
+    for name in kind.identity if len(a) else ():
         unequal |= a[name] != b[name]
     return int(np.argmax(unequal)) if unequal.any() else len(a)
 
 
-def _cut(one: _Side, other: _Side, rules: AlignRules) -> tuple[Rows, Rows]:
+def _cut(one: _Side, other: _Side, kind: EntryKind) -> tuple[Rows, Rows]:
     """Take the rows of both sides up to a common place; load more where none lie before it."""
     wanted = _SMALLEST_WINDOW
     while True:
@@ -204,7 +214,7 @@ def _cut(one: _Side, other: _Side, rules: AlignRules) -> tuple[Rows, Rows]:
         cut = min(one.bound(), other.bound())
         counts = one.count_below(cut), other.count_below(cut)
         if any(counts):
-            counts = _sync(one.rows, other.rows, counts, rules)
+            counts = _sync(one.rows, other.rows, counts, kind)
             break
         # All loaded rows lie above the cut: a record of very many keys, or rows in no order.
         if wanted > _LARGEST_WINDOW or (one.is_done and other.is_done):
@@ -217,7 +227,7 @@ def _cut(one: _Side, other: _Side, rules: AlignRules) -> tuple[Rows, Rows]:
     return (taken[0], taken[1]) if len(taken[1]) else (taken[0], taken[0][:0])
 
 
-def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: AlignRules) -> tuple[int, int]:
+def _sync(a: Rows, b: Rows, counts: tuple[int, int], kind: EntryKind) -> tuple[int, int]:
     """Return the next place from a cut on where both sides go on alike; the cut itself without one near.
 
     A wrong row at the cut may lie before it on one side only.
@@ -226,7 +236,7 @@ def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: AlignRules) -> tuple
     if min(len(ours), len(theirs)) < _SYNC_RUN:
         return counts
     equal = np.ones((len(ours), len(theirs)), np.bool_)
-    for name in rules.identity:
+    for name in kind.identity:
         equal &= ours[name][:, None] == theirs[name][None, :]
     rows, columns = len(ours) - _SYNC_RUN + 1, len(theirs) - _SYNC_RUN + 1
     runs = np.ones((rows, columns), np.bool_)
@@ -239,9 +249,9 @@ def _sync(a: Rows, b: Rows, counts: tuple[int, int], rules: AlignRules) -> tuple
     return counts[0] + int(first[0]), counts[1] + int(first[1])
 
 
-def _match(a: Rows, b: Rows, rules: AlignRules, reaches: LogBounds) -> DifferenceWindow:
-    mine, theirs = match_rows([a[name] for name in rules.identity], [b[name] for name in rules.identity])
-    late = np.abs(a[TIME][mine] - b[TIME][theirs]) > rules.slack_ms
+def _match(a: Rows, b: Rows, kind: EntryKind, reaches: LogBounds) -> DifferenceWindow:
+    mine, theirs = match_rows([a[name] for name in kind.identity], [b[name] for name in kind.identity])
+    late = np.abs(a[TIME][mine] - b[TIME][theirs]) > kind.slack_ms
     in_order = np.argsort(mine, kind="stable")
     moved = a[mine[in_order][misplaced(b[ORDER], theirs[in_order])]]
     lone: list[Rows] = []
@@ -250,11 +260,11 @@ def _match(a: Rows, b: Rows, rules: AlignRules, reaches: LogBounds) -> Differenc
     for side, (rows, places) in enumerate(((a, mine), (b, theirs))):
         is_met = np.zeros(len(rows), np.bool_)
         is_met[places] = True
-        is_lone = ~is_met if rules.by_order else ~is_met & ~reaches.excuse(rows, side)
+        is_lone = ~is_met if kind.by_order else ~is_met & ~reaches.excuse(rows, side)
         excused += len(rows) - len(places) - int(is_lone.sum())
         lone.append(rows[is_lone])
         ranks.append(np.cumsum(is_met, dtype=np.int64)[is_lone])
-    twins, rest = _twins(lone, ranks, rules)
+    twins, rest = _twins(lone, ranks, kind)
     differs = ~(reaches.excuse(twins[0], 0) & reaches.excuse(twins[1], 1))
     kept = [rows[~reaches.excuse(rows, side)] for side, rows in enumerate(rest)]
     changed_a = np.concatenate([a[mine[late]], twins[0][differs]])
@@ -266,14 +276,14 @@ def _match(a: Rows, b: Rows, rules: AlignRules, reaches: LogBounds) -> Differenc
 
 
 def _twins(
-    lone: list[Rows], ranks: list[Int64s], rules: AlignRules
+    lone: list[Rows], ranks: list[Int64s], kind: EntryKind
 ) -> tuple[tuple[Rows, Rows], tuple[Rows, Rows]]:
     """Pair unmatched rows as two versions of one entry; return the pairs, and the rest.
 
     ``ranks`` is how many equal ones precede each.
     """
     pairs = match_rows([lone[0][ORDER]], [lone[1][ORDER]])
-    if not rules.by_order:
+    if not kind.by_order:
         left = [np.delete(np.arange(len(rows)), paired) for rows, paired in zip(lone, pairs, strict=True)]
         more = match_rows([ranks[0][left[0]]], [ranks[1][left[1]]])
         pairs = np.concatenate([pairs[0], left[0][more[0]]]), np.concatenate([pairs[1], left[1][more[1]]])
@@ -293,27 +303,6 @@ class _Run:
     next_number: int
 
 
-@dataclass(frozen=True)
-class EntryKind:
-    """Kind of entries of two stores, and their form in a difference.
-
-    Attributes:
-        structure: As for ``--type``.
-        plural: Their name in counts.
-        rules: How their rows are compared.
-        place: The field of a difference that shows the place of an entry, and the column of that.
-        label: The beginning of a sentence about an entry, with its queue and columns.
-        values: Columns of an entry's values, by their names.
-    """
-
-    structure: str
-    plural: str
-    rules: AlignRules
-    place: tuple[str, str]
-    label: str
-    values: dict[str, str]
-
-
 class Entries:
     """The entries of one queue, or of the index, of two stores."""
 
@@ -330,7 +319,7 @@ class Entries:
     def compare(self, a: Iterator[Rows], b: Iterator[Rows], reaches: LogBounds) -> Iterator[Difference]:
         """Yield the differences of two streams."""
         before = self._comparison.counts[self._kind.structure]
-        for window in align(a, b, self._kind.rules, reaches):
+        for window in align(a, b, self._kind, reaches):
             self._comparison.compared[self._kind.plural] += window.compared
             self._comparison.beyond[self._kind.structure] += window.excused
             yield from self._window(window)

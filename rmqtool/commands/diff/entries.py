@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, AlignRules, EntryKind
+from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, EntryKind
 from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value
 from rmqtool.derived.ext_files import ExtFile, ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
@@ -40,14 +40,16 @@ _UNIT_VALUES = {"physicalOffset": "physical_offset", "size": "size", "tagsCode":
 UNIT_ENTRIES = EntryKind(
     structure=PathKind.CONSUMEQUEUE.value,
     plural="units",
-    rules=AlignRules(_IDENTITY, by_order=True),
+    identity=_IDENTITY,
+    by_order=True,
     place=("queue_offset", ORDER),
     label="{queue} #{order}",
     values=_UNIT_VALUES,
 )
 EXT_UNIT_ENTRIES = replace(
     UNIT_ENTRIES,
-    rules=AlignRules((*_IDENTITY, "ext_time_ms", "bit_map_crc"), by_order=True),
+    identity=(*_IDENTITY, "ext_time_ms", "bit_map_crc"),
+    by_order=True,
     values={**_UNIT_VALUES, "extStoreTimestamp": "ext_time_ms", "bitMapCrc": "bit_map_crc"},
 )
 """Units with the tags code, store time and bit map of their ext units instead of an address."""
@@ -110,7 +112,8 @@ _CHUNK = 1 << 16
 BATCH_ENTRIES = EntryKind(
     structure=PathKind.BATCHCONSUMEQUEUE.value,
     plural="batch units",
-    rules=AlignRules((ORDER, *_COLUMNS.values()), by_order=False),
+    identity=(ORDER, *_COLUMNS.values()),
+    by_order=False,
     place=("queue_offset", ORDER),
     label="{queue} #{order}",
     values={"msgBaseOffset": ORDER, **_COLUMNS},
@@ -118,7 +121,8 @@ BATCH_ENTRIES = EntryKind(
 LONE_EXT_ENTRIES = EntryKind(
     structure=PathKind.CONSUMEQUEUE_EXT.value,
     plural="ext units",
-    rules=AlignRules((TIME, "tags_code", "bit_map_crc"), by_order=False),
+    identity=(TIME, "tags_code", "bit_map_crc"),
+    by_order=False,
     place=("item", NUMBER),
     label="{queue} ext unit {number}",
     values={"tagsCode": "tags_code", "storeTimestamp": TIME, "bitMapCrc": "bit_map_crc"},
@@ -173,7 +177,9 @@ _HEADER = tuple(field.name for field in layout(HEADER))
 INDEX_ENTRIES = EntryKind(
     structure="index",
     plural="index entries",
-    rules=AlignRules((ORDER, "key_hash"), by_order=False, slack_ms=_SECOND_MS - 1),
+    identity=(ORDER, "key_hash"),
+    by_order=False,
+    slack_ms=_SECOND_MS - 1,
     place=("item", NUMBER),
     label="entry {number}, of the record at {physical_offset}",
     values={"keyHash": "key_hash", "physicalOffset": "physical_offset", "storeTimestamp": TIME},

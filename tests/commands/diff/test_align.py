@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.commands.diff.align import AlignRules, LogBounds, align
+from rmqtool.commands.diff.align import EntryKind, LogBounds, align
 from tests.strategies import examples
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     Entry = tuple[int, int]
 
 ROW = np.dtype([(name, np.int64) for name in ("order", "number", "time_ms", "physical_offset", "hash")])
-BY_RANK = AlignRules(("order", "hash"), by_order=False, slack_ms=999)
-BY_ORDER = AlignRules(("order", "hash"), by_order=True)
+BY_ORDER = EntryKind("rows", "rows", ("order", "hash"), by_order=True, place=("", ""), label="", values={})
+BY_RANK = replace(BY_ORDER, by_order=False, slack_ms=999)
 
 
 def rows_of(entries: list[Entry], times: dict[int, int] | None = None) -> npt.NDArray[Any]:
@@ -44,7 +45,7 @@ class Found:
         a: npt.NDArray[Any],
         b: npt.NDArray[Any],
         sizes: tuple[int, int] = (64, 64),
-        rules: AlignRules = BY_RANK,
+        kind: EntryKind = BY_RANK,
         reaches: LogBounds | None = None,
     ) -> None:
         self.changed: list[tuple[int, int]] = []
@@ -52,7 +53,7 @@ class Found:
         self.only_a: list[int] = []
         self.only_b: list[int] = []
         self.excused = self.compared = 0
-        for window in align(chunks(a, sizes[0]), chunks(b, sizes[1]), rules, reaches or LogBounds()):
+        for window in align(chunks(a, sizes[0]), chunks(b, sizes[1]), kind, reaches or LogBounds()):
             self.changed += zip(*(rows["number"].tolist() for rows in window.changed), strict=True)
             self.moved += window.moved["number"].tolist()
             self.only_a += window.only_a["number"].tolist()
@@ -134,7 +135,7 @@ def test_what_lies_beyond_the_others_log_is_excused() -> None:
 
 def test_units_are_versions_of_each_other_at_one_offset_only() -> None:
     one, other = rows_of([(0, 1), (1, 1), (3, 1)]), rows_of([(0, 1), (1, 2), (2, 1)])
-    found = Found(one, other, rules=BY_ORDER)
+    found = Found(one, other, kind=BY_ORDER)
     assert (found.changed, found.only_a, found.only_b) == ([(1, 1)], [2], [2])
 
 
