@@ -177,7 +177,7 @@ def _report_strangers(
     report: FileReport, items: Items, other: Bools, lost: Bools, *, left_over: bool
 ) -> None:
     severity = Severity.WARNING if left_over else None
-    said = ": a start after a crash left this gap" if left_over else ""
+    said = ": the log had another record there, which a start or damage has cut" if left_over else ""
     report.items(
         IX_DANGLING,
         items,

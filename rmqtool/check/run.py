@@ -143,9 +143,9 @@ def _advise_salvage(findings: FindingLog, place: str) -> None:
     salvage = _SALVAGE.format(store=place)
     for finding in list(findings):
         if advises_rebuild(finding.remedy, finding.structure):
-            remedy = _REMEDY.format(store=place) + salvage
+            remedy = f"{_REMEDY.format(store=place)}.{salvage}"
         elif finding.structure in _OF_THE_LOG and "replica" in finding.remedy:
-            remedy = finding.remedy + salvage
+            remedy = f"{finding.remedy.rstrip('.')}.{salvage}"
         else:
             continue
         findings.exchange(finding, replace(finding, remedy_override=remedy))

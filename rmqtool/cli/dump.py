@@ -128,6 +128,8 @@ def dump_command(
         status = findings.exit_status(session.fail_on)
         if is_missed and session.fail_on is not FailOn.NEVER:
             status = max(status, ExitStatus.NEGATIVE)
+        if any(store.files.has_only_unread_log for store in stores):
+            status = max(status, ExitStatus.FAILED)
         sink.finish(status)
     if is_missed:
         _tell_missed(session, stores, options)

@@ -82,6 +82,8 @@ def offsets_command(
     status = findings.exit_status(session.fail_on)
     if not is_complete and session.fail_on is not FailOn.NEVER:
         status = max(status, ExitStatus.NEGATIVE)
+    if store.files.has_only_unread_log:
+        status = max(status, ExitStatus.FAILED)
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
     with session.output(store, whole=True) as stream:
         if session.format is Format.TEXT:

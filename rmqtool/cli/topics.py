@@ -121,7 +121,7 @@ class TopicsQuestion:
         status = report.findings.exit_status(self.fail_on)
         if (problems or not report.rows) and self.fail_on is not FailOn.NEVER:
             status = max(status, ExitStatus.NEGATIVE)
-        return report, status
+        return report, max(status, ExitStatus.FAILED) if store.files.is_log_unread else status
 
 
 def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:

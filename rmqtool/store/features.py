@@ -101,6 +101,8 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
         yield Feature(
             ST_ROCKSDB, FILE_QUEUES, unread=Structure.UNREAD, light_only=light_only, note=f"{note}, not here"
         )
+    if not databases and not note and _wants_database(settings):
+        yield Feature(ST_ROCKSDB_BESIDE, FILE_QUEUES, note="which the settings require, is missing")
     for one in databases:
         if note:
             yield replace(one, unread=Structure.UNREAD, light_only=light_only, note=note)
@@ -110,6 +112,14 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
             yield replace(one, unread=Structure.UNREAD, note="its tables (.sst) are missing")
         else:
             yield replace(one, code=ST_ROCKSDB_BESIDE)
+
+
+def _wants_database(settings: Settings) -> bool:
+    """Return whether settings name a database of queues beside the files, or a use of one."""
+    names_light = settings["combineCQUseRocksdbForLmq"]
+    is_given = names_light.origin is Origin.GIVEN and bool(names_light.value)
+    prefers = settings["combineCQPreferCQType"].value == _ROCKSDB_TYPE
+    return bool(settings["rocksdbCQDoubleWriteEnable"].value) or is_given or prefers
 
 
 def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_database: bool) -> str:

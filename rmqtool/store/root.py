@@ -114,6 +114,12 @@ class Store(StoreFiles):
     def require_log(self, purpose: str) -> None:
         """Raise `EnvironmentFailureError` if there is no commit log to do what ``purpose`` says."""
         if not len(self.commitlog):
+            for feature in self.parts:
+                if feature.unread is Structure.UNREAD_LOG:
+                    raise EnvironmentFailureError(
+                        f"{self.place.path}: {feature.sentence}: the log there is not read, and there is no"
+                        f" other to {purpose}"
+                    )
             raise EnvironmentFailureError(
                 f"{self.place.path}: no commit log there to {purpose}; give a store root, or its commitlog/"
             )
@@ -193,6 +199,11 @@ class Store(StoreFiles):
     def is_log_unread(self) -> bool:
         """Whether a part of the log is in a form that is not read: the files are not all of it."""
         return any(feature.unread is Structure.UNREAD_LOG for feature in self.parts)
+
+    @property
+    def has_only_unread_log(self) -> bool:
+        """Whether this is a store all of whose log is in a form that is not read."""
+        return self.kind is PathKind.STORE and not len(self.commitlog) and self.is_log_unread
 
     @property
     def evidence_roots(self) -> tuple[Path, ...]:
