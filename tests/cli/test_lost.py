@@ -87,13 +87,13 @@ def test_a_run_that_fails_leaves_no_file(
     run: Callable[..., Run], gap: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not even after its first messages were told."""
-    from rmqtool.commands.rebuild import run as rebuild_run
+    from rmqtool.account.log_losses import StoreAccount
     from rmqtool.errors import EnvironmentFailureError
 
     def fail(*_: object) -> None:
         raise EnvironmentFailureError("no more")
 
-    monkeypatch.setattr(rebuild_run, "report_of", fail)
+    monkeypatch.setattr(StoreAccount, "findings", fail)
     words = ("rebuild", gap, "--dry-run", "--engine", "local", "--lost", tmp_path / "lost")
     assert run(*words).status == 3
     assert [one.name for one in tmp_path.iterdir()] == ["store"]

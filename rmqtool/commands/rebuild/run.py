@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -35,14 +35,10 @@ from rmqtool.store.results import REBUILD_REPORT, AnyArea, output_area, temporar
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from rmqtool.account.log_losses import StoreAccount
-    from rmqtool.account.lost import LostTotals
-    from rmqtool.account.model import LogLosses
-    from rmqtool.commands.rebuild.compare import FileDifference
-    from rmqtool.commands.rebuild.generations import Dropped
     from rmqtool.commands.rebuild.request import RebuildRequest
     from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
@@ -67,15 +63,15 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
     with _staging(request) as area, opened_engine(request.engine) as working:
         if options_of(request.engine).kind != "local":
             compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        made = _run(request, area, working, progress)
-        doubtful, differences = _doubtful(request), None
-        if request.compare and not doubtful:
+        report = _run(request, area, working, progress)
+        if request.compare and not report.doubtful_settings:
             from rmqtool.commands.rebuild.compare import compare_derived
 
             progress.stage("compare", None)
-            differences = tuple(compare_derived(area.handle.results, request.store.base, request.directories))
-        made.result.seconds["total"] = round(time.perf_counter() - start, 3)
-        report = report_of(request, made, doubtful, differences)
+            found = compare_derived(area.handle.results, request.store.base, request.directories)
+            report = replace(report, compared=True, differences=tuple(found))
+        seconds = {**report.seconds, "total": round(time.perf_counter() - start, 3)}
+        report = replace(report, seconds=seconds)
         if request.salvage:
             from rmqtool.commands.rebuild.salvaged import salvaged_report
 
@@ -209,7 +205,8 @@ def _unconfirmed_from(store: Store) -> int | None:
     return confirmed if is_behind else None
 
 
-def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progress) -> RebuildRun:
+def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progress) -> RebuildReport:
+    """Return the report of all but the comparison of files."""
     tags = _tag_rule(request)
     if tags is not None:
         progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
@@ -245,29 +242,68 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     if not plan.is_partial:  # a part is meant to be less
         since = choice.since
         present = _compare_with_present(request, plan, result, findings, progress, since, account, losses)
-    is_odd = bool(unreachable or _ODD & findings.counts.keys() or any(one.damage for one in skipped))
+    skipped = [part for part in skipped if part.damage]
+    is_odd = bool(unreachable or skipped or _ODD & findings.counts.keys())
     unreached = RecordCount(0, 0)
     if is_odd or account.cache_info().currsize or indexes_beyond(request.store, result.chain.end):
         looked = account().looked
         unreached = RecordCount(len(looked.unreached), looked.unreached_bytes)
         from_log = account().losses(lost=None if losses is None else losses.lost)
         findings.extend(account().findings(from_log))
-    lost = None if losses is None else losses.totals()
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
-    return RebuildRun(
-        plan,
-        result,
-        skipped=tuple(part for part in skipped if part.damage),
-        unreachable=tuple(unreachable),
-        findings=findings,
-        tags=tags,
-        older_generations=tuple(choice.dropped),
-        unsettled=tuple(choice.unsettled),
+    where = _account(result, skipped, unreachable, unreached)
+    left_bytes = sum((one.record_bytes for one in (*skipped, *unreachable)), unreached.bytes)
+    return RebuildReport(
+        store=str(request.store.base),
+        log=LogExtent.of(request.store),
+        out=None if request.out is None or request.dry_run else str(request.out),
+        mode="broker",
+        engine=options_of(request.engine).kind,
+        partial=plan.is_partial,
+        asked=Asked.by(request),
+        settings={setting.name: setting for setting in request.store.settings},
+        doubtful_settings=_doubtful(request),
+        tag_items=tags,
+        records=result.messages,
+        bytes=result.chain.end - plan.log.start,
+        units=result.units,
+        index_entries=result.entries,
+        queues=result.queues,
+        files=dict(result.files),
         present=present,
-        lost=lost,
+        account=where,
+        skipped=tuple(skipped),
+        more_skipped=RangeCount(result.chain.more_skips, result.chain.more_skipped_bytes),
+        unreachable=tuple(unreachable),
+        skipped_units_by_queue=tuple(
+            QueueUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
+        ),
+        older_generations=tuple(choice.dropped),
+        unsettled_generations=tuple(choice.unsettled),
+        unindexed=result.unindexed,
+        salvage_would_add=RecordCount(where.skipped + where.unreachable, left_bytes),
+        salvaged=None,
+        lost_messages=None if losses is None else losses.totals(),
         log_losses=from_log,
-        unreached=unreached,
+        findings=findings,
+        not_looked_at=_not_looked_at(request.store, result),
+        compared=False,
+        differences=(),
+        seconds=result.seconds,
     )
+
+
+def _account(
+    result: ReputResult,
+    skipped: Sequence[SkippedRange],
+    unreachable: Sequence[UnreachableRange],
+    unreached: RecordCount,
+) -> Account:
+    """Return where the log's true records went; ``unreached`` lie where no way leads."""
+    left_out = sum((one.records for one in skipped), unreached.records)
+    after = sum(one.records for one in unreachable)
+    total = result.records + left_out + after
+    return Account(total, result.messages, result.records - result.messages, left_out, after)
 
 
 def _compare_with_present(
@@ -295,109 +331,9 @@ _TRANSACTIONAL = frozenset({HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP
 _TRANSACTIONS = "half and op messages of transactions (CL-HALF, CL-OP, CL-PREPARED): verify checks it"
 
 
-@dataclass(frozen=True, slots=True)
-class RebuildRun:
-    """What a run made of what.
-
-    Attributes:
-        plan: what was to be made.
-        result: counts and times.
-        skipped: damaged ranges that were not dispatched.
-        unreachable: ranges after the end of the broker's way.
-        findings: what is wrong with the log.
-        tags: which messages have an index entry for their tags; None without an index.
-        older_generations: queues of topics that were created again, without their older messages.
-        unsettled: sentences about queues of which nothing shows which messages live.
-        present: what is there, held against the result; None for a part of one.
-        lost: messages that the result has not; None unless they are asked for.
-        log_losses: messages that the log has lost.
-        unreached: records below damaged frames, and in files under another's name.
-    """
-
-    plan: ReputPlan
-    result: ReputResult
-    skipped: tuple[SkippedRange, ...]
-    unreachable: tuple[UnreachableRange, ...]
-    findings: FindingLog
-    tags: TagRule | None
-    older_generations: tuple[Dropped, ...]
-    unsettled: tuple[str, ...]
-    present: Present | None
-    lost: LostTotals | None
-    log_losses: LogLosses
-    unreached: RecordCount
-
-    @property
-    def account(self) -> Account:
-        """Return where the log's true records went."""
-        records, dispatched = self.result.records, self.result.messages
-        skipped = sum(one.records for one in self.skipped) + self.unreached.records
-        unreachable = sum(one.records for one in self.unreachable)
-        return Account(
-            records + skipped + unreachable, dispatched, records - dispatched, skipped, unreachable
-        )
-
-
 def _not_looked_at(store: Store, result: ReputResult) -> tuple[str, ...]:
     """Return what `rmqtool.check.transactions` would look at, where there are transactions."""
     topics = {plan.topic for plan in result.plans}
     with suppress(DeniedError):  # then the queues that were made tell, if any were
         topics.update(store.topics())
     return () if topics.isdisjoint(_TRANSACTIONAL) else (_TRANSACTIONS,)
-
-
-def report_of(
-    request: RebuildRequest,
-    made: RebuildRun,
-    doubtful: Mapping[str, str],
-    differences: tuple[FileDifference, ...] | None,
-) -> RebuildReport:
-    """Return the report.
-
-    Args:
-        request: what was requested.
-        made: what was made.
-        doubtful: settings that are not sure, and what speaks against them.
-        differences: of the present files; None if they were not compared.
-    """
-    plan, result, account = made.plan, made.result, made.account
-    left_bytes = made.unreached.bytes + sum(one.record_bytes for one in made.skipped)
-    left_bytes += sum(one.record_bytes for one in made.unreachable)
-    return RebuildReport(
-        store=str(request.store.base),
-        log=LogExtent.of(request.store),
-        out=None if request.out is None or request.dry_run else str(request.out),
-        mode="broker",
-        engine=options_of(request.engine).kind,
-        partial=plan.is_partial,
-        asked=Asked.by(request),
-        settings={setting.name: setting for setting in request.store.settings},
-        doubtful_settings=doubtful,
-        tag_items=made.tags,
-        records=result.messages,
-        bytes=result.chain.end - plan.log.start,
-        units=result.units,
-        index_entries=result.entries,
-        queues=result.queues,
-        files=dict(result.files),
-        present=made.present,
-        account=account,
-        skipped=made.skipped,
-        more_skipped=RangeCount(result.chain.more_skips, result.chain.more_skipped_bytes),
-        unreachable=made.unreachable,
-        skipped_units_by_queue=tuple(
-            QueueUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
-        ),
-        older_generations=made.older_generations,
-        unsettled_generations=made.unsettled,
-        unindexed=result.unindexed,
-        salvage_would_add=RecordCount(account.skipped + account.unreachable, left_bytes),
-        salvaged=None,
-        lost_messages=made.lost,
-        log_losses=made.log_losses,
-        findings=made.findings,
-        not_looked_at=_not_looked_at(request.store, result),
-        compared=differences is not None,
-        differences=differences or (),
-        seconds=result.seconds,
-    )
