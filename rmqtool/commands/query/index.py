@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.formats.index import HeaderFields, ItemFields
-    from rmqtool.lookup.context import KeyQuestion, QueryContext
+    from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
     from rmqtool.store import Store
 
 
@@ -180,10 +180,10 @@ class IndexSearch:
         return len(search.found) == self._limit.sought
 
     def _explain_times(self, index_file: IndexFile) -> None:
-        begin_ms, end_ms = self._request.begin_ms, self._request.end_ms
-        if index_file.is_short or (begin_ms is None and end_ms is None):
+        times = _wanted_times(self._request)
+        if index_file.is_short or times == (0, LARGEST_LONG):
             return
-        if not index_file.is_time_matched(begin_ms or 0, LARGEST_LONG if end_ms is None else end_ms):
+        if not index_file.is_time_matched(*times):
             header, label = index_file.header, index_file.file.label
             why = f"its header says {header_times(header)}"
             message = f"{label}: a broker rules it out, because {why}; walked here all the same"
@@ -363,15 +363,12 @@ def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
     """
-    request = context.request
-    begin_ms = request.begin_ms or 0
-    end_ms = LARGEST_LONG if request.end_ms is None else request.end_ms
-    walks = [_BrokerWalk(context, question.key_hash, begin_ms, end_ms) for question in questions]
     found: list[list[int]] = [[] for _ in questions]
     sought = context.limit.sought
-    for file in _consulted(context, begin_ms, end_ms):
-        for walk, hits in zip(walks, found, strict=True):
-            hits.extend(islice(walk.hits(file), None if sought is None else sought - len(hits)))
+    for file in _consulted(context):
+        for question, hits in zip(questions, found, strict=True):
+            walk = _broker_walk(context, question.key_hash, file)
+            hits.extend(islice(walk, None if sought is None else sought - len(hits)))
         if all(len(hits) == sought for hits in found):
             break
     return [_cut(context, hits) for hits in found]
@@ -382,8 +379,13 @@ def _cut(context: QueryContext, hits: list[int]) -> list[int]:
     return sorted(context.limit.newest(hits[::-1]))
 
 
-def _consulted(context: QueryContext, begin_ms: int, end_ms: int) -> Iterator[IndexFile]:
+def _wanted_times(request: QueryRequest) -> tuple[int, int]:
+    return request.begin_ms or 0, LARGEST_LONG if request.end_ms is None else request.end_ms
+
+
+def _consulted(context: QueryContext) -> Iterator[IndexFile]:
     """Yield the files that a broker walks: newest first, none after one that begins too early."""
+    begin_ms, end_ms = _wanted_times(context.request)
     for index_file in index_files(context):
         header, label = index_file.header, index_file.file.label
         if index_file.is_short:
@@ -400,47 +402,35 @@ def _consulted(context: QueryContext, begin_ms: int, end_ms: int) -> Iterator[In
             return
 
 
-@dataclass(frozen=True, slots=True)
-class _BrokerWalk:
-    """A broker's walk through the chain of one key."""
+def _broker_walk(context: QueryContext, key_hash: int, index_file: IndexFile) -> Iterator[int]:
+    """Yield the hits that a broker's walk through the chain of a key meets in one file, newest first.
 
-    context: QueryContext
-    key_hash: int
-    begin_ms: int
-    end_ms: int
-
-    def hits(self, index_file: IndexFile) -> Iterator[int]:
-        """Yield the hits of one file, newest first.
-
-        Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). It also follows a link that does not descend,
-        round and round; here that ends the chain, with a warning.
-        """
-        header = index_file.header
-        if not index_file.has_items:
+    Java: ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). It also follows a link that does not descend,
+    round and round; here that ends the chain, with a warning.
+    """
+    header, label = index_file.header, index_file.file.label
+    if not index_file.has_items:
+        return
+    begin_ms, end_ms = _wanted_times(context.request)
+    slot = key_hash % index_file.slots
+    number, newest = index_file.slot(slot), header.index_count
+    message = f"{label}: slot {slot} points to item {number}"
+    context.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
+    while 0 < number <= newest:
+        item = index_file.item(number)
+        if item is None or item.time_diff < 0:
             return
-        slot = self.key_hash % index_file.slots
-        number, newest = index_file.slot(slot), header.index_count
-        label = index_file.file.label
-        message = f"{label}: slot {slot} points to item {number}"
-        self.context.explanation.add(Reason.FILE_WALKED, message, label, slot=slot, item=number)
-        while 0 < number <= newest:
-            item = index_file.item(number)
-            if item is None or item.time_diff < 0:
-                return
-            time_ms = header.begin_timestamp_ms + item.time_diff * 1000
-            if item.key_hash == self.key_hash:
-                if self.begin_ms <= time_ms <= self.end_ms:
-                    yield item.physical_offset
-                else:
-                    self._explain_time(label, number, time_ms)
-            if item.previous == number or time_ms < self.begin_ms:
-                return
-            if item.previous > number:
-                what = f"{label} is damaged: item {number} is followed by item {item.previous}"
-                self.context.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
-                return
-            number = item.previous
-
-    def _explain_time(self, label: str, number: int, time_ms: int) -> None:
-        message = f"{label}: item {number} is left out, its time is {time_text(time_ms)}"
-        self.context.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)
+        time_ms = header.begin_timestamp_ms + item.time_diff * 1000
+        if item.key_hash == key_hash:
+            if begin_ms <= time_ms <= end_ms:
+                yield item.physical_offset
+            else:
+                message = f"{label}: item {number} is left out, its time is {time_text(time_ms)}"
+                context.explanation.add(Reason.ITEM_OUT_OF_TIME, message, label, item=number)
+        if item.previous == number or time_ms < begin_ms:
+            return
+        if item.previous > number:
+            what = f"{label} is damaged: item {number} is followed by item {item.previous}"
+            context.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
+            return
+        number = item.previous

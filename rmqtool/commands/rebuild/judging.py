@@ -19,7 +19,7 @@ from rmqtool.findings.codes import (
     CL_TAIL_DIRTY,
     ST_SETTINGS,
 )
-from rmqtool.progress import NullProgress
+from rmqtool.progress import NullProgress, Progress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
 from rmqtool.scan.classify import FoundEdge, LogEdge, copied_records
 from rmqtool.scan.record_walk import find_log_end
@@ -152,7 +152,20 @@ def _breaks(plan: ReputPlan, result: ReputResult, edge: FoundEdge, engine: Engin
     return without_copies(breaks, copies)
 
 
-def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterator[Finding]:
+def judge_delay_table(
+    store: Store, plan: ReputPlan, result: ReputResult, findings: FindingLog, progress: Progress
+) -> tuple[str, ...]:
+    """Report what is wrong with the delay table, or that it is assumed; return why queues were not read."""
+    try:
+        findings.extend(_delay_findings(store, plan, result))
+        if (doubt := _assumed_delay_table(store, result)) is not None:
+            progress.warn(doubt)
+    except EnvironmentFailureError as failure:
+        return (str(failure),)
+    return ()
+
+
+def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterator[Finding]:
     """Yield that the broker had another delay table than is assumed, where the present queues show it.
 
     Raises:
@@ -192,7 +205,7 @@ def delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterat
     yield from (one for one in found if one.code is ST_SETTINGS)
 
 
-def assumed_delay_table(store: Store, result: ReputResult) -> str | None:
+def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:
     """Return what is to be said where deliver times rest on a delay table that nobody gave, and none shows.
 
     Raises:

@@ -81,55 +81,12 @@ class Present:
     databases: tuple[str, ...]
 
 
-def compare_with_present(
-    store: Store,
-    plan: ReputPlan,
-    result: ReputResult,
-    since: Mapping[tuple[str, int], int],
-    account: Callable[[], StoreAccount],
-    findings: FindingLog,
-    losses: RebuildLosses | None = None,
-) -> Present:
-    """Compare a result with what is there; what cannot be read of that is said, and is no failure.
-
-    Args:
-        store: what is there.
-        plan: what was to be made.
-        result: how that went.
-        since: by topic and queue id, the place of the first message since the topic was created again.
-        account: returns that of the log; called where units lead to what the result has not.
-        findings: about the log; receives records whose properties unit and index contradict.
-        losses: receives units there that the queue made does not lead to.
-
-    Raises:
-        EnvironmentFailureError: a block file of the result, or the log, cannot be read.
-    """
-    there = _Comparison(store, plan, result, since, account, losses)
-    if "consumequeue" in plan.parts:
-        for kind in UNIT_QUEUE_KINDS:
-            there.compare(kind)
-    entries = there.index_entries() if plan.makes_index else None
-    _tell_changed_properties(store, plan.log, there.other_tags, findings)
-    databases = store.queue_databases if "consumequeue" in plan.parts else ()
-    unread = [one.sentence for one in databases if one.unread is not None]
-    return Present(
-        queues=there.queues,
-        messages=there.messages,
-        fewer_messages=sum(there.fewer.values()),
-        more_messages=there.more,
-        fewer_by_queue=tuple(QueueMessages(*key, count) for key, count in sorted(there.fewer.items())),
-        index_entries=entries,
-        unread=(*unread, *there.unread),
-        databases=tuple(one.label for one in databases),
-    )
-
-
 _MOST_PLACES = 1 << 10
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 
 
-class _Comparison:
-    """Comparison of the queues made with those there, kind by kind.
+class PresentComparison:
+    """Comparison of a result with the queues and the index that are there.
 
     Attributes:
         queues: how many are there.
@@ -156,7 +113,34 @@ class _Comparison:
         self.unread: list[str] = []
         self.other_tags: list[int] = []
 
-    def index_entries(self) -> int | None:
+    def present(self, findings: FindingLog) -> Present:
+        """Compare all; what cannot be read of what is there is reported, and is no failure.
+
+        ``findings`` receives records whose properties unit and index contradict.
+
+        Raises:
+            EnvironmentFailureError: a block file of the result, or the log, cannot be read.
+        """
+        store, plan = self._store, self._plan
+        databases = store.queue_databases if "consumequeue" in plan.parts else ()
+        self.unread += [one.sentence for one in databases if one.unread is not None]
+        if "consumequeue" in plan.parts:
+            for kind in UNIT_QUEUE_KINDS:
+                self._compare(kind)
+        entries = self._index_entries() if plan.makes_index else None
+        _tell_changed_properties(store, plan.log, self.other_tags, findings)
+        return Present(
+            queues=self.queues,
+            messages=self.messages,
+            fewer_messages=sum(self.fewer.values()),
+            more_messages=self.more,
+            fewer_by_queue=tuple(QueueMessages(*key, count) for key, count in sorted(self.fewer.items())),
+            index_entries=entries,
+            unread=tuple(self.unread),
+            databases=tuple(one.label for one in databases),
+        )
+
+    def _index_entries(self) -> int | None:
         """Return how many entries the index has by its headers; no more than files of that size can have."""
         count, plan = None, self._plan
         try:
@@ -167,7 +151,7 @@ class _Comparison:
             self.unread.append(str(failure))
         return count
 
-    def compare(self, kind: PathKind) -> None:
+    def _compare(self, kind: PathKind) -> None:
         """Add to what is known of all queues."""
         is_batch = kind is PathKind.BATCHCONSUMEQUEUE
         made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is is_batch}

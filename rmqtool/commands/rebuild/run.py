@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from rmqtool.account.model import NO_LOSSES, indexes_beyond
 from rmqtool.check.log_findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.generations import GenerationChoice
-from rmqtool.commands.rebuild.judging import assumed_delay_table, delay_findings, judge_log
-from rmqtool.commands.rebuild.present import Present, RebuildLosses, compare_with_present
+from rmqtool.commands.rebuild.judging import judge_delay_table, judge_log
+from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
 from rmqtool.commands.rebuild.request import Asked
 from rmqtool.dispatch.index_keys import TagRule, tag_rule
@@ -35,12 +35,11 @@ from rmqtool.store.results import REBUILD_REPORT, AnyArea, output_area, temporar
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.commands.rebuild.request import RebuildRequest
-    from rmqtool.findings import FindingLog
     from rmqtool.progress import Progress
     from rmqtool.reput.damage import SkippedRange, UnreachableRange
     from rmqtool.store import Store
@@ -240,8 +239,10 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         losses = RebuildLosses(plan, result, edge, account(), request.tell_lost)
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
-        since = choice.since
-        present = _compare_with_present(request, plan, result, findings, progress, since, account, losses)
+        comparison = PresentComparison(request.store, plan, result, choice.since, account, losses)
+        present = comparison.present(findings)
+        unread = judge_delay_table(request.store, plan, result, findings, progress)
+        present = replace(present, unread=(*present.unread, *unread))
     skipped = [part for part in skipped if part.damage]
     is_odd = bool(unreachable or skipped or _ODD & findings.counts.keys())
     unreached = RecordCount(0, 0)
@@ -304,27 +305,6 @@ def _account(
     after = sum(one.records for one in unreachable)
     total = result.records + left_out + after
     return Account(total, result.messages, result.records - result.messages, left_out, after)
-
-
-def _compare_with_present(
-    request: RebuildRequest,
-    plan: ReputPlan,
-    result: ReputResult,
-    findings: FindingLog,
-    progress: Progress,
-    since: Mapping[tuple[str, int], int],
-    account: Callable[[], StoreAccount],
-    losses: RebuildLosses | None,
-) -> Present:
-    """Compare all of a result with the queues and the index that are there."""
-    present = compare_with_present(request.store, plan, result, since, account, findings, losses)
-    try:
-        findings.extend(delay_findings(request.store, plan, result))
-        if (doubt := assumed_delay_table(request.store, result)) is not None:
-            progress.warn(doubt)
-    except EnvironmentFailureError as failure:
-        return replace(present, unread=(*present.unread, str(failure)))
-    return present
 
 
 _TRANSACTIONAL = frozenset({HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC})

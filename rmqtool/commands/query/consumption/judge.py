@@ -16,8 +16,7 @@ from rmqtool.commands.query.consumption.copies import (
     meant_for,
     queue_meant_for,
 )
-from rmqtool.commands.query.consumption.groups import GroupOffsets
-from rmqtool.commands.query.consumption.pops import PopLog, Popped
+from rmqtool.commands.query.consumption.groups import GroupOffsets, PopLog, Popped
 from rmqtool.derived.queue_files import queue_bounds
 from rmqtool.findings.model import counted
 from rmqtool.javacompat import parse_int, parse_long
