@@ -1,4 +1,4 @@
-"""What a group has received, acknowledged and committed, and whether the store knows the group.
+"""Messages that a group received by pop and acknowledged, its committed offsets, and whether it is known.
 
 A check point names messages that a group received by pop and that are invisible until a time; those not
 acknowledged by then are written to a pop retry topic. Check points and acks are records of the revive topic.
