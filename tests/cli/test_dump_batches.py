@@ -68,7 +68,7 @@ def test_inner_messages_follow_their_batch(run: Callable[..., Run]) -> None:
 def test_the_same_by_kernels(run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
     words = ("dump", STORE / "commitlog", "--format", "ndjson", "--unpack-batches", "--body", "hex")
     by_rows = run(*words).out
-    monkeypatch.setattr("rmqtool.commands.dump.log.LARGE_LOG_BYTES", 0)
+    monkeypatch.setattr("rmqtool.commands.dump.run.LARGE_LOG_BYTES", 0)
     assert run(*words).out == by_rows
 
 
@@ -103,7 +103,7 @@ def test_tags_and_keys_are_asked_of_inner_messages(
     run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, large_log_bytes: int
 ) -> None:
     """A batch is there with those of its messages that have the key; other batches are not."""
-    monkeypatch.setattr("rmqtool.commands.dump.log.LARGE_LOG_BYTES", large_log_bytes)
+    monkeypatch.setattr("rmqtool.commands.dump.run.LARGE_LOG_BYTES", large_log_bytes)
     words = ("dump", STORE / "commitlog", "--format", "ndjson", "--unpack-batches")
     everything = of_type(run(*words), "inner-message")
     for option, name, value in (("--key", "keys", "item-1"), ("--tag", "tags", "Tag1")):

@@ -27,7 +27,7 @@ STORE = STORES / "plain-5.3.3"
 def test_stages_name_the_structures(
     run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, large_log_bytes: int
 ) -> None:
-    monkeypatch.setattr("rmqtool.commands.dump.log.LARGE_LOG_BYTES", large_log_bytes)
+    monkeypatch.setattr("rmqtool.commands.dump.run.LARGE_LOG_BYTES", large_log_bytes)
     found = run("dump", STORE, "--format", "ndjson", "--progress", "json")
     told = [json.loads(line) for line in found.err.splitlines()]
     stages = {one["stage"]: one["totalBytes"] for one in told if one["type"] == "progress"}

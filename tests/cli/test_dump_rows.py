@@ -34,7 +34,7 @@ IN_CELLS = {BODIES[0], BODIES[1]}
 def bodies(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A log of all bodies, written by kernels or by rows."""
     if request.param == "kernels":
-        monkeypatch.setattr("rmqtool.commands.dump.log.LARGE_LOG_BYTES", 0)
+        monkeypatch.setattr("rmqtool.commands.dump.run.LARGE_LOG_BYTES", 0)
     data = b""
     for body in BODIES:
         data += record(len(data), body=body)
@@ -105,7 +105,7 @@ def test_message_filters_give_messages(
     types: dict[str, int],
     large_log_bytes: int,
 ) -> None:
-    monkeypatch.setattr("rmqtool.commands.dump.log.LARGE_LOG_BYTES", large_log_bytes)
+    monkeypatch.setattr("rmqtool.commands.dump.run.LARGE_LOG_BYTES", large_log_bytes)
     found = run("dump", plain, *words, "--format", "ndjson")
     assert found.status == 0
     assert Counter(one["type"] for one in found.objects) == types

@@ -1,4 +1,4 @@
-"""Dump of a store's files, structure by structure."""
+"""Dump of a store's files, structure by structure; records by one walk, by kernels, or through a queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.commands.dump.derived import dump_config, dump_index_file, dump_queues
 from rmqtool.commands.dump.hex import HexRows
-from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.request import ROW_TYPES, DumpRequest, OnCorrupt
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.derived.positions import read_checkpoint
@@ -17,14 +16,25 @@ from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure
 from rmqtool.findings.codes import CP_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
+from rmqtool.lookup.context import QueryContext, QueryRequest
+from rmqtool.lookup.queue import QueueConsumer, find_queue
+from rmqtool.lookup.times import records_by_time
+from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows.bodies import decompressed, with_inner_messages
+from rmqtool.rows.messages import MessageFilter, MessageRows
+from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.record_walk import record_defects, walk_log
+from rmqtool.scan.records import Record, check_record
+from rmqtool.store import FileQueue, QueueFiles, Store
 from rmqtool.store.kinds import KINDS, QUEUE_KINDS, PathKind
+from rmqtool.store.names import digits_of
+from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.progress import Progress
-    from rmqtool.store import Store
+    from rmqtool.javacompat import DelayLevels
+    from rmqtool.rows.log_splits import LogJob
 
     _Dump = Callable[[Store, DumpRequest, Progress], Iterator[rows.Row]]
 
@@ -133,6 +143,149 @@ def _note_strays(store: Store, progress: Progress) -> None:
             progress.warn(f"left out: {feature.label}: {feature.code.title}")
     for stray in (*store.commitlog.strays, *store.index_strays):
         progress.warn(f"left out: {stray.label} {stray.reason}")
+
+
+_BODY_FORMS = ("none", "text", "hex")
+
+LARGE_LOG_BYTES = 16 << 20
+"""Up to this size plain Python is done before the kernels are loaded."""
+_ROWS_A_STEP = 4096
+"""Records between two reports of progress."""
+
+
+def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    """Yield the requested rows of a log: by kernels if there are many, by a queue if it leads to them."""
+    log = _placed_log(store)
+    if (through_queue := _through_queue(store, request, progress)) is not None:
+        yield from through_queue
+        return
+    begin = max(request.from_offset or 0, log.start)
+    progress.stage("commitlog", _wanted_bytes(log, request))
+    if _is_large(log, request):
+        yield from _large_log(store, log, request, progress)
+        log.close()
+        return
+    make = MessageRows(log, store.settings.delay_levels)
+    edge = FoundEdge.of(store, log)
+    events = walk_log(edge, request.from_offset or 0, request.to_offset, request.on_corrupt)
+    for number, event in enumerate(events):
+        if not number % _ROWS_A_STEP:
+            progress.advance((event.physical_offset or 0) - begin)
+        if not isinstance(event, Record) or request.messages.admits(event):
+            yield make.row(event)
+    log.close()
+
+
+def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row] | None:
+    """Return the messages of a range of one queue by way of that queue; None for any other request."""
+    wanted = request.messages
+    ranges = (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms)
+    if PathKind.CONSUMEQUEUE not in store.roots or ranges == (None, None, None):
+        return None
+    if not isinstance(wanted.topic, str) or wanted.queue_id is None or _is_glob(wanted.topic):
+        return None
+    if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
+        return None
+    if request.columns is not None:  # columns must not depend on the content of a queue
+        return None
+    queue = find_queue(store, wanted.topic, wanted.queue_id)
+    if queue is None:
+        return None
+    progress.note(
+        f"messages of {queue.topic}/{queue.queue_id} through its consume queue;"
+        " dump the commitlog directory to see also what no queue holds"
+    )
+    return _queue_messages(store, queue, wanted, progress)
+
+
+def _queue_messages(
+    store: Store, queue: QueueFiles, wanted: MessageFilter, progress: Progress
+) -> Iterator[rows.Row]:
+    make = MessageRows(store.commitlog, store.settings.delay_levels)
+    request = QueryRequest(
+        topic=queue.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
+    )
+    remedy = "dump the commitlog directory to read the log itself"
+    context = QueryContext(store, request, LimitedProgress(progress), remedy=remedy)
+    if wanted.begin_ms is None and wanted.end_ms is None:
+        reader = QueueConsumer(context, queue)
+        found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
+    else:
+        found = records_by_time(context)
+    for record in found:
+        if wanted.admits(record):
+            for defect in record_defects(record):
+                yield make.row(defect)
+            yield make.row(record)
+
+
+def _is_glob(text: str) -> bool:
+    return not set(text).isdisjoint("*?[")
+
+
+def _is_large(log: FileQueue, request: DumpRequest) -> bool:
+    """Whether the request takes so much of the log, in such a form, that loading the kernels pays."""
+    return (
+        (request.lines in _BODY_FORMS or request.columns is not None)
+        and not request.hex
+        and request.on_corrupt == "resync"
+        and request.messages.is_for_kernels
+        and all(_is_plain(one.label) for one in log.segments)
+        and _wanted_bytes(log, request) > LARGE_LOG_BYTES
+    )
+
+
+def _wanted_bytes(log: FileQueue, request: DumpRequest) -> int:
+    begin, end = request.from_offset or 0, request.to_offset
+    sizes = (min(one.stop, end or one.stop) - max(one.start, begin) for one in log.segments)
+    return sum(max(0, size) for size in sizes)
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
+
+
+def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    from rmqtool.lookup.log_ranges import ranges_of
+    from rmqtool.rows.log_splits import log_pieces
+
+    begin, end = max(request.from_offset or 0, log.start), request.to_offset
+    ranges = None
+    if request.columns is not None:
+        ranges = ranges_of(store, request.messages, request.from_offset, end, progress)
+    return log_pieces(
+        replace(
+            _job(log, store.settings.delay_levels, request),
+            begin=request.from_offset or 0,
+            end=end,
+            edge=FoundEdge.of(store, log),
+            advance=lambda log_offset: progress.advance(log_offset - begin),
+            ranges=ranges,
+        )
+    )
+
+
+def _job(log: FileQueue, levels: DelayLevels, request: DumpRequest) -> LogJob:
+    if request.columns is not None:
+        from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
+
+        return ColumnJob(log, levels, request.messages, request.columns, split_bytes=COLUMN_SPLIT_BYTES)
+    from rmqtool.commands.dump.lines import LineJob
+    from rmqtool.kernels.json import BodyForm
+
+    body = BodyForm[(request.lines or "none").upper()]
+    return LineJob(log, levels, request.messages, body, request.odd_flags)
+
+
+def _placed_log(store: Store) -> FileQueue:
+    """Return the log; a lone file without an offset in its name lies where its first record says."""
+    log = store.commitlog
+    if not store.place.is_file or digits_of(store.place.path.name, NAME_DIGITS) is not None:
+        return log
+    (segment,) = log.segments
+    record = check_record(segment, 0).record
+    start = 0 if record is None else max(0, record.head.physical_offset)
+    return FileQueue(log.directories, (replace(segment, start=start),))
 
 
 DUMPS: dict[PathKind, _Dump] = {

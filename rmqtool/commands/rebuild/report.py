@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostTotals
     from rmqtool.commands.rebuild.compare import FileDifference
-    from rmqtool.commands.rebuild.generations import Dropped
+    from rmqtool.commands.rebuild.judging import Dropped
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.commands.rebuild.request import Asked
     from rmqtool.dispatch.index_keys import TagRule

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.account.model import NO_LOSSES, indexes_beyond
 from rmqtool.check.log_findings import unlisted_batch_topics
-from rmqtool.commands.rebuild.generations import GenerationChoice
-from rmqtool.commands.rebuild.judging import judge_delay_table, judge_log
+from rmqtool.commands.rebuild.judging import GenerationChoice, judge_delay_table, judge_log
 from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
 from rmqtool.commands.rebuild.request import Asked

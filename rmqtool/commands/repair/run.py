@@ -49,9 +49,7 @@ from rmqtool.store.segments import NAME_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.check.model import VerifyReport
     from rmqtool.progress import Progress
-    from rmqtool.store import Store
 
 
 def plan_repair(request: RepairRequest, progress: Progress) -> RepairReport:

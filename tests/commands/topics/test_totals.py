@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import rows
-from rmqtool.commands.dump.log import dump_log
 from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump.run import dump_log
 from rmqtool.commands.topics import Lag, TopicOrder, TopicsReport, TopicsRequest, topics_of
 from rmqtool.dispatch.totals import QueueTotals
 from rmqtool.kernels.rows import rules_of
