@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.model import (
+    NO_LOSSES,
     LogLosses,
     MessageStates,
     QueueLosses,
@@ -26,7 +28,7 @@ from rmqtool.account.witnesses import (
     indexed_places,
     unaccounted,
 )
-from rmqtool.derived.queue_files import LiveUnits, all_live_units
+from rmqtool.derived.queue_files import LiveUnits, all_live_units, live_units
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.kernels.continuity import RUN_ROW
@@ -168,6 +170,10 @@ class LogAccount:
             ]  # made of records that lie about their place
         return self._indexed
 
+    def before(self, looked: SurveyedLog, lost: LossListener | None) -> int:
+        """Return how many messages before a log something still leads to; ``lost`` receives each."""
+        return _count_before(self._store, looked.start, lost)
+
     def bears_out(self, looked: SurveyedLog) -> bool:
         """Return whether index or checkpoint, too, know of messages beyond a log."""
         return is_borne_out(self._store, looked.end, looked.latest_ms)
@@ -249,6 +255,82 @@ class LossListener(Protocol):
         """Take the places of those to which index items alone lead."""
         ...
 
+    def before(self, queue: QueueKey | None, units: LiveUnits) -> object:
+        """Take those of a queue that lie before the log; None are those that index items alone name."""
+        ...
+
+
+def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, LiveUnits]]:
+    """Yield the messages before a log's first byte that something still leads to.
+
+    A message counts in its own queue, not in light ones, too; queue and index files that cannot be read
+    prove nothing.
+
+    Args:
+        store: whose queues and index; of a queue, only the units before the first that leads into the log
+            are read.
+        start: physical offset of that byte.
+
+    Yields:
+        Topic and queue id, None of those to which index items alone lead, and their units; of the latter
+        nothing but the places is known.
+    """
+    if start <= 0:
+        return
+    named, unread = [np.empty(0, np.int64)], list[str]()
+    for kind in UNIT_QUEUE_KINDS:
+        root = store.roots.get(kind)
+        if root is None or is_rocksdb(root.paths[0]):
+            continue
+        with suppress(EnvironmentFailureError):
+            for queue in store.queues(kind):
+                if (queue.topic or "").startswith(LMQ_PREFIX):
+                    continue
+                with suppress(EnvironmentFailureError):
+                    for units in _units_before(queue, start):
+                        named.append(units.physical_offsets)
+                        yield (queue.topic or "", queue.queue_id or 0), units
+                queue.files.close()
+    free = FreeBytes(
+        lambda places, sizes: (places >= 0) & (places + sizes <= start),
+        lambda low, high: max(min(high, start) - low, 0),
+    )
+    places = indexed_places(store, free, unread)
+    places = places[~np.isin(places, np.concatenate(named))]
+    if len(places):
+        none = np.zeros(len(places), np.int64)
+        yield None, LiveUnits(none, places, none, none, none + 1)
+
+
+def _units_before(queue: QueueFiles, start: int) -> Iterator[LiveUnits]:
+    for units in live_units(queue):
+        stop = int(np.argmax(np.append(units.physical_offsets >= start, [True])))
+        found = units.only(np.arange(len(units.keys)) < stop).sane
+        if len(found.keys):
+            yield found
+        if stop < len(units.keys):
+            return
+
+
+def losses_of_sound_log(store: Store, lost: LossListener | None = None) -> LogLosses | None:
+    """Return the messages before a log that has lost nothing else, without reading it; None without any.
+
+    Args:
+        store: whose log.
+        lost: receives each message; None: nobody does.
+    """
+    before = _count_before(store, store.commitlog.start if len(store.commitlog) else 0, lost)
+    return replace(NO_LOSSES, before=before) if before else None
+
+
+def _count_before(store: Store, start: int, lost: LossListener | None) -> int:
+    before = 0
+    for key, units in before_log(store, start):
+        before += int(units.messages.sum())
+        if lost is not None:
+            lost.before(key, units)
+    return before
+
 
 def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | None = None) -> LogLosses:
     """Return what a log has lost.
@@ -282,6 +364,7 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     messages = sum(one.messages for one in queues) + len(indexed)
     is_open = bool(after) and not (beyond or consumed) and not account.bears_out(looked)
     open_ = sum(count for _, _, count in after) if is_open else 0
+    before = account.before(looked, lost)
     damaged = sum(count for place, _, count in named if place < looked.end and holds_bytes(looked.log, place))
     found = LogLosses(
         messages=messages,
@@ -299,7 +382,9 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
             damaged=damaged,
             gone=messages - damaged - open_,
             open=open_,
+            before=before,
         ),
+        before=before,
     )
     found.check()
     return found

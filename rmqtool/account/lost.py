@@ -39,6 +39,7 @@ class LostReason(StrEnum):
     MISSING = "missing"  # the log has its neighbours in the queue, and nothing names its place
     CONSUMED = "consumed"  # a consumer has read it, and nothing else of the store names it
     INDEXED = "indexed"  # an index item leads to its place, and nothing names its queue
+    BEFORE = "before"  # a unit or an index item leads before the log's first byte: expired, or removed
 
 
 class QueuePlace(NamedTuple):
@@ -192,6 +193,17 @@ class LossReporter:
         for place in places:
             self._tell(_unreadable(None, place, None, None, LostReason.INDEXED))
 
+    def before(self, queue: tuple[str, int] | None, units: LiveUnits) -> None:
+        """Tell messages before the log's first byte, by their units, or by index items alone (no queue)."""
+        columns = (units.keys, units.physical_offsets, units.sizes, units.tags_codes, units.messages)
+        for number, offset, size, tags_code, messages in zip(*(one.tolist() for one in columns), strict=True):
+            if queue is None:
+                self._tell(_unreadable(None, offset, None, None, LostReason.BEFORE))
+                continue
+            for each in range(number, number + messages):
+                place = QueuePlace(*queue, each)
+                self._tell(_unreadable(place, offset, size, tags_code, LostReason.BEFORE))
+
     def totals(self, gaps: OffsetGaps, unnamed: int = 0) -> LostTotals:
         """Return what was reported, and what is missing in the whole log."""
         topics = tuple(
@@ -208,7 +220,7 @@ class LossReporter:
         )
 
     def _tell(self, message: LostMessage) -> None:
-        if message.topic is not None:
+        if message.topic is not None and message.reason is not LostReason.BEFORE:
             total = self._topics.setdefault(message.topic, [0, 0])
             total[0] += 1
             total[1] += message.size or 0

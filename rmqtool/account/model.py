@@ -67,6 +67,8 @@ class MessageStates:
         damaged: lost messages of whose record something is left: bytes lie where their unit leads to.
         gone: lost messages of which the log has nothing.
         open: lost messages beyond the log's end, if units alone lead there: a truncation leaves such, too.
+        before: messages before the log's first byte to which units or index items still lead: expired, or
+            removed with their file, which nothing in the store decides; they are not among the lost.
     """
 
     there: int
@@ -75,6 +77,7 @@ class MessageStates:
     damaged: int
     gone: int
     open: int
+    before: int = 0
 
     @property
     def lost(self) -> int:
@@ -100,6 +103,7 @@ class LogLosses:
         beyond_bytes: from that record's end to that of the last of them; None where nothing measured it.
         queues: those with lost messages, by topic and queue id.
         states: these and all others, by state; None where the log was not looked at for that.
+        before: messages before the log's first byte, as in ``states``; they are not among the lost.
     """
 
     messages: int
@@ -111,6 +115,7 @@ class LogLosses:
     beyond_bytes: int | None
     queues: tuple[QueueLosses, ...]
     states: MessageStates | None = None
+    before: int = 0
 
     def by_topic(self) -> dict[str, int]:
         """Return how many are lost of each topic; of those that only the index knows, none is."""
@@ -134,6 +139,8 @@ class LogLosses:
         states = self.states
         if states is not None and (states.lost != self.messages or min(states.there, states.gone) < 0):
             raise AccountError(f"{self.messages} lost messages are {states.lost} by state: {states}")
+        if states is not None and (states.before != self.before or self.before < 0):
+            raise AccountError(f"{self.before} messages before the log are {states.before} by state")
         for one in self.queues:
             if not 0 < one.messages <= one.end_queue_offset - one.first_queue_offset:
                 raise AccountError(f"more messages are lost than the queue has had: {one}")
@@ -145,6 +152,13 @@ NO_LOSSES = LogLosses(0, 0, 0, 0, 0, 0, None, ())
 def lost_words(messages: int) -> str:
     """Return how many messages the log has lost, in the words of every command."""
     return f"{counted(messages, 'message is', 'messages are', spec=',')} lost from the log"
+
+
+def before_words(losses: LogLosses | None) -> str:
+    """Return how many messages lie before the log's first byte, as the end of a sentence; empty if none."""
+    if losses is None or not losses.before:
+        return ""
+    return f", {counted(losses.before, 'message', spec=',')} before the log's first byte"
 
 
 def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:

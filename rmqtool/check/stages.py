@@ -145,6 +145,10 @@ class _Contents:
             if not (
                 is_behind or Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
             ):
+                if log.log_start > 0:
+                    from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
+
+                    self._run.log_losses = losses_of_sound_log(store)
                 return
             from rmqtool.account.log_losses import StoreAccount  # few logs have lost anything
 

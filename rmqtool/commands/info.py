@@ -171,6 +171,10 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
             if account.can_tell:
                 losses = account.losses()
                 findings.extend(account.findings(losses))
+        elif log is not None and log.start > 0 and store.root is not None:
+            from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
+
+            losses = losses_of_sound_log(store)
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,

@@ -86,6 +86,7 @@ class LostMessages:
         placed: of both, those with a tombstone or a repeated unit in their place.
         by_cause: how many of both by cause, see ``Lost``.
         open: damaged records of which nothing tells whose messages they were: they may be among the proven.
+        before: messages before the log's first byte to which something still leads; not among the proven.
     """
 
     proven: int
@@ -94,6 +95,7 @@ class LostMessages:
     placed: int
     by_cause: Mapping[str, int]
     open: int
+    before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +186,7 @@ class SalvageReport:
                 sum(one.count for one in lost if one.placed),
                 dict(causes),
                 sum(one.is_open for one in plan.found),
+                plan.before,
             ),
             left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
             conflicts=dict(Counter(one.chosen_by.value for one in plan.found if one.chosen_by is not None)),

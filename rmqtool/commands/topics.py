@@ -335,6 +335,10 @@ class _LogTotals:
         if not is_suspect:
             start, end = store.commitlog.start, find_log_end(FoundEdge.of(store)).end
             is_suspect = lists_beyond(store, start, end) or indexes_beyond(store, end)
+        if not is_suspect and store.commitlog.start > 0:
+            from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
+
+            return losses_of_sound_log(store)
         if not is_suspect:
             return None
         from rmqtool.account.log_losses import (

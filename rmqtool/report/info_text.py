@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.account.model import lost_words
+from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import Severity
 from rmqtool.findings.codes import IO_DENIED
@@ -74,7 +74,7 @@ def _verdict(summary: StoreSummary) -> str:
     verdict = ", ".join(found) or "stopped cleanly, names and sizes in order"
     if summary.kind != PathKind.STORE.value and not found:
         verdict = "names and sizes in order"
-    return verdict[0].upper() + verdict[1:]
+    return f"{verdict[0].upper()}{verdict[1:]}{before_words(summary.log_losses)}"
 
 
 def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
@@ -144,7 +144,7 @@ def _loss_facts(summary: StoreSummary) -> Iterator[tuple[str, str]]:
     yield from log_loss_facts(summary.log_losses)
     if summary.log is None:
         return
-    if summary.log_losses is None:
+    if summary.log_losses is None or summary.log_losses.states is None:
         yield "log lost", "not counted: no end of a file points to a loss; verify reads the whole log"
     elif not summary.log_losses.messages:
         yield "log lost", "no message"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.account.model import lost_words
+from rmqtool.account.model import before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings.model import counted
 from rmqtool.report.formats import capped, size_text
@@ -212,6 +212,9 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
     yield from capped("lost", lines, "queue")
     if report.lost.indexed:
         yield "lost", f"{report.lost.indexed:,} of unknown queues, by index items alone"
+    if report.lost.before:
+        words = _many(report.lost.before, "message", "messages")
+        yield "before log", f"{words} before its first byte, to which units or index items still lead"
     moving = (
         f"{_queue(one)}: {_many(one.unknown, 'queue offset', 'queue offsets')} without a record, though"
         " nothing is lost there; later messages move down"
@@ -371,7 +374,7 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
 
 def _what_else(report: RepairReport) -> str:
     lost = report.log_losses.messages if report.log_losses is not None else 0
-    said = f"; {lost_words(lost)}" if lost else ""
+    said = (f"; {lost_words(lost)}" if lost else "") + before_words(report.log_losses)
     if report.findings.exit_status() is ExitStatus.FAILED:
         said += "; not all of it may be read, rmqtool verify says what"
     if report.left:

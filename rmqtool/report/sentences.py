@@ -33,6 +33,7 @@ _REASONS = {
     "gone": "only the queue entry survives",
     "consumed": "only a consumer's offset shows them",
     "indexed": "of an unknown queue, only index items survive",
+    "before": "before the log's first byte, expired or removed",
 }
 
 
@@ -102,7 +103,12 @@ def worst_of(group: Sequence[Finding]) -> Severity:
 
 def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     """Yield names and values of a log's losses, by queue; nothing if there are none."""
-    if losses is None or not losses.messages:
+    if losses is None or not (losses.messages or losses.before):
+        return
+    if losses.before:
+        words = _several(losses.before, "message")
+        yield "before log", f"{words} before its first byte, to which units or index items still lead"
+    if not losses.messages:
         return
     if losses.states is not None:
         yield "messages", _states(losses.states)
@@ -126,14 +132,15 @@ def _states(states: MessageStates) -> str:
         "damaged": states.damaged,
         "gone": states.gone,
         "open, only units lead to them": states.open,
+        "before the log's first byte": states.before,
     }
     return ", ".join(f"{count:,} {words}" for words, count in counts.items() if count or words == "there")
 
 
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     """Yield names and values: all, by reason, by topic, and offsets that are known only as gaps."""
-    messages = _several(lost.messages, "message")
-    yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no known message"
+    count = lost.messages - lost.reasons.get("before", 0)
+    yield "lost", f"{_several(count, 'message')} of {size_text(lost.bytes)}" if count else "no known message"
     for reason, count in lost.reasons.items():
         yield "of these", f"{count:,} {_REASONS[reason]}"
     ranked = sorted(lost.topics, key=lambda one: -one.messages)

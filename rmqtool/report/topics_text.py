@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rmqtool.account.model import lost_words
+from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.offsets import Progress, reader_totals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity
@@ -55,7 +55,9 @@ def topics_verdict(report: TopicsReport) -> str:
     messages = report.log_losses.messages if report.log_losses is not None else 0
     lost = f"; {lost_words(messages)}" if messages else ""
     there = counted(log.messages, "message", spec=",")
-    return f"{damage}{topics}, {there} in {size_text(log.message_bytes)}{lost}"
+    return (
+        f"{damage}{topics}, {there} in {size_text(log.message_bytes)}{lost}{before_words(report.log_losses)}"
+    )
 
 
 def _facts(log: LogParts) -> Iterator[tuple[str, str]]:

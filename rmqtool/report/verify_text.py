@@ -7,7 +7,7 @@ from itertools import groupby
 from posixpath import basename, join
 from typing import TYPE_CHECKING
 
-from rmqtool.account.model import lost_words
+from rmqtool.account.model import before_words, lost_words
 from rmqtool.check.model import PREDICTED, VerifyReport
 from rmqtool.doctor.copies import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
@@ -39,6 +39,7 @@ from rmqtool.report.text_report import SEVERITY_WORDS, TextReport, stages_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.account.model import LogLosses
     from rmqtool.check.model import Examined
     from rmqtool.commands.verify.verdict import Verdict
     from rmqtool.recovery.model import Prediction
@@ -94,6 +95,7 @@ def _damage(verdict: Verdict) -> str:
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
     if lost := log_losses(verdict):
         said += f"{', but' if not status else ';'} {lost_words(lost)}"
+    said += before_words(_known_losses(verdict))
     ahead = report.findings.counts.get(OF_AHEAD.code, 0)
     if ahead:
         offsets = counted(ahead, "consumer offset lies", "consumer offsets lie", spec=",")
@@ -121,8 +123,14 @@ def only_strays(verdict: Verdict) -> bool:
 
 def log_losses(verdict: Verdict) -> int:
     """Return how many messages the log has lost already, as far as examined."""
+    losses = _known_losses(verdict)
+    return 0 if losses is None else losses.messages
+
+
+def _known_losses(verdict: Verdict) -> LogLosses | None:
     known = (verdict.report.log_losses, *(one.log_losses for one in verdict.predictions))
-    return max((one.messages for one in known if one is not None), default=0)
+    found = [one for one in known if one is not None]
+    return max(found, key=lambda one: (one.messages, one.before), default=None)
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:

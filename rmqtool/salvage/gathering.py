@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqtool.account.disputes import uncover
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
-from rmqtool.account.log_losses import StoreAccount
+from rmqtool.account.log_losses import StoreAccount, before_log
 from rmqtool.account.model import indexes_beyond
 from rmqtool.account.names import misnamed, under_own_names
 from rmqtool.account.records import Survey, survey_log
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.account.lost import Absent
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import FileQueue, Store
@@ -63,6 +64,9 @@ class BesideUnits:
     def indexed(self, places: Iterable[int]) -> None:
         """Take those that only the index knows."""
         self.places = tuple(places)
+
+    def before(self, queue: tuple[str, int] | None, units: LiveUnits) -> None:
+        """Skip those before the log, which the plan counts by itself."""
 
     def without_record(self, survey: Survey) -> tuple[int, ...]:
         """Return the places that no record of any copy takes."""
@@ -145,6 +149,7 @@ class LogCopies:
             return replace(
                 plan,
                 indexed=beside.without_record(merged.survey),
+                before=sum(int(units.messages.sum()) for _, units in before_log(self.stores[0], plan.start)),
                 misnamed=len(names),
                 notes=(
                     *names,

@@ -256,6 +256,8 @@ class SalvagePlan:
         lost: messages.
         indexed: physical offsets of lost messages to which index items alone lead: nothing names their
             queues, and nothing can stand in their place.
+        before: messages before the first byte to which units or index items of the first copy lead; they are
+            not among the lost.
         misnamed: files of the log that were read as others, which their records name.
         found: bytes that are put into ``lost+found/``.
         queues: the account of each queue.
@@ -279,6 +281,7 @@ class SalvagePlan:
     kept_blanks: tuple[int, ...]
     lost: tuple[Lost, ...]
     indexed: tuple[int, ...]
+    before: int
     misnamed: int
     found: tuple[Found, ...]
     queues: tuple[QueueAccount, ...]

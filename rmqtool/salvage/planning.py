@@ -143,6 +143,7 @@ class Planner:
             kept_blanks=tuple(sorted(ground.blanks)),
             lost=tuple(self._timed(reported, end)),
             indexed=(),
+            before=0,
             misnamed=0,
             found=tuple(self._found()),
             queues=(),

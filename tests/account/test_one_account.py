@@ -81,8 +81,10 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     store = rmqtool.open(root, broker_conf=conf if conf.is_file() else None, properties=list(properties))
     lists: dict[str, list[Place]] = {}
     states: set[MessageStates] = set()
+    before: set[int] = set()
 
     def messages(losses: LogLosses | None) -> int:
+        before.add(0 if losses is None else losses.before)
         if losses is not None and losses.states is not None:
             cut = losses.states.cut or 0
             states.add(replace(losses.states, there=losses.states.there + cut, cut=None))
@@ -92,6 +94,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         told: list[rmqtool.LostMessage] = []
         prediction = store.predict_recovery(lost=told.append)
         lists["prediction"] = told_by(told)
+        before.add(len(told_before(told)))
         if prediction.log_losses is not None and prediction.log_losses.states is not None:
             cut = prediction.log_losses.states.cut
             assert (cut or 0) == sum(one.messages for one in prediction.lost)
@@ -102,10 +105,12 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         told: list[rmqtool.LostMessage] = []
         report = store.rebuild(dry_run=True, lost=told.append, jobs=1)
         lists["rebuild"] = told_by(told)
+        before.add(len(told_before(told)))
         check_query(store, told)
         return messages(report.log_losses)
 
     def salvaged() -> int:
+        before.add(store.plan_salvage(jobs=1).before)
         lists["salvage"] = _salvaged(store)
         return len(lists["salvage"])
 
@@ -135,6 +140,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         assert len(places) == answers[name]
     assert len({tuple(places) for places in lists.values()}) <= 1, lists
     assert len(states) <= 1, states
+    assert len(before) <= 1, before
     return {name: count for name, count in answers.items() if count is not None}
 
 
@@ -163,6 +169,12 @@ def check_query(store: rmqtool.Store, told: list[rmqtool.LostMessage]) -> None:
             assert named or any(one.damage for one in shown), (topic, queue, number)
         else:
             assert not named, (topic, queue, number)
+
+
+def told_before(told: list[rmqtool.LostMessage]) -> list[Place]:
+    """Return the messages before the log's first byte."""
+    found = [one for one in told if one.reason is LostReason.BEFORE]
+    return [(one.topic, one.queue_id, one.queue_offset, one.physical_offset) for one in found]
 
 
 def _answer(ask: Callable[[], int | None]) -> int | None:
@@ -325,6 +337,40 @@ def test_holes_account_for_as_many_places_as_they_can(
     assert len(found) == least(some, tuple(messages for _, _, messages in holes))
 
 
+def test_messages_before_the_log_have_a_state_of_their_own(tmp_path: Path) -> None:
+    """The first files are gone: units and items lead there, and nothing decides why; the verdict stays."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    for name in (f"{0:020d}", f"{8192:020d}"):
+        (root / "commitlog" / name).unlink()
+    places = {one.physical_offset for one in rmqtool.open(fixture("plain-5.3.3")).messages()}
+    gone = sum(place < 16384 for place in places)
+    assert check(root) == 0
+    told: list[rmqtool.LostMessage] = []
+    prediction = rmqtool.open(root).predict_recovery(lost=told.append)
+    assert prediction.log_losses is not None
+    assert prediction.log_losses.states is not None
+    assert prediction.log_losses.states.before == prediction.log_losses.before == gone > 0
+    assert {one.physical_offset for one in told} == {place for place in places if place < 16384}
+    for losses in (
+        rmqtool.open(root).verify(jobs=1).log_losses,
+        rmqtool.open(root).rebuild(dry_run=True, jobs=1).log_losses,
+        rmqtool.open(root).topics().log_losses,
+        summarise(rmqtool.open(root).files).log_losses,
+    ):
+        assert losses is not None
+        assert (losses.messages, losses.before) == (0, gone)
+    assert (
+        f"{gone} messages before the log's first byte"
+        in rmqtool.open(root).rebuild(dry_run=True, jobs=1).verdict
+    )
+    shutil.rmtree(root / "consumequeue")
+    assert check(root) == 0
+    found = rmqtool.open(root).predict_recovery().log_losses
+    assert found is not None
+    assert 0 < found.before <= gone
+
+
 @pytest.mark.parametrize("name", [_LAST, _MIDDLE])
 def test_a_file_cut_short_is_damage_after_a_kill_too(name: str, tmp_path: Path) -> None:
     """No kill cuts a file, and no start cuts it off: none begins on it."""
@@ -367,6 +413,9 @@ def test_a_listener_hears_what_is_counted(tmp_path: Path) -> None:
 
         def absent(self, _queue: tuple[str, int], absent: Any) -> None:  # noqa: ANN401 - rows of the account
             self.absents += sum(one.messages for one in absent)
+
+        def before(self, _queue: tuple[str, int] | None, _units: Any) -> None:  # noqa: ANN401 - likewise
+            raise AssertionError("nothing lies before a log that begins at 0")
 
         def indexed(self, places: Any) -> None:  # noqa: ANN401 - likewise
             self.places += len(list(places))
@@ -441,7 +490,15 @@ def test_damage_cases(case: Case, tmp_path: Path) -> None:
     check(damaged_copy(case, tmp_path), tuple(case.properties))
 
 
-_ALSO = ("consumequeue", "index", f"commitlog/{_LAST}", f"commitlog/{_MIDDLE}", "checkpoint", "abort")
+_ALSO = (
+    f"commitlog/{0:020d}",
+    "consumequeue",
+    "index",
+    f"commitlog/{_LAST}",
+    f"commitlog/{_MIDDLE}",
+    "checkpoint",
+    "abort",
+)
 
 
 def _damage(root: Path, seed: int, also: set[str]) -> None:

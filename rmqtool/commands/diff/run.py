@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import Absent
     from rmqtool.account.survey import SurveyedLog
+    from rmqtool.derived.queue_files import LiveUnits
 
     Key = tuple[str | int | None, ...]
     _Rows = Callable[[FileQueue, Comparison], Iterator[Any]]
@@ -71,6 +72,9 @@ class _Held:
     def indexed(self, places: Iterable[int]) -> None:
         """Take those that only the index knows."""
         self.messages += sum(record_at(self.log, place) is not None for place in places)
+
+    def before(self, queue: tuple[str, int] | None, units: LiveUnits) -> None:
+        """Skip those before the log, which are not lost for certain."""
 
 
 def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> Iterator[Healing]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from rmqtool.account.lost import Absent
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -98,6 +99,9 @@ class _Asked:
 
     def indexed(self, places: Iterable[int]) -> None:
         """Skip them: nothing names their queues."""
+
+    def before(self, queue: tuple[str, int] | None, units: LiveUnits) -> None:
+        """Skip those before the log."""
 
 
 def lost_by_units(context: QueryContext, places: Mapping[int, int]) -> Iterator[Finding]:

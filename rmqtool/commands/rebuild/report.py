@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.account.model import LogLosses, lost_words
+from rmqtool.account.model import LogLosses, before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings
 from rmqtool.findings.model import counted
@@ -320,7 +320,7 @@ class RebuildReport:
         doubt = f"Settings in doubt ({', '.join(self.doubtful_settings)}): " if self.doubtful_settings else ""
         part = f"A part, {self._limit()}: " if self.partial else ""
         lost = self._lost()
-        plain = "" if damage or doubt or part or lost else "Complete: "
+        plain = "" if damage or doubt or part or self.log_losses.messages else "Complete: "
         return f"{damage}{doubt}{part}{plain}{self._made()}{lost}"
 
     def _limit(self) -> str:
@@ -328,7 +328,8 @@ class RebuildReport:
 
     def _lost(self) -> str:
         """Return what the log itself has lost; empty if nothing."""
-        return f"; {lost_words(self.log_losses.messages)}" if self.log_losses.messages else ""
+        lost = self.log_losses.messages
+        return (f"; {lost_words(lost)}" if lost else "") + before_words(self.log_losses)
 
     def _fewer(self) -> str:
         """Return what consumers or look-ups would miss; empty if nothing."""

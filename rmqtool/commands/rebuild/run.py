@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rmqtool.account.log_losses import StoreAccount
+    from rmqtool.account.model import LogLosses
     from rmqtool.commands.rebuild.request import RebuildRequest
     from rmqtool.progress import Progress
     from rmqtool.reput.damage import SkippedRange, UnreachableRange
@@ -226,7 +227,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     for finding in unlisted_batch_topics(request.store, result.plans):
         progress.warn(f"{finding.message}. {finding.remedy}")
     findings = judge_log(request.store, plan, result, skipped, edge, engine)
-    present, losses, from_log = None, None, NO_LOSSES
+    present, losses, from_log = None, None, _before(request.store)
 
     @cache
     def account() -> StoreAccount:
@@ -291,6 +292,15 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         differences=(),
         seconds=result.seconds,
     )
+
+
+def _before(store: Store) -> LogLosses:
+    """Return what lies before a log that has lost nothing else."""
+    if store.commitlog.start <= 0:
+        return NO_LOSSES
+    from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
+
+    return losses_of_sound_log(store) or NO_LOSSES
 
 
 def _account(

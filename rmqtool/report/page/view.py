@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from rmqtool.account.model import lost_words
+from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.verify.verdict import Verdict
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, FailOn, Finding, Severity, Structure
@@ -332,14 +332,15 @@ def _lost_total(report: StoreReport) -> str:
         parts.append(f"the next start cuts off {start:,} messages")
     if missing:
         parts.append(lost_words(missing))
+    before = before_words(log_losses)
     if parts:
         text = "; ".join(parts)
-        return f"{text[0].upper()}{text[1:]}."
+        return f"{text[0].upper()}{text[1:]}{before}."
     if report.verification.picture is None:
         return "There is no commit log to check."
     if not report.predictions:
         return "No proof of a lost message. The next start cannot be predicted."
-    return "No proof of a lost message, and no predicted start cuts messages off."
+    return f"No proof of a lost message, and no predicted start cuts messages off{before}."
 
 
 def _moments(report: StoreReport) -> Iterator[Moment]:
