@@ -21,7 +21,7 @@ STORE = str(STORES / "plain-5.3.3")
 AS_LARGE = """
 import sys
 from rmqtool.cli import main
-from rmqtool.commands.dump import log as dump_log
+from rmqtool.commands.dump import run as dump_run
 from rmqtool.commands.query import scan
 dump_log.LARGE_LOG_BYTES = 0
 scan.LogScan.__init__.__defaults__ = (0, 1 << 20)

@@ -11,7 +11,7 @@ import pytest
 
 import rmqtool
 from rmqtool.columns import encoder, pieces
-from rmqtool.commands.dump import log as dump_log
+from rmqtool.commands.dump import run as dump_run
 from rmqtool.commands.export import run as export_plan
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.rows import Damage, Message
@@ -52,7 +52,7 @@ def spoiled(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
 )
 def small_pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     split_bytes, task_bytes = request.param
-    monkeypatch.setattr(dump_log, "LARGE_LOG_BYTES", 0)
+    monkeypatch.setattr(dump_run, "LARGE_LOG_BYTES", 0)
     monkeypatch.setattr(encoder, "COLUMN_SPLIT_BYTES", split_bytes)
     monkeypatch.setattr(pieces, "COLUMN_SPLIT_BYTES", split_bytes)
     monkeypatch.setattr(export_plan, "TASK_BYTES", task_bytes)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.diff.model import Comparison
 from rmqtool.commands.diff.run import diff_stores
-from rmqtool.commands.dump import log as dump_log
+from rmqtool.commands.dump import run as dump_run
 from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.info import summarise
 from rmqtool.commands.query.scan import LogScan
@@ -61,9 +61,9 @@ def said_by_dump(root: Path, monkeypatch: pytest.MonkeyPatch, *, large: bool) ->
     """Return what dump says, by rows or by the kernels."""
     with monkeypatch.context() as patch:
         if large:
-            patch.setattr(dump_log, "LARGE_LOG_BYTES", 0)
+            patch.setattr(dump_run, "LARGE_LOG_BYTES", 0)
         request = DumpRequest(lines="none" if large else None)
-        rows = list(dump_log.dump_log(_store(root), request, Listener()))
+        rows = list(dump_run.dump_log(_store(root), request, Listener()))
     return _verdicts(row.finding() for row in rows if isinstance(row, Damage))
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import rmqtool
 from rmqtool.columns import pieces
-from rmqtool.commands.dump import log as dump_log
+from rmqtool.commands.dump import run as dump_run
 from rmqtool.commands.export import run as export_plan
 from rmqtool.lookup import log_ranges
 from rmqtool.lookup.log_ranges import CLOCK_SLACK_MS, ReadLimits, ranges_of
@@ -118,7 +118,7 @@ def test_a_part_of_a_store_is_read_as_a_whole(tmp_path: Path) -> None:
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at queues however small the log is, and cut it into many pieces."""
     monkeypatch.setattr(log_ranges, "ReadLimits", lambda: EAGER)
-    monkeypatch.setattr(dump_log, "LARGE_LOG_BYTES", 0)
+    monkeypatch.setattr(dump_run, "LARGE_LOG_BYTES", 0)
     monkeypatch.setattr(pieces, "COLUMN_SPLIT_BYTES", 2000)
     monkeypatch.setattr(export_plan, "TASK_BYTES", 3000)
 

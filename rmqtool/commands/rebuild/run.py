@@ -253,7 +253,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         findings.extend(account().findings(from_log))
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     where = _account(result, skipped, unreachable, unreached)
-    left_bytes = sum((one.record_bytes for one in (*skipped, *unreachable)), unreached.bytes)
+    left_bytes = unreached.bytes + sum(one.record_bytes for one in skipped)
+    left_bytes += sum(one.record_bytes for one in unreachable)
     return RebuildReport(
         store=str(request.store.base),
         log=LogExtent.of(request.store),
