@@ -23,7 +23,7 @@ import sys
 from rmqtool.cli import main
 from rmqtool.commands.dump import run as dump_run
 from rmqtool.commands.query import scan
-dump_log.LARGE_LOG_BYTES = 0
+dump_run.LARGE_LOG_BYTES = 0
 scan.LogScan.__init__.__defaults__ = (0, 1 << 20)
 sys.exit(main(sys.argv[1:]))
 """
