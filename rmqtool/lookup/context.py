@@ -178,6 +178,7 @@ class Reason(StrEnum):
     PART = "part"
     NO_RECORD = "no-record"
     LOG_MISSING = "log-missing"
+    CUT = "cut"
     REPEATED = "repeated"
     FOUND = "found"
     INDEX_BEHIND = "index-behind"

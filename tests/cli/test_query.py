@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import rmqtool
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.formats import index, struct_of
 from rmqtool.javacompat import index_key_hash, split_keys
@@ -19,6 +20,7 @@ from rmqtool.scan.records import Record
 from rmqtool.store import open_store
 from tests.cli.conftest import STORES
 from tests.scan.log_builder import record
+from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -359,3 +361,20 @@ def test_a_log_that_is_not_read_is_named(run: Callable[..., Run], plain_copy: Pa
     (data / f"{0:020d}").write_bytes(bytes(4096))
     for words in (("query", plain_copy, "-k", "order-1"), ("dump", plain_copy, "--limit", "1")):
         assert "dledger-n0: DLedger store; its content is not shown" in run(*words).err
+
+
+def test_a_message_that_the_next_start_cuts_is_explained(run: Callable[..., Run], tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    last = [one for one in rmqtool.open(root).messages() if one.physical_offset >= 49152]
+    file = root / "commitlog" / f"{49152:020d}"
+    data = bytearray(file.read_bytes())
+    data[last[3].physical_offset - 49152 + 4] ^= 1  # its magic
+    file.write_bytes(data)
+    (root / "abort").touch()
+    for message, is_cut in ((last[2], False), (last[4], True)):
+        asked = "query", root, "--offset", message.physical_offset, "--explain"
+        said = run(*asked).err
+        assert ("the next start of a 5.3.3 broker cuts this message" in said) == is_cut
+        steps = run(*asked, "--format", "json").document["explain"]
+        assert ("cut" in {one["reason"] for one in steps}) == is_cut

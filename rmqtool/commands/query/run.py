@@ -210,7 +210,7 @@ class Query:
 
         Damage of a message comes before it, and is among the findings.
         """
-        shown = damaged = 0
+        shown, damaged, places = 0, 0, list[int]()
         of_many = self._context.request.keys is not None
         for answered, record in self._answers():
             question = answered if of_many else None
@@ -221,8 +221,13 @@ class Query:
             if isinstance(row, Message):
                 shown += 1
                 damaged += bool(row.damage)
+                places.append(record.physical_offset)
                 yield row, question
         self._tell(shown, damaged)
+        if places and self._context.explanation.wanted:
+            from rmqtool.commands.query.witnesses import explain_cut
+
+            explain_cut(self._context, places)
         self._remarks.finish()
         self._context.store.close()
 

@@ -14,11 +14,12 @@ from rmqtool.commands.query.index import IndexSearch
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.index_keys import index_keys
+from rmqtool.errors import RmqtoolError
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.codes import CL_LOST, CL_PROPERTIES
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.javacompat import string_hash
-from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.scan.record_walk import LogExtent, record_finding
 from rmqtool.store.kinds import PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -131,6 +132,27 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
         if number not in known:
             place = one.start if one.log_offset is None else one.log_offset
             yield _lost(context, number, place, _CAUSES.get(one.cause, _CAUSES["hole"]).format(one))
+
+
+def explain_cut(context: QueryContext, places: Iterable[int]) -> None:
+    """Add a step for each message shown, by physical offset, that the next start of a broker cuts off."""
+    from rmqtool.recovery.predict import predict_recovery  # reads the whole log
+
+    store, told = context.store, set[int]()
+    for release in store.settings.candidates if store.kind is PathKind.STORE else ():
+        try:
+            prediction = predict_recovery(store, release)
+        except RmqtoolError:
+            continue  # a start that is not foreseen cuts nothing for certain
+        cut = prediction.cut
+        for place in places if cut is not None and prediction.loads else ():
+            if cut is not None and place >= cut.physical_offset and place not in told:
+                told.add(place)
+                sentence = (
+                    f"the next start of a {release.name} broker cuts this message, at log offset {place}: it"
+                    f" lies after {cut.physical_offset}, where recovery ends the log: {cut.reason}"
+                )
+                context.explanation.add(Reason.CUT, sentence, cut.file, physicalOffset=place)
 
 
 def _lost(context: QueryContext, number: int, place: int, why: str) -> Finding:
