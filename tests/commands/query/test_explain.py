@@ -565,6 +565,23 @@ def test_times_of_a_batch_queue() -> None:
     assert "the last batch of the older file" in step(steps, Reason.BATCH_QUEUE).message
 
 
+def test_a_message_that_the_next_start_cuts(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    file = root / "commitlog" / f"{49152:020d}"
+    data = bytearray(file.read_bytes())
+    data[50163 - 49152 + 4] ^= 1  # the magic of a record
+    file.write_bytes(data)
+    (root / "abort").touch()
+    _, steps = explained(open_store(root), offset=51359)
+    found = step(steps, Reason.CUT)
+    assert found.facts["physicalOffset"] == 51359
+    assert "cuts this message" in found.message
+    assert "50163" in found.message
+    _, steps = explained(open_store(root), offset=49152)
+    assert Reason.CUT not in {one.reason for one in steps}
+
+
 def test_every_reason_has_its_test() -> None:
     """Here, among the hints, with the tags, with groups, or where answers are incomplete."""
     folder = Path(__file__).parent
