@@ -32,7 +32,7 @@ from rmqtool.salvage.sidecars import (
 )
 from rmqtool.salvage.writing import PlannedLog, WrittenFile, write_found, writing_log
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.results import SALVAGE_SIDECARS, AnyArea, Target, fetched, output_area
+from rmqtool.store.results import SALVAGE_REPORT, SALVAGE_SIDECARS, AnyArea, Target, fetched, output_area
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def apply_plan(plan: SalvagePlan, request: SalvageRequest, out: Target, progress
 
 
 def _staging(request: SalvageRequest, out: Target) -> AbstractContextManager[AnyArea]:
-    return output_area(out, request.stores, elsewhere=runs_elsewhere(request.engine))
+    return output_area(out, request.stores, SALVAGE_REPORT, elsewhere=runs_elsewhere(request.engine))
 
 
 def _plan(

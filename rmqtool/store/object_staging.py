@@ -161,14 +161,15 @@ class UploadedFile(StagedFile):
 
 
 MANIFEST_NAME, MANIFEST_SCHEMA = "manifest.json", "rmqtool.manifest/1"
-_OWNER = f"{AREA}/run.json"
+_RUN_SCHEMA = "rmqtool.run/1"
 
 
 class ObjectStagingArea:
     """Staging area whose result lies in object storage; a context manager, as in `rmqtool.store.staging`.
 
     Files are made in ``here`` before they are sent; the caller removes it. With ``elsewhere``, tasks run on
-    machines that do not see it.
+    machines that do not see it. Until the object ``report`` of the result is written, its name holds a note
+    of machine and process: to delete a note would leave an empty object ``out/`` on S3.
 
     Raises:
         UsageError: ``out`` is a whole bucket.
@@ -177,16 +178,19 @@ class ObjectStagingArea:
         SourceFailureError: The store does not answer.
     """
 
-    def __init__(self, out: Location, evidence: Iterable[Location], here: Path, *, elsewhere: bool) -> None:
+    def __init__(
+        self, out: Location, evidence: Iterable[Location], here: Path, report: str, *, elsewhere: bool
+    ) -> None:
         if out.text == split_url(out.text)[0]:
             raise UsageError(f"{out}: give a path in it, as in {out}/rebuilt")
         self.out = out
         self._url, self._writer = out.text, writer_of(out.text)
         _refuse_evidence(out, evidence)
+        self._report = report
         self._refuse_contents()
         self.handle = ObjectHandle(here, self._url, elsewhere)
         self._published = False
-        self._put(_OWNER, json.dumps(owner_of(self._url)).encode())
+        self._put(report, json.dumps({"schema": _RUN_SCHEMA, **owner_of(self._url)}).encode())
 
     def __enter__(self) -> ObjectStagingArea:
         return self
@@ -215,9 +219,8 @@ class ObjectStagingArea:
         """
         below = f"{self._url}/"
         written = {name.removeprefix(below): one for name, one in take_written(below).items()}
-        self._writer.remove(f"{self._url}/{AREA}/blocks")
+        self._writer.remove(f"{self._url}/{AREA}")
         found = self._writer.sizes_below(self._url)
-        found.pop(_OWNER, None)
         result = {name: one for name, one in sorted(written.items()) if not name.startswith(f"{AREA}/")}
         for name, one in result.items():
             if found.pop(name, None) != one.size_bytes:
@@ -230,7 +233,6 @@ class ObjectStagingArea:
         manifest = {"schema": MANIFEST_SCHEMA, "files": files}
         self._put(MANIFEST_NAME, (json.dumps(manifest, indent=1) + "\n").encode())
         self._published = True
-        self._writer.remove(f"{self._url}/{AREA}")
 
     def discard(self) -> None:
         """Remove everything that was written."""
@@ -244,9 +246,10 @@ class ObjectStagingArea:
         found = self._writer.sizes_below(self._url)
         if not found:
             return
-        if _OWNER not in found or MANIFEST_NAME in found:
+        note = self._report in found and MANIFEST_NAME not in found
+        owner = _owner(self._writer.text(f"{self._url}/{self._report}")) if note else {}
+        if owner.get("schema") != _RUN_SCHEMA:
             raise RefusedError(f"{self._url}: exists and is not empty; choose another output or remove it")
-        owner = _owner(self._writer.text(f"{self._url}/{_OWNER}"))
         if is_owner_alive(owner):
             who = f"process {owner.get('pid')} on {owner.get('host')}"
             raise RefusedError(

@@ -205,7 +205,7 @@ def temporary_place(evidence_roots: Iterable[Path]) -> Path:
 
 @contextlib.contextmanager
 def output_area(
-    out: Target, stores: Iterable[Store], own: Path | None = None, *, elsewhere: bool
+    out: Target, stores: Iterable[Store], report: str, own: Path | None = None, *, elsewhere: bool
 ) -> Iterator[AnyArea]:
     """Open a staging area for a directory, or for a URL.
 
@@ -220,7 +220,10 @@ def output_area(
     from rmqtool.store.object_staging import ObjectStagingArea
 
     evidence = _places(read)
-    with _directory(roots) as here, ObjectStagingArea(out, evidence, here, elsewhere=elsewhere) as there:
+    with (
+        _directory(roots) as here,
+        ObjectStagingArea(out, evidence, here, report, elsewhere=elsewhere) as there,
+    ):
         yield there
 
 
@@ -267,7 +270,7 @@ def scratch_area(evidence_roots: Iterable[Path], place: Target | None = None) ->
         from rmqtool.store.object_staging import ObjectStagingArea
 
         own = place / f"rmqtool-{secrets.token_hex(4)}"
-        with _directory(roots) as here, ObjectStagingArea(own, (), here, elsewhere=True) as there:
+        with _directory(roots) as here, ObjectStagingArea(own, (), here, "run.json", elsewhere=True) as there:
             yield there
         return
     if place is not None:

@@ -67,7 +67,8 @@ def test_each_result_is_whole_by_itself_and_is_not_made_twice(
     # one that was killed amid the second store: no manifest, and who was at work is dead
     key = b.removeprefix("s3://")
     ObjectWriter("s3://bucket").remove(f"{b}/{MANIFEST_NAME}")
-    put(proxy.server_port, f"{key}/.rmqtool/run.json", json.dumps(owner_of(b) | {"start": "0"}).encode())
+    killed = owner_of(b) | {"schema": "rmqtool.run/1", "start": "0"}
+    put(proxy.server_port, f"{key}/{report}", json.dumps(killed).encode())
     proxy.begin(lambda request, reply: reply)
     status, told, err = run_line(capsys, *words)
     assert (status, told.count("(by an earlier run)")) == (0, 1), err

@@ -212,23 +212,39 @@ def test_the_bucket_takes_the_rule_of_the_manual(proxy: Proxy) -> None:
     assert client.get_bucket_lifecycle_configuration(Bucket="bucket")["Rules"] == rules["Rules"]
 
 
+@pytest.mark.parametrize("line", ["rebuild --engine local", "export --format ndjson", "salvage"])
+def test_a_successful_run_leaves_no_empty_objects(
+    line: str, proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proxy.begin(lambda request, reply: reply)
+    command, *more = line.split()
+    run_line(capsys, command, STORE, "--out", out, *more, "-q")
+    client = library("boto3").client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    below = f"{out.removeprefix('s3://bucket/')}/"
+    listed = client.list_objects_v2(Bucket="bucket", Prefix=below)["Contents"]
+    names = {one["Key"].removeprefix(below) for one in listed}
+    assert names == _objects(proxy, out).keys()
+    assert MANIFEST_NAME in names
+
+
 def test_what_a_killed_run_left_is_recognised(
     proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that died on this machine is cleared away; of another machine's nobody knows."""
     place = out.removeprefix("s3://")
-    owner = owner_of(out) | {"start": "0"}
+    owner = owner_of(out) | {"schema": "rmqtool.run/1", "start": "0"}
     words = ("rebuild", STORE, "--out", out, "--engine", "local", "-q")
     put(proxy.server_port, f"{place}/consumequeue/old", b"1")
-    put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner | {"host": "elsewhere"}).encode())
+    put(proxy.server_port, f"{place}/rebuild.json", json.dumps(owner | {"host": "elsewhere"}).encode())
     status, _, err = run_line(capsys, *words)
     assert status == 4
     assert f"process {owner['pid']} on elsewhere is writing this output, or was killed and left 2" in err
-    put(proxy.server_port, f"{place}/.rmqtool/run.json", json.dumps(owner).encode())
+    put(proxy.server_port, f"{place}/rebuild.json", json.dumps(owner).encode())
     assert run_line(capsys, *words)[0] == 0
     found = _objects(proxy, out)
     assert MANIFEST_NAME in found
-    assert not found.keys() & {"consumequeue/old", ".rmqtool/run.json"}
+    assert "consumequeue/old" not in found
+    assert json.loads(found["rebuild.json"])["schema"] != owner["schema"]
 
 
 def test_what_cannot_be_removed_is_told(

@@ -149,7 +149,7 @@ def export(request: ExportRequest, progress: Progress) -> ExportReport:
     """
     start = time.perf_counter()
     require_library("pyarrow")
-    place = output_area(request.out, request.stores, elsewhere=runs_elsewhere(request.engine))
+    place = output_area(request.out, request.stores, REPORT_NAME, elsewhere=runs_elsewhere(request.engine))
     with place as area, opened_engine(request.engine) as working:
         made = _Export(request, area.handle, working, LimitedProgress(progress))
         made.run()

@@ -167,7 +167,7 @@ def _staging(request: RebuildRequest) -> AbstractContextManager[AnyArea]:
     if request.out is None:
         return open_scratch(request.engine, request.store.evidence_roots)
     elsewhere = runs_elsewhere(request.engine)
-    return output_area(request.out, [request.store], request.own, elsewhere=elsewhere)
+    return output_area(request.out, [request.store], REBUILD_REPORT, request.own, elsewhere=elsewhere)
 
 
 def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> ReputPlan:
