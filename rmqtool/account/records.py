@@ -30,7 +30,7 @@ from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records,
 from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
-from rmqtool.scan.gap_walk import GapWalk, HiddenRecords
+from rmqtool.scan.gap_walk import GapWalk, HiddenRecords, is_file_end
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
 from rmqtool.scan.record_checks import RecordChecker, most_have_none
 from rmqtool.scan.records import Record, check_record
@@ -63,7 +63,8 @@ class Mark(IntFlag):
     RECORD_CRC = 2  # the record is not what its property __CRC32# says
     STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
     PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
-    TORN = 16  # no text beside a hole, or other properties than it was stored with: no checksum shows that
+    TORN = 16  # no text beside a hole, lengths that take in the file's BLANK, or other properties than it was
+    # stored with: no checksum shows that
 
 
 DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
@@ -332,6 +333,7 @@ class _Reader:
         self._hidden = HiddenRecords(split.segment, rules_of(job.policy.release.records), split.stop)
         self._covers = False
         self._false: list[int] = []
+        self._swallowed: list[int] = []
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(len(Sum), np.int64)
 
@@ -376,13 +378,18 @@ class _Reader:
     def _hidden_by(self, row: Rows, body_stop: int, proven: bool) -> int | None:
         """Return where to read on in what a frame takes that lies where it says; None after it.
 
-        What lies in a body that its checksum does not prove is the body's own, or the frame is false.
+        What lies in a body that its checksum does not prove is the body's own, or the frame is false. The
+        BLANK at a file's end is no record: a frame that reaches over it is one with damaged lengths.
         """
         start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
         if proven:
-            return self._hidden.find(body_stop, stop)
-        hidden = self._hidden.below(start, stop, body_stop, lambda: False)
-        if hidden is None or hidden >= body_stop or self._job.below:
+            hidden = self._hidden.find(body_stop, stop)
+        else:
+            hidden = self._hidden.below(start, stop, body_stop, lambda: False)
+        if hidden is not None and is_file_end(self._segment, hidden):
+            self._swallowed.append(start)
+            return None
+        if proven or hidden is None or hidden >= body_stop or self._job.below:
             return hidden
         self._covers = True
         return None
@@ -394,6 +401,7 @@ class _Reader:
         kind = batch.rows["sys_flag"] & TRANSACTION_MASK
         plain = (kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK)
         records["marks"] = np.where(plain, Mark.PLAIN, 0) | marks
+        records["marks"][np.isin(records["log_offset"], self._swallowed)] |= np.uint8(Mark.TORN)
         if self._job.fingerprints:
             fingerprints(batch.buffer, batch.rows, batch.base, batch.cut, records["fingerprint"])
         row = self._dispatcher.dispatch(batch)

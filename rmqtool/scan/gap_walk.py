@@ -131,6 +131,17 @@ class HiddenRecords:
         return SegmentWalk(self._segment, self._rules, stops_at_mismatch=True)
 
 
+def is_file_end(segment: Segment, log_offset: int) -> bool:
+    """Whether the BLANK that ends a file lies at a physical offset.
+
+    Raises:
+        EnvironmentFailureError: the file cannot be opened or read.
+    """
+    starts = message.RECORD_STARTS
+    start = starts.padded(segment.read_at(log_offset - segment.start, starts.size, []))
+    return start.magic == message.BLANK_MAGIC and start.total_size == segment.stop - log_offset
+
+
 def count_hidden(segment: Segment, gap: Gap) -> int:
     """Return how many true records follow each other below the frame that a gap begins with.
 

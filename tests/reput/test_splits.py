@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool.account.records import survey_log
 from rmqtool.formats import message
 from rmqtool.reput.chain import ScanJob, follow
 from rmqtool.reput.queues import plan_queues
@@ -245,3 +246,27 @@ def test_a_log_is_read_again_once() -> None:
     reading: LogPass[Restless, Any] = LogPass(InlineEngine(), Restless(), [], read_split)
     reading.run()
     assert reading.job.readings == 2
+
+
+class Counting(InlineEngine):
+    """An engine that counts how often it is given work."""
+
+    calls = 0
+
+    def map(self, *args: Any, **kwargs: Any) -> list[Any]:  # noqa: ANN401 - those of any engine
+        """Count a call."""
+        self.calls += 1
+        return super().map(*args, **kwargs)
+
+
+@pytest.mark.parametrize(("policy", "calls"), [(POLICY_4_9, 1), (POLICY_5, 2)], ids=["4.9.8", "5.3.3"])
+def test_inner_batches_have_a_log_read_again_where_there_are_batch_queues(
+    policy: DispatchPolicy, calls: int
+) -> None:
+    """Brokers before 5.0.0 have none: a second reading would find what the first one did."""
+    log = LogBuilder(1 << 12)
+    inner = properties({"INNER_NUM": "3", "INNER_BASE": "0"})
+    log.add(topic=b"Unlisted", properties=inner, sysFlag=0x80)
+    engine = Counting()
+    survey_log(memory_log(log.files()), policy, engine)
+    assert engine.calls == calls
