@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.positions import read_checkpoint
@@ -154,7 +154,15 @@ def lost_words(messages: int) -> str:
     return f"{counted(messages, 'message is', 'messages are', spec=',')} lost from the log"
 
 
-def before_words(losses: LogLosses | None) -> str:
+class CountsBefore(Protocol):
+    """What counts the messages before a log's first byte."""
+
+    @property
+    def before(self) -> int:
+        """Return how many."""
+
+
+def before_words(losses: CountsBefore | None) -> str:
     """Return how many messages lie before the log's first byte, as the end of a sentence; empty if none."""
     if losses is None or not losses.before:
         return ""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
+from rmqtool.account.model import before_words
 from rmqtool.check.digests import manifest_lines
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, EngineOptions, opened_engine, runs_elsewhere
@@ -22,6 +24,7 @@ from rmqtool.salvage.model import Holes, PartKind, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.sidecars import (
     ConfigFile,
+    before_lines,
     copy_compaction,
     copy_config,
     copy_timer,
@@ -211,16 +214,17 @@ class SalvageReport:
     def verdict(self) -> str:
         """Return the outcome in one or two sentences."""
         records, known = counted(self.records, "record", spec=","), self.lost.proven + self.lost.damaged
-        missing = known - self.lost.placed
+        missing, before = known - self.lost.placed, before_words(self.lost)
         if self.is_whole:
             start = f" from {self.bytes.start} on, where the log begins" if self.bytes.start else ""
-            told = f"Nothing was lost{start}: {records}."
+            told = f"Nothing was lost{start}: {records}{before}."
         elif not known:
-            told = f"{records} recovered; no message is proven to be lost."
+            told = f"{records} recovered; no message is proven to be lost{before}."
         else:
             told = f"{records} recovered, {counted(self.lost.proven, 'message', spec=',')} lost"
             told += f", {self.lost.damaged:,} present but damaged" if self.lost.damaged else ""
-            told += f", {missing:,} of them with nothing in their place." if missing else "."
+            told += f", {missing:,} of them with nothing in their place" if missing else ""
+            told += f"{before}."
         if self.lost.open:
             told += f" {counted(self.lost.open, 'damaged record', spec=',')} of an unknown queue."
         if missing and self.holes is not Holes.CUT:
@@ -395,19 +399,24 @@ def _carry_out(
         config=(*config, *compacted),
         seconds=seconds,
     )
-    _write_papers(plan, report, [*files, *beside], handle)
+    before = before_lines(request.stores[0], plan.start)
+    _write_papers(plan, report, chain(lost_lines(plan), before), [*files, *beside], handle)
     progress.stage("publish", None)
     area.publish()
     return report
 
 
 def _write_papers(
-    plan: SalvagePlan, report: SalvageReport, files: Iterable[WrittenFile], handle: StagingHandle
+    plan: SalvagePlan,
+    report: SalvageReport,
+    lost: Iterable[str],
+    files: Iterable[WrittenFile],
+    handle: StagingHandle,
 ) -> None:
     text = json.dumps(json_object(report), indent=1) + "\n"
     for name, lines in (
         ("plan.json", [plan_text(plan)]),
-        ("lost.ndjson", lost_lines(plan)),
+        ("lost.ndjson", lost),
         ("log.map", rescue_map(plan)),
         ("SHA256SUMS", manifest_lines((file.label, file.sha256) for file in files)),
         ("salvage.json", [text]),

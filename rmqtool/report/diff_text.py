@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.account.model import lost_words
+from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.diff.model import Comparison, Difference, is_time
 from rmqtool.findings.model import counted
 from rmqtool.projection import json_value
@@ -39,7 +39,8 @@ def diff_text(
     differences = f"{_verdict(comparison)} in {_numbers(comparison.compared) or 'nothing'} compared"
     losses = [*_healing_lines(comparison)]
     worst, *others = (*losses, differences)
-    text.verdict(worst)
+    before = (f"{before_words(one)} of {one.side.upper()}" for one in comparison.healing if one.before)
+    text.verdict(worst + "".join(before))
     for line in others:
         text.line(line)
     beyond = comparison.beyond.total()
@@ -62,7 +63,8 @@ def _healing_lines(comparison: Comparison) -> Iterator[str]:
             parts.append(f"{lost_words(one.lost)} of {side}, {other} has {one.held:,} of them")
         if one.damaged:
             parts.append(f"{counted(one.damaged, 'place', spec=',')} of {side} alone damaged")
-        yield "; ".join(parts)
+        if parts:
+            yield "; ".join(parts)
 
 
 def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:

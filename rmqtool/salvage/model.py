@@ -81,12 +81,13 @@ class Lost:
         queue_id: of the queue.
         queue_offset: of the first.
         count: how many follow each other.
-        start: physical offset after the record before them.
-        stop: physical offset of the record after them.
+        start: physical offset after the record before them; before the log, where their unit leads to.
+        stop: physical offset of the record after them; before the log, where their record ended.
         cause: ``hole`` (no bytes of them), ``body`` (a body whose checksum fails, in ``lost+found/``),
             ``properties`` (torn, or a record whose ``__CRC32#`` fails, likewise), ``listed`` (a queue
             names place and size), ``consumed`` (a consumer has read them), or in ``lost.ndjson`` ``indexed``
-            (index items lead there, and nothing names topic and queue).
+            (index items lead there, and nothing names topic and queue) and ``before`` (units or index items
+            lead before the log's first byte: expired, or removed).
         physical_offset: where it was, if a queue or its own damaged record says so; None otherwise.
         size: bytes it had, likewise.
         tags_code: of the queue's unit, likewise.

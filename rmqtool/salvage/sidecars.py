@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from rmqtool.account.log_losses import before_log
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
@@ -104,6 +105,25 @@ def lost_lines(plan: SalvagePlan) -> Iterator[str]:
     for place in plan.indexed:
         one = Lost("", 0, 0, 1, place, place + SMALLEST_RECORD, "indexed", place, placed=False)
         yield _lost_line(json_object(one) | dict.fromkeys(("topic", "queueId", "queueOffset")))
+
+
+def before_lines(store: Store, start: int) -> Iterator[str]:
+    """Yield a line for every message before a log's first byte to which units or index items lead.
+
+    Args:
+        store: the copy that leads.
+        start: physical offset of that byte.
+    """
+    for queue, units in before_log(store, start):
+        columns = (units.keys, units.messages, units.physical_offsets, units.sizes, units.tags_codes)
+        for number, messages, place, size, tags_code in zip(*(one.tolist() for one in columns), strict=True):
+            if queue is None:
+                one = Lost("", 0, 0, messages, place, place + SMALLEST_RECORD, "before", place, placed=False)
+                yield _lost_line(json_object(one) | dict.fromkeys(("topic", "queueId", "queueOffset")))
+            else:
+                bounds = place, place + size
+                one = Lost(*queue, number, messages, *bounds, "before", place, size, tags_code, placed=False)
+                yield _lost_line(json_object(one))
 
 
 def _lost_line(value: dict[str, Any]) -> str:

@@ -337,7 +337,7 @@ def test_a_side_that_lost_messages_is_told_who_can_heal_it(
     short = Path(shutil.copytree(plain, tmp_path / "short"))
     (short / "commitlog" / f"{49152:020d}").unlink()
     found = run("diff", plain, short, "--replica", "--format", "json")
-    assert found.document["healing"] == [{"side": "b", "lost": 11, "held": 11, "damaged": 0}]
+    assert found.document["healing"] == [{"side": "b", "lost": 11, "held": 11, "damaged": 0, "before": 0}]
     assert found.status == 5
     told = run("diff", short, plain)
     assert told.out.startswith(
@@ -371,3 +371,14 @@ def test_logs_that_do_not_touch_are_no_slave_that_lags(run: Callable[..., Run], 
     assert "as a slave that lags" not in found.out
     turned = run("diff", *reversed(logs), "--format", "json")
     assert "B ends at 16384, before A begins at 32768" in differences(turned)[0]["message"]
+
+
+def test_messages_before_a_log_are_in_the_first_line(run: Callable[..., Run], tmp_path: Path) -> None:
+    store, copy = STORES / "plain-5.3.3", tmp_path / "copy"
+    shutil.copytree(store, copy)
+    (copy / "commitlog" / f"{0:020d}").unlink()
+    said = run("diff", store, copy).out.splitlines()[0]
+    assert said.endswith(", 25 messages before the log's first byte of B"), said
+    document = run("diff", copy, store, "--format", "json").document
+    assert document["healing"] == [{"side": "a", "lost": 0, "held": 0, "damaged": 0, "before": 25}]
+    assert "before" not in run("diff", store, store).out

@@ -138,8 +138,9 @@ def invented(out: Path, ends: Mapping[tuple[str, int], int]) -> Iterator[tuple[s
 
 
 def lost_lines(out: Path) -> list[dict[str, Any]]:
-    """Return what a salvage says to be lost."""
-    return [json.loads(line) for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines()]
+    """Return what a salvage says to be lost; what lay before the log's first byte is not."""
+    lines = (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines()
+    return [one for one in map(json.loads, lines) if one["cause"] != "before"]
 
 
 def _judge(

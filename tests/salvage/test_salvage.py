@@ -128,6 +128,27 @@ def test_the_papers_agree_with_the_result(damaged: Path, tmp_path: Path) -> None
     assert parts.records + parts.tombstones + parts.fillers + parts.blank + parts.zeros == parts.log
 
 
+def test_messages_before_the_log_are_said_and_listed(damaged: Path, tmp_path: Path) -> None:
+    """The first file is gone, and queues and index still lead there."""
+    gone = {one.physical_offset for one in opened(damaged).messages() if one.physical_offset < 8192}
+    (damaged / "commitlog" / f"{0:020d}").unlink()
+    out = tmp_path / "out"
+    report = opened(damaged).salvage(out)
+    assert f"{len(gone)} messages before the log's first byte" in report.verdict
+    lost = [json.loads(line) for line in (out / "salvage" / "lost.ndjson").read_text("utf-8").splitlines()]
+    assert {one["cause"] for one in lost} == {"before"}
+    assert sorted(one["physicalOffset"] for one in lost) == sorted(gone)
+    told: list[rmqtool.LostMessage] = []
+    opened(damaged).rebuild(dry_run=True, lost=told.append)
+    assert [(one.topic, one.queue_id, one.queue_offset, one.size) for one in told] == [
+        (one["topic"], one["queueId"], one["queueOffset"], one["size"]) for one in lost
+    ]
+    shutil.rmtree(damaged / "consumequeue")
+    assert opened(damaged).salvage(tmp_path / "again").lost.before == len(gone)
+    lines = (tmp_path / "again" / "salvage" / "lost.ndjson").read_text("utf-8").splitlines()
+    assert {json.loads(line)["topic"] for line in lines} == {None}
+
+
 def test_names_with_ends_of_lines_are_listed_as_sha256sum_does(damaged: Path, tmp_path: Path) -> None:
     name = os.fsdecode(b"odd\nname\\of \xff.json")
     (damaged / "config" / name).write_text("{}", "utf-8")

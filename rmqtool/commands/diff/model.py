@@ -84,12 +84,21 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Healing:
-    """Losses of side ``a`` or ``b``: messages ``lost``, those ``held`` by the other, places damaged here."""
+    """Losses of one side.
+
+    Attributes:
+        side: ``a`` or ``b``.
+        lost: messages.
+        held: of them, those that the other side has.
+        damaged: places that are damaged on this side alone.
+        before: messages before the log's first byte to which something still leads; not among the lost.
+    """
 
     side: str
     lost: int
     held: int
     damaged: int
+    before: int
 
     @property
     def helps(self) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.log_losses import StoreAccount
+from rmqtool.account.log_losses import StoreAccount, losses_of_sound_log
 from rmqtool.account.model import indexes_beyond, lists_beyond
 from rmqtool.commands.diff.align import Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.entries import (
@@ -87,15 +87,20 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> I
     ]
     for side, other in (sides, sides[::-1]):
         damaged = comparison.damaged[side.name]
-        if not (comparison.is_damaged or _leads_beyond(side)) or not side.account.can_tell:
+        losses = None
+        if (comparison.is_damaged or _leads_beyond(side)) and side.account.can_tell:
+            losses = side.account.losses()
+        elif side.bounds[0] > 0:
+            losses = losses_of_sound_log(side.store)
+        if losses is None:
             continue
-        lost = side.account.losses().messages
+        lost = losses.messages
         held = _Held(other.account.looked, other.account.looked.log) if lost else None
         if held is not None:
             comparison.is_damaged |= side.account.is_log_cut  # a lagging slave has no trace of these
             side.account.losses(lost=held)
-        if lost or damaged:
-            yield Healing(side.name, lost, 0 if held is None else held.messages, damaged)
+        if lost or damaged or losses.before:
+            yield Healing(side.name, lost, 0 if held is None else held.messages, damaged, losses.before)
 
 
 def _leads_beyond(side: _Replica) -> bool:
