@@ -127,11 +127,15 @@ def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, 
             Severity.WARNING,
             f"The log does not begin with a record whose age could tell of expiry; {left}".rstrip("; "),
         )
-    stored_ms, sign_ms = first.head.store_timestamp_ms, _last_sign_ms(store, head)
-    age = f"The first record there was stored {utc_text(stored_ms)}, {(sign_ms - stored_ms) / _HOUR_MS:.1f} h"
+    since_ms, sign_ms = max(
+        (first.head.store_timestamp_ms, _last_record_ms(store, head)),
+        _written_ms(store),
+        key=lambda times: times[1] - times[0],
+    )
+    age = f"The first record there was stored {utc_text(since_ms)}, {(sign_ms - since_ms) / _HOUR_MS:.1f} h"
     age += f" before the broker's last sign, {utc_text(sign_ms)}"
     limit = f"fileReservedTime is {hours} h" + ("" if reserved.origin is Origin.GIVEN else " by default")
-    if sign_ms - stored_ms >= hours * _HOUR_MS:
+    if sign_ms - since_ms >= hours * _HOUR_MS:
         severity = Severity.WARNING if whole_files else Severity.INFO
         return severity, f"{age}; {limit}: they may have expired by age{left and f', but {left}'}"
     if whole_files:
@@ -140,17 +144,25 @@ def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, 
     return Severity.WARNING, f"{age}; {limit}: they have not expired by age; {other}"
 
 
-def _last_sign_ms(store: Store, head: HeadOfLog) -> int:
+def _last_record_ms(store: Store, head: HeadOfLog) -> int:
     assert store.root is not None
     checkpoint = read_checkpoint(store.root / "checkpoint")
     times = [0 if head.latest_ms is None else head.latest_ms]
     if not isinstance(checkpoint, Refusal):
         times += checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms
-    for name in _WRITTEN_WHILE_RUNNING:
-        status = (store.root / name).status()
-        if status is not None:
-            times.append(status.modified_ns // _NS_PER_MS)
     return max(times)
+
+
+def _written_ms(store: Store) -> tuple[int, int]:
+    """Return when the log's first file and the newest file of a running broker were written.
+
+    A broker deletes by these times. They are compared with each other only: a copy may have new ones.
+    """
+    assert store.root is not None
+    first = store.log.segments[0].path.status()
+    found = [(store.root / name).status() for name in _WRITTEN_WHILE_RUNNING]
+    newest = max((status.modified_ns for status in found if status is not None), default=0)
+    return (0, 0) if first is None else (first.modified_ns // _NS_PER_MS, newest // _NS_PER_MS)
 
 
 _QUEUES = DIRECTORY_NAMES[PathKind.CONSUMEQUEUE]

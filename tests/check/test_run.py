@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import multiprocessing
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,3 +215,19 @@ def test_queues_in_files_and_in_a_database_are_not_judged_without_settings(tmp_p
     report = verify(VerifyRequest(open_store(root)), Silent())
     assert report.exit_status() is ExitStatus.FAILED
     assert "ST-ROCKSDB" in report.findings.counts
+
+
+def test_new_times_of_a_copy_do_not_make_its_messages_older(tmp_path: Path) -> None:
+    """A broker's log, copied without its times a year later, has not expired by the date of the copy."""
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "plain-5.3.3", root)
+    (root / "commitlog/00000000000000000000").unlink()
+    hour_ns = 3_600_000_000_000
+    newest_ns = 2_000_000_000_000_000_000
+    os.utime(root / "checkpoint", ns=(newest_ns, newest_ns))
+    for hours, status in ((0, 5), (71, 5), (72, 0)):
+        written_ns = newest_ns - hours * hour_ns
+        os.utime(root / "commitlog/00000000000000008192", ns=(written_ns, written_ns))
+        report = run(root)
+        assert report.exit_status == status
+        assert report.counts["CL-EXPIRED"] == 1
