@@ -28,7 +28,7 @@ class AccountError(RmqtoolError):
 
 @dataclass(frozen=True, slots=True)
 class QueueLosses:
-    """Messages of one queue that the log has lost.
+    """Messages of one queue that a store's log has lost, by what proves them.
 
     Attributes:
         topic: of the queue.

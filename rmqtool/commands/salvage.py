@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from rmqtool.progress import Progress
     from rmqtool.salvage.gathering import LogCopies
-    from rmqtool.salvage.model import QueueAccount
+    from rmqtool.salvage.model import SalvagedQueue
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -145,7 +145,7 @@ class SalvageReport:
     left_out: Mapping[str, int]
     conflicts: Mapping[str, int]
     odd_times: int
-    queues: tuple[QueueAccount, ...]
+    queues: tuple[SalvagedQueue, ...]
     units: int | None
     index_entries: int | None
     config: tuple[ConfigFile, ...]
@@ -206,7 +206,7 @@ class SalvageReport:
         return not any((*wrong, self.bytes.tombstones, self.bytes.fillers))
 
     @property
-    def moving(self) -> tuple[QueueAccount, ...]:
+    def moving(self) -> tuple[SalvagedQueue, ...]:
         """Return the queues that skip queue offsets though nothing proves a message to be lost there."""
         return tuple(one for one in self.queues if one.moves)
 

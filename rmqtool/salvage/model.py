@@ -121,8 +121,8 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueAccount:
-    """One queue: what is there of it.
+class SalvagedQueue:
+    """One queue that a salvage finds, whether it has lost anything or not: what the result has of it.
 
     Attributes:
         topic: of the queue.
@@ -285,7 +285,7 @@ class SalvagePlan:
     before: int
     misnamed: int
     found: tuple[Found, ...]
-    queues: tuple[QueueAccount, ...]
+    queues: tuple[SalvagedQueue, ...]
     partial: bool
     healed: int
     conflicts: tuple[int, ...]

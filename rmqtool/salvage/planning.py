@@ -14,13 +14,13 @@ from rmqtool.account.records import Cause, Grounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.model import counted
-from rmqtool.salvage.accounts import accounts
 from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.model import Found, Holes, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.placement import Ground
+from rmqtool.salvage.queues import salvaged_queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -153,7 +153,7 @@ class Planner:
             odd_times=int((belief.odd_times & belief.kept).sum()),
             notes=(*self.evidence.unread, *self._elsewhere(ground), *self._undecided()),
         )
-        plan = replace(plan, queues=tuple(accounts(self.belief, plan.lost)))
+        plan = replace(plan, queues=tuple(salvaged_queues(self.belief, plan.lost)))
         plan.check()
         return plan
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.doctor.choices import ConfigDiagnosis
-    from rmqtool.salvage.model import QueueAccount
+    from rmqtool.salvage.model import SalvagedQueue
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -314,7 +314,7 @@ def _compacted(root: Location) -> frozenset[str]:
         return frozenset()
 
 
-def _problem(root: Location, name: str, queue: QueueAccount) -> str | None:
+def _problem(root: Location, name: str, queue: SalvagedQueue) -> str | None:
     """Return why a queue's log is of no use; None if it is."""
     files = list(_files(root, f"{_QUEUES}/{name}"))
     if not files or not any(_files(root, f"{_LOGS}/{name}")):

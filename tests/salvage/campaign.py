@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.commands.salvage import SalvageReport
-    from rmqtool.salvage.model import QueueAccount
+    from rmqtool.salvage.model import SalvagedQueue
     from tests.salvage.damages import Kind, Scene
 
 _UNIT = struct.Struct(">qiq")
@@ -189,7 +189,7 @@ def _said_to_move(report: SalvageReport, out: Path) -> set[tuple[str, int]]:
     return said | {(one.topic, one.queue_id) for one in report.queues if one.moves or _is_again(one)}
 
 
-def _is_again(one: QueueAccount) -> bool:
+def _is_again(one: SalvagedQueue) -> bool:
     """Whether a light queue gave queue offsets more than once: where tombstones stand, the broker decides."""
     return one.topic.startswith(LMQ_PREFIX) and not one.orderly
 

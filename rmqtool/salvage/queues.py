@@ -1,4 +1,4 @@
-"""The account of each queue: what is there of it, what is lost, what nobody knows."""
+"""Queues of a salvage: what is there of each, what is lost, what nobody knows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.account.records import by_queue
-from rmqtool.salvage.model import QueueAccount
+from rmqtool.salvage.model import SalvagedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[Any]
 
 
-def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
-    """Yield the account of each queue."""
+def salvaged_queues(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[SalvagedQueue]:
+    """Yield each queue of which messages are kept or lost."""
     survey = belief.survey
     lost_of: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
     for one in lost:
@@ -37,10 +37,10 @@ def accounts(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[QueueAccount]:
             times = records["store_timestamp_ms"][belief.record_of[rows]]
             orderly = _is_orderly(belief, number, len(rows), kept)
             offsets, counts = units["queue_offset"][rows], units["count"][rows]
-            yield _account(key, offsets, offsets + counts, times, missing, orderly=orderly)
+            yield _queue(key, offsets, offsets + counts, times, missing, orderly=orderly)
     for key, missing in sorted(lost_of.items()):
         nothing = units["log_offset"][:0]
-        yield _account(key, nothing, nothing, nothing, missing, orderly=True)
+        yield _queue(key, nothing, nothing, nothing, missing, orderly=True)
 
 
 def _is_orderly(belief: Belief, queue: int, given_back: int, kept: Bools) -> bool:
@@ -50,13 +50,13 @@ def _is_orderly(belief: Belief, queue: int, given_back: int, kept: Bools) -> boo
     return not chain.resets and int(kept[chain.rows].sum()) == given_back
 
 
-def _account(
+def _queue(
     key: tuple[str, int], starts: Rows, stops: Rows, times: Rows, lost: list[Lost], *, orderly: bool
-) -> QueueAccount:
+) -> SalvagedQueue:
     firsts = [int(starts.min())] if len(starts) else []
     lasts = [int(stops.max())] if len(starts) else []
     found = _distinct(starts, stops)
-    return QueueAccount(
+    return SalvagedQueue(
         *key,
         first_queue_offset=min(firsts + [one.queue_offset for one in lost]),
         end_queue_offset=max(lasts + [one.queue_offset + one.count for one in lost]),
