@@ -229,5 +229,5 @@ def test_new_times_of_a_copy_do_not_make_its_messages_older(tmp_path: Path) -> N
         written_ns = newest_ns - hours * hour_ns
         os.utime(root / "commitlog/00000000000000008192", ns=(written_ns, written_ns))
         report = run(root)
-        assert report.exit_status == status
-        assert report.counts["CL-EXPIRED"] == 1
+        assert report.exit_status() == status
+        assert report.findings.counts["CL-EXPIRED"] == 1
