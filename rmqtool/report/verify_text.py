@@ -35,6 +35,7 @@ from rmqtool.report.formats import size_text
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import SEVERITY_WORDS, TextReport, stages_text
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -173,9 +174,14 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
 
 def _not_served(predictions: Sequence[Prediction]) -> str:
     """Return the words on messages that the log has and no pull delivers; may be empty."""
-    most = max(one.not_served for one in predictions if one.starts) if predictions[0].starts else 0
+    counts = [one.not_served + _missing(one) for one in predictions if one.starts]
+    most = max(counts) if predictions[0].starts else 0
     messages = counted(most, "message", spec=",")
     return f", but no pull delivers up to {messages} that the log has" if most else ""
+
+
+def _missing(prediction: Prediction) -> int:
+    return sum(one.missing for one in prediction.queues if not one.topic.startswith(LMQ_PREFIX))
 
 
 def _forgets(predictions: Sequence[Prediction]) -> str:

@@ -56,3 +56,16 @@ def test_neighbours_of_a_rotted_unit(
     assert found.startswith(f"Up to {messages} messages of {queue} ")
     line = verdict_line(Verdict(verified(root), predictions=(prediction,)))
     assert f", but no pull delivers up to {messages} messages that the log has" in line
+
+
+def test_a_queue_with_the_units_of_another_serves_none_of_its_messages(tmp_path: Path) -> None:
+    """The headline says so: to lose nothing more is not enough."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    for file in sorted((root / "consumequeue/TopicTest/1").iterdir()):
+        shutil.copy(root / "consumequeue/TopicTest/0" / file.name, file)
+    prediction = predicted(root)
+    missing = {f"{one.topic}/{one.queue_id}": one.missing for one in prediction.queues if one.missing}
+    assert missing == {"TopicTest/1": 25}
+    line = verdict_line(Verdict(verified(root), predictions=(prediction,)))
+    assert ", but no pull delivers up to 25 messages that the log has" in line
