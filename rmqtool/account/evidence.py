@@ -13,9 +13,8 @@ import numpy as np
 
 from rmqtool.account.log_losses import queue_units
 from rmqtool.account.records import Mark, Survey, by_queue, read_record
-from rmqtool.derived.index_files import open_index_file
-from rmqtool.dispatch.index_keys import item_hashes
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.dispatch.index_keys import of_other_keys
+from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -129,12 +128,8 @@ def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.b
 
 
 def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> None:
-    """Mark records whose properties changed since a unit and the index took tags and keys from them.
-
-    As for verify, the tags code of a unit alone proves nothing: an index item contradicts them, too, or zeros
-    stand in them.
-    """
-    units = survey.units
+    """Mark records whose properties changed since a unit and the index took tags and keys from them."""
+    units, marks = survey.units, survey.records["marks"]
     odd = [np.empty(0, np.int64)]
     for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
         if key[0] == SCHEDULE_TOPIC or not len(evidence.of(key)):
@@ -147,27 +142,16 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
             continue
         records = survey.records[np.searchsorted(survey.records["log_offset"], place[differs])]
         odd.append(place[differs[records["total_size"] == listed["size"][differs]]])
-    places = np.unique(np.concatenate(odd))[:_MOST_COMPARED]
-    hashes = _hashes_at(store, places) if len(places) else {}
-    for place in places.tolist():
+    of_unit = set(np.concatenate(odd)[:_MOST_COMPARED].tolist())
+    numbers = np.flatnonzero(marks & np.uint8(Mark.FORM | Mark.ZEROS))
+    of_form = set(survey.records["log_offset"][numbers[:_MOST_COMPARED]].tolist())
+    doubtful = of_unit | of_form
+    of_item = of_other_keys(store, survey.log, doubtful) if doubtful else set()
+    for place in doubtful:
         number = int(np.searchsorted(survey.records["log_offset"], place))
         record = read_record(survey.log, survey.records[number])
-        if record is None:
-            continue
-        own = item_hashes(record.topic, record.properties)
-        if record.has_torn_properties or hashes.get(place, set()).difference(own):
-            survey.records["marks"][number] |= np.uint8(Mark.TORN)
-
-
-def _hashes_at(store: Store, places: npt.NDArray[np.int64]) -> dict[int, set[int]]:
-    """Return the key hashes of the index items that lead to places, which ascend."""
-    found: dict[int, set[int]] = {}
-    with suppress(EnvironmentFailureError):  # what cannot be read contradicts nothing
-        for file in store.index_files:
-            index = open_index_file(file, store.settings.index_geometry)
-            first, last = index.header.begin_phy_offset, index.header.end_phy_offset
-            if index.has_items and np.any((places >= first) & (places <= last)):
-                for place, key_hash in index.hashes_at(places):
-                    found.setdefault(place, set()).add(key_hash)
-            file.close()
-    return found
+        against = {PropertyWitness.UNIT} if place in of_unit else set()
+        against |= {PropertyWitness.ITEM} if place in of_item else set()
+        against |= {PropertyWitness.FORM} if marks[number] & Mark.FORM else set()
+        if record is not None and record.change(against):
+            marks[number] |= np.uint8(Mark.TORN)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from rmqtool.findings import FindingLog
-from rmqtool.findings.codes import CL_CRC, CL_PROP_CRC
+from rmqtool.findings.codes import CL_CRC, CL_PROP_CRC, CL_PROPERTIES
 from rmqtool.formats.message import (
     TOPIC_LENGTHS,
     TRANSACTION_MASK,
@@ -65,6 +65,8 @@ class Mark(IntFlag):
     PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
     TORN = 16  # no text beside a hole, lengths that take in the file's BLANK, or other properties than it was
     # stored with: no checksum shows that
+    FORM = 32  # pieces of its properties have no name or value
+    ZEROS = 64  # zeros stand in its properties
 
 
 DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
@@ -237,6 +239,7 @@ def forgive_foreign_sums(survey: Survey) -> None:
 SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
+_FORM, _ZEROS = np.uint8(Mark.FORM), np.uint8(Mark.ZEROS)
 
 
 @dataclass(kw_only=True)
@@ -352,7 +355,7 @@ class _Reader:
         own = ~foreign
         marks = np.zeros(len(batch.rows), np.uint8)
         self._check(batch, marks)
-        doubtful = own & (marks != 0)  # frames of another place are looked at by the walk
+        doubtful = own & (marks & DAMAGED != 0)  # frames of another place are looked at by the walk
         self._walk.ends_in_doubt = bool(doubtful[-1])
         doubtful[-1] = True
         doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
@@ -418,6 +421,7 @@ class _Reader:
             self._sums[0] += checker.sound_crcs
             marks[0] |= _BODY if CL_CRC.code in findings.counts else _NONE
             marks[0] |= _RECORD if CL_PROP_CRC.code in findings.counts else _NONE
+            marks[0] |= _FORM if CL_PROPERTIES.code in findings.counts else _NONE
             return
         row = 0
         while row < len(batch.rows):
@@ -427,6 +431,8 @@ class _Reader:
             hits = self._hits[:count]
             marks[hits["row"][hits["check"] == Check.BODY_CRC]] |= _BODY
             marks[hits["row"][hits["check"] == Check.RECORD_CRC]] |= _RECORD
+            marks[hits["row"][hits["check"] == Check.PROPERTIES]] |= _FORM
+            marks[hits["row"][hits["check"] == Check.ZEROS]] |= _ZEROS
 
     def result(self, read: SplitRead) -> SplitSurvey:
         """Return what was found."""

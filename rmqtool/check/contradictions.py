@@ -1,8 +1,6 @@
 """Records whose properties changed since their dispatch: unit and index item still have the old ones.
 
-No checksum covers properties by default. A unit has the hash of the tags, index items those of the keys;
-either can rot by itself, and a sender can write odd properties. But two of the three that agree against a
-record are no accident, nor are zeros where text belongs: then the log is damaged, not its derived files.
+Then the log is damaged, not its derived files (``Record.change``).
 """
 
 from __future__ import annotations
@@ -12,11 +10,11 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rmqtool.check.index import OTHER_KEY
+from rmqtool.check.index import NO_KEYS, OTHER_KEY
 from rmqtool.check.queue_fields import OTHER_TAGS
 from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.codes import CL_PROPERTIES, CQ_SIZE_TAG, IX_WRONG
-from rmqtool.scan.records import Record, record_at
+from rmqtool.findings.codes import CL_PROPERTIES, CQ_SIZE_TAG, IX_DANGLING, IX_WRONG
+from rmqtool.scan.records import PropertyWitness, Record, record_at
 from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -24,13 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
 
-_WITNESSES = 2
-CONTRADICTING_UNIT, CONTRADICTING_ITEM = "the tags code of its unit", "an index item"
-_FORM = "their form"
-
-
 def tell_contradicted(
-    log: FileQueue, findings: FindingLog, known: Mapping[int, Collection[str]] = MappingProxyType({})
+    log: FileQueue,
+    findings: FindingLog,
+    known: Mapping[int, Collection[PropertyWitness]] = MappingProxyType({}),
 ) -> None:
     """Add an error of the log for each of those records.
 
@@ -46,11 +41,7 @@ def tell_contradicted(
         record = record_at(log, place)
         if record is None:
             continue
-        reason = (
-            "they contain zeros, like a page that was never written" if record.has_torn_properties else ""
-        )
-        if not reason and len(against) >= _WITNESSES:
-            reason = f"{' and '.join(sorted(against))} contradict them"
+        reason = record.change(against)
         if not reason:
             continue
         message = f"the record's properties changed after it was stored: {reason}"
@@ -68,13 +59,15 @@ _REMEDY = (
 )
 
 
-def _witness(finding: Finding) -> str | None:
+def _witness(finding: Finding) -> PropertyWitness | None:
     if finding.code is CL_PROPERTIES:
-        return _FORM
+        return PropertyWitness.FORM
     if finding.code is IX_WRONG and OTHER_KEY in finding.message:
-        return CONTRADICTING_ITEM
+        return PropertyWitness.ITEM
+    if finding.code is IX_DANGLING and NO_KEYS in finding.message:
+        return PropertyWitness.ITEM  # a record may lie there all the same, without a key
     if finding.code is CQ_SIZE_TAG and OTHER_TAGS in finding.message and finding.topic != SCHEDULE_TOPIC:
-        return CONTRADICTING_UNIT
+        return PropertyWitness.UNIT
     return None
 
 

@@ -93,8 +93,9 @@ _MOST_HELD = 64
 
 
 OTHER_KEY = "has a hash that no key of its record has"
+NO_KEYS = "points at an offset where no record with keys begins"
 
-"""Beginning of a finding about an item that contradicts the keys of its record."""
+"""Parts of findings about items that contradict the keys of their record."""
 
 
 @dataclass
@@ -182,7 +183,7 @@ def _report_strangers(
         IX_DANGLING,
         items,
         lost,
-        f"points at an offset where no record with keys begins{said}",
+        f"{NO_KEYS}{said}",
         severity=severity,
     )
     report.items(IX_WRONG, items, other, f"{OTHER_KEY}{said}", severity=severity)

@@ -13,21 +13,23 @@ counts only if its items are just those that its record demands.
 from __future__ import annotations
 
 from bisect import bisect_right
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Self
 
-from rmqtool.derived.index_files import IndexFile
-from rmqtool.errors import UsageError
+from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.javacompat import decode_utf8, index_key_hash, parse_long, split_keys, string_hash
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store import Origin, Store
 from rmqtool.store.settings import BROKER_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rmqtool.releases import Release
+    from rmqtool.store import FileQueue
 
 
 INDEX_TYPE_TAG = "T"
@@ -50,6 +52,38 @@ def item_keys(properties: Mapping[str, str]) -> list[str]:
 def item_hashes(topic: str, properties: Mapping[str, str]) -> list[int]:
     """Return the key hash of every item that a message can have, the tag's last."""
     return [index_key_hash(topic, key) for key in item_keys(properties)]
+
+
+def of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> set[int]:
+    """Return those of some places to which an item leads that has the hash of none of its record's keys.
+
+    A broker makes items of a record's own keys alone: one that leads to a record without any shows that it
+    had some, or is left of another record there. Index files that cannot be read show nothing.
+
+    Args:
+        store: whose index.
+        log: whose records lie at the places.
+        places: physical offsets.
+
+    Raises:
+        EnvironmentFailureError: a file of the log cannot be opened or read.
+    """
+    import numpy as np
+
+    records = {place: record_at(log, place) for place in places}
+    hashes = {
+        place: set(item_hashes(record.topic, record.properties))
+        for place, record in records.items()
+        if record is not None
+    }
+    found, wanted = set[int](), np.array(sorted(hashes), np.int64)
+    with suppress(EnvironmentFailureError):
+        for file in store.index_files if len(wanted) else ():
+            index = open_index_file(file, store.settings.index_geometry)
+            pairs = index.hashes_at(wanted)
+            found |= {place for place, key_hash in pairs if key_hash not in hashes[place]}
+            file.close()
+    return found
 
 
 def tag_key(tags: str) -> str:

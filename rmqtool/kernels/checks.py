@@ -49,6 +49,7 @@ class Check(IntEnum):
     INNER_FLAG = 13
     QUEUE_OFFSET = 14  # of a record that is put into no queue
     PREPARED_OFFSET = 15
+    ZEROS = 16  # in the properties, which have no other fault
 
 
 HIT_ROW = np.dtype(
@@ -63,6 +64,7 @@ LATEST_MS = 4_102_444_800_000
 
 """Times within reason: 2010 (RocketMQ is younger) to 2100."""
 
+_1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
 _LAST_PORT = 0xFFFF
 _EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
 
@@ -243,11 +245,24 @@ def _check_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, coun
 
 
 @kernel
+def _has_zeros(buffer: Buffer, start: int, stop: int) -> bool:
+    """Whether four zeros follow each other, without a branch: so LLVM makes vector instructions of it."""
+    found = np.uint8(0)
+    for i in range(start, stop - 3):
+        p = np.uint64(i)
+        some = buffer[p] | buffer[p + _1] | buffer[p + _2] | buffer[p + _3]
+        found |= np.uint8(some == 0)
+    return found != 0
+
+
+@kernel
 def _check_properties(buffer: Buffer, row: Row, number: int, hits: Rows, count: int) -> int:
     start = row.topic_stop + 2
     stop = start + row.properties_length
     if row.stray_pieces or read_i16(buffer, row.topic_stop) < 0:
         count = put_hit(hits, count, Check.PROPERTIES, number, 0, row.stray_pieces)
+    elif _has_zeros(buffer, start, stop):
+        count = put_hit(hits, count, Check.ZEROS, number, 0, 0)
     return check_inner_batch(buffer, row, number, start, stop, hits, count)
 
 

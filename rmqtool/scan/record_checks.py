@@ -53,6 +53,7 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
         CL_PROPERTIES,
         "the properties have a negative length, or pieces without name or value: {observed}",
     ),
+    Check.ZEROS: (CL_PROPERTIES, "zeros stand in the properties"),
     Check.INNER_BASE: (CL_QOFF_RANGE, "QUEUEOFFSET {observed}, but the property INNER_BASE says {expected}"),
     Check.EMPTY_BODY_CRC: (CL_EMPTY_BODY, "BODYCRC {observed}, but there is no body"),
     Check.BODY_LENGTH: (CL_EMPTY_BODY, "a body of {observed} bytes"),

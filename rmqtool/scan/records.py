@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rmqtool.formats import message
@@ -23,7 +24,7 @@ from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     import struct
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from rmqtool.store import FileQueue
     from rmqtool.store.segments import Segment
@@ -34,6 +35,14 @@ _PROPERTIES_LENGTH_BYTES = 2
 _ZEROS = bytes(4)
 _LARGEST_HEAD = max(message.HEAD_SIZES)
 _WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is read through an array, too
+
+
+class PropertyWitness(StrEnum):
+    """What can contradict the properties of a record."""
+
+    FORM = "their form"  # pieces without name or value
+    UNIT = "the tags code of its unit"
+    ITEM = "an index item"
 
 
 class ByteSource(Protocol):
@@ -97,6 +106,20 @@ class Record:
     def has_torn_properties(self) -> bool:
         """Whether zeros stand in the properties, which are text: a page of them never reached the disk."""
         return _ZEROS in self.properties_bytes
+
+    def change(self, against: Collection[str]) -> str:
+        """Return what shows that the properties changed after the record was stored; empty if nothing does.
+
+        No checksum covers properties by default. A unit has the hash of the tags, index items those of the
+        keys; either can rot by itself, and a sender can write odd properties. But two of the three that agree
+        against a record are no accident, nor are zeros where text belongs.
+
+        Args:
+            against: of ``PropertyWitness``, what contradicts the properties.
+        """
+        if self.has_torn_properties:
+            return "they contain zeros, like a page that was never written"
+        return f"{' and '.join(sorted(against))} contradict them" if len(against) > 1 else ""
 
     @property
     def body_crc_holds(self) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import rmqtool
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.errors import ExitStatus
 from rmqtool.store import open_store
@@ -41,10 +42,22 @@ CHANGED: list[dict[str, Any]] = [
     {"record": 30, "property": "TAGS", "text": "XagA"},
 ]
 
+KEYLESS: list[dict[str, Any]] = [
+    {"record": 30, "field": "properties", "plus": 0, "text": "XNIQ_KEY"},
+    {"record": 30, "field": "properties", "plus": 62, "text": "XEYS"},
+]
+SEPARATOR = {"record": 30, "field": "properties", "plus": 8, "write": "02"}
+
 
 @pytest.mark.parametrize(
     ("edits", "is_damage"),
     [
+        ([{"record": 30, "property": "KEYS", "zero": 0}], True),  # the tags are as they were
+        ([{"record": 30, "property": "UNIQ_KEY", "plus": 8, "zero": 4}], True),
+        ([{"record": 30, "property": "WAIT", "zero": 0}], True),  # which nothing else has
+        ([SEPARATOR], True),
+        ([*KEYLESS, CHANGED[1]], True),  # items lead to a record that has no key now
+        (KEYLESS, False),
         (CHANGED, True),
         (CHANGED[1:], False),  # the unit alone says so, and can have rotted itself
         (CHANGED[:1], False),
@@ -53,7 +66,7 @@ CHANGED: list[dict[str, Any]] = [
         ([*CHANGED, {"record": 50, "field": "queueOffset", "plus": 0, "flip": 1}], True),
     ],
 )
-def test_verify_and_rebuild_name_the_same_changed_properties(
+def test_verify_rebuild_and_salvage_name_the_same_changed_properties(
     edits: list[dict[str, Any]], is_damage: bool, tmp_path: Path
 ) -> None:
     """Also where the queues are not the same as those that are made."""
@@ -66,5 +79,8 @@ def test_verify_and_rebuild_name_the_same_changed_properties(
     ]
     assert told[0] == told[1]
     assert bool(told[0]) == is_damage
+    lost = rmqtool.open(root).plan_salvage(jobs=1).lost
+    salvaged = {(one.physical_offset, one.cause, one.is_there) for one in lost}
+    assert ((9700, "properties", True) in salvaged) == is_damage
     if is_damage:
         assert report.exit_status() == judged.exit_status() == ExitStatus.LOG_DAMAGED

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.derived.index_files import index_headers, open_index_file
+from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_files import LiveUnits, all_live_units, queue_bounds
-from rmqtool.dispatch.index_keys import index_keys, item_hashes
+from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.codes import CL_PROPERTIES
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
 from rmqtool.reput.units import KeptUnits, QueueEnd, QueueUnits, by_queue, end_of, kept_units, no_units
-from rmqtool.scan.records import record_at
+from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.places import is_rocksdb
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.account.lost import LostMessage, LostTotals, QueuePlace
@@ -371,32 +371,12 @@ def _tell_changed_properties(
     odd = {one.physical_offset for one in findings if one.code is CL_PROPERTIES}
     if not other_tags and not odd:
         return
-    from rmqtool.check.contradictions import CONTRADICTING_ITEM, CONTRADICTING_UNIT, tell_contradicted
+    from rmqtool.check.contradictions import tell_contradicted
 
-    witnesses: dict[int, set[str]] = defaultdict(set)
+    witnesses: dict[int, set[PropertyWitness]] = defaultdict(set)
     for place in other_tags[:_MOST_PLACES]:
-        witnesses[place].add(CONTRADICTING_UNIT)
+        witnesses[place].add(PropertyWitness.UNIT)
     doubtful = {*witnesses, *(place for place in odd if place is not None)}
-    with suppress(EnvironmentFailureError):
-        for place in _of_other_keys(store, log, doubtful):
-            witnesses[place].add(CONTRADICTING_ITEM)
+    for place in of_other_keys(store, log, doubtful):
+        witnesses[place].add(PropertyWitness.ITEM)
     tell_contradicted(log, findings, witnesses)
-
-
-def _of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> Iterator[int]:
-    """Yield those of some places to which an item leads that has the hash of none of its record's keys."""
-    records = {place: record_at(log, place) for place in places}
-    hashes = {
-        place: set(item_hashes(record.topic, record.properties))
-        for place, record in records.items()
-        if record is not None and index_keys(record.properties)
-    }
-    wanted = np.array(sorted(hashes), np.int64)
-    if not len(wanted):
-        return
-    for file in store.index_files:
-        index = open_index_file(file, store.settings.index_geometry)
-        for place, key_hash in index.hashes_at(wanted):
-            if key_hash not in hashes[place]:
-                yield place
-        file.close()
