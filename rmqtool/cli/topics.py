@@ -147,6 +147,8 @@ def _facts(report: TopicsReport) -> dict[str, Any]:
         "log": json_value(report.log),
         "logLosses": json_value(report.log_losses),
         "topics": report.topics,
+        "messages": report.messages,
+        "bytes": report.bytes,
         "truncated": report.truncated,
         "more": report.more,
         "counts": report.findings.counts,

@@ -169,6 +169,8 @@ class TopicsReport:
         log: what its bytes are.
         rows: topics, or queues, in the order that was requested; iteration yields them.
         topics: how many topics fit the filters, shown or not.
+        messages: of these topics.
+        bytes: of these messages.
         more: how many rows fit the filters and are not shown.
         findings: what is wrong with the log, as far as its framing tells.
         log_losses: messages that the log has lost, of all topics, where something points to that; else None.
@@ -179,6 +181,8 @@ class TopicsReport:
     log: LogParts
     rows: tuple[TopicTotals, ...]
     topics: int
+    messages: int
+    bytes: int
     more: int
     findings: Findings
     log_losses: LogLosses | None = None
@@ -278,6 +282,8 @@ def topics_of(request: TopicsRequest, progress: Progress) -> TopicsReport:
         log=scan.parts,
         rows=tuple(shown),
         topics=len({row.topic for row in rows}),
+        messages=sum(row.messages for row in rows),
+        bytes=sum(row.bytes for row in rows),
         more=len(rows) - len(shown),
         findings=scan.findings,
         log_losses=losses,

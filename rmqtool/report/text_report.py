@@ -52,14 +52,15 @@ class TextReport:
         self._width = width_of(stream)
         self._lines = 0
         self._ink = Ink(color=uses_color(stream, color))
-        self._verdict, self._next, self._verdict_lines = "", "", 0
+        self._next: list[str] = []
+        self._verdict, self._verdict_lines = "", 0
 
     def verdict(
-        self, title: str, figures: Iterable[tuple[str, str]] = (), next_command: str | None = None
+        self, title: str, figures: Iterable[tuple[str, str]] = (), *next_commands: str | None
     ) -> None:
-        """Write the verdict, the figures, and the command that helps further."""
+        """Write the verdict, the figures, and the commands that help further, one after the other."""
         self.pairs(title, figures)
-        self._verdict, self._next = title, next_command or ""
+        self._verdict, self._next = title, [one for one in next_commands if one]
         self._write_next()
         self._verdict_lines = self._lines
 
@@ -71,8 +72,8 @@ class TextReport:
             self.paragraph(self._verdict, 0, "bold")
 
     def _write_next(self) -> None:
-        if self._next:  # on one line whatever the width, so that it can be pasted
-            self.line(self._ink(f"Next: {self._next}", "bold"))
+        for word, command in zip(("Next", "Then"), self._next, strict=False):
+            self.line(self._ink(f"{word}: {command}", "bold"))  # unwrapped, so that it can be pasted
 
     def pairs(self, title: str, lines: Iterable[tuple[str, str]]) -> None:
         """Write names and values, an empty line above them."""

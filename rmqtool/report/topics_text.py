@@ -45,7 +45,7 @@ def topics_text(report: TopicsReport, text: TextReport, zone: tzinfo | None, all
 
 
 def topics_verdict(report: TopicsReport) -> str:
-    """Return the log's content in one line, and whether it is damaged."""
+    """Return the topics' content in one line, whether the log is damaged, and what it has lost."""
     log = report.log
     damage = ""
     if report.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
@@ -54,10 +54,10 @@ def topics_verdict(report: TopicsReport) -> str:
     topics = counted(report.topics, "topic", spec=",")
     messages = report.log_losses.messages if report.log_losses is not None else 0
     lost = f"; {lost_words(messages)}" if messages else ""
-    there = counted(log.messages, "message", spec=",")
-    return (
-        f"{damage}{topics}, {there} in {size_text(log.message_bytes)}{lost}{before_words(report.log_losses)}"
-    )
+    there = f"{counted(report.messages, 'message', spec=',')} in {size_text(report.bytes)}"
+    if report.messages < log.messages:
+        there += f", of the log's {counted(log.messages, 'message', spec=',')}"
+    return f"{damage}{topics}, {there}{lost}{before_words(report.log_losses)}"
 
 
 def _facts(log: LogParts) -> Iterator[tuple[str, str]]:

@@ -58,6 +58,9 @@ _SETTINGS = {CF_FORGETS.code, CF_REFUSED.code}
 _TIMER_GAP = ", but never delivers timed messages whose chain crosses the gap in timerlog/"
 
 
+_COPY = ("cp", "-a", "--sparse=always")
+
+
 def headline(verdict: Verdict) -> str:
     """Return the verdict in one line, with the store."""
     return f"{verdict_line(verdict)}: {escape_text(verdict.report.store)}"
@@ -73,6 +76,23 @@ def next_command(verdict: Verdict) -> str | None:
     """Return the command that helps further, for pasting; None where nothing has to be done."""
     words = _next_words(verdict)
     return None if words is None else escape_text(shlex.join(words))
+
+
+def command_on_copy(verdict: Verdict) -> str | None:
+    """Return what comes after the next command if that copies the store; else None.
+
+    ``salvage`` helps where the log is damaged, and refuses one of which a part is not read.
+    """
+    words = _next_words(verdict)
+    findings = verdict.report.findings
+    is_unread = any(one.structure is Structure.UNREAD_LOG for one in findings)
+    is_damaged = findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
+    if words is None or words[0] != _COPY[0] or is_unread or not is_damaged:
+        return None
+    new = _beside(verdict.report.store, "salvaged")
+    return escape_text(
+        shlex.join(["rmqtool", "salvage", words[-1], *verdict.setting_arguments, "--out", new])
+    )
 
 
 def _damage(verdict: Verdict) -> str:
@@ -224,7 +244,7 @@ def _next_words(verdict: Verdict) -> list[str] | None:
 def _copy(store: str, setting_arguments: tuple[str, ...]) -> list[str]:
     if is_object_url(store):
         return ["rmqtool", "salvage", store, *setting_arguments, "--out", _beside(store, "salvaged")]
-    return ["cp", "-a", "--sparse=always", store, _beside(store, "copy")]
+    return [*_COPY, store, _beside(store, "copy")]
 
 
 def _beside(store: str, ending: str) -> str:
@@ -260,7 +280,7 @@ _IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_FORGETS, NS_REBUILDS}
 
 def verify_text(verdict: Verdict, text: TextReport, *, notes: bool = False) -> None:
     """Write a verdict; ``notes`` adds findings that require no action."""
-    text.verdict(headline(verdict), _facts(verdict), next_command(verdict))
+    text.verdict(headline(verdict), _facts(verdict), next_command(verdict), command_on_copy(verdict))
     for findings in grouped(verdict.report.findings):
         is_said = findings[0].code in _IN_PREDICTIONS
         if not is_said and (notes or worst_of(findings) is not Severity.INFO):

@@ -89,6 +89,9 @@ def test_a_late_flip_is_told_with_its_losses_and_the_next_command(run: Runner, t
     assert all(one["topic"] in page.text for one in lost)
     assert verified.document["predictions"][0]["cut"]["code"] == "CL-CRC"
     assert f"cp -a --sparse=always {store} {store}.copy" in page.text
+    then = f"rmqtool salvage {store}.copy --out {store}.salvaged"
+    assert then in page.text
+    assert f"\nThen: {then}\n" in run("verify", store, "--predict-recovery").out
     assert "last write before the crash" in page.text
     assert "the next start ends the log here" in page.text
 

@@ -90,6 +90,12 @@ def test_topics_that_are_not_there(run: Callable[..., Run]) -> None:
     )
 
 
+def test_the_first_line_counts_the_topics_that_are_shown(run: Callable[..., Run]) -> None:
+    found = run("topics", PLAIN, "--topic", "Orders")
+    assert found.out.startswith("1 topic, 32 messages in 9.6 KiB, of the log's 163 messages\n")
+    assert run("topics", PLAIN, "--top", 1).out.startswith("5 topics, 163 messages in 50.9 KiB\n")
+
+
 def test_damage_is_skipped_and_said(run: Callable[..., Run], plain_copy: Path) -> None:
     log = plain_copy / "commitlog" / f"{8192:020d}"
     data = bytearray(log.read_bytes())

@@ -52,4 +52,5 @@ def test_a_database_of_queues_that_is_only_set_gets_no_advice_to_install(
     report = store.rebuild(out=tmp_path / "made", jobs=1)
     assert not report.is_installable
     assert "do not install" in report.install_hint
+    assert "in that database" not in report.install_hint  # there is none
     assert "To install" not in report.install_hint

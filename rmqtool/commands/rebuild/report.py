@@ -65,8 +65,8 @@ _UNSETTLED = (
     " were lost, with --generations all"
 )
 _DATABASES = (
-    "Leave {names} where it is, and do not install this result: the broker keeps queues in that database, and"
-    " would make a new one of the newest files of the log alone"
+    "Leave {names} where it is, and do not install this result: the broker keeps queues in RocksDB, and would"
+    " make its database anew of the newest files of the log alone"
 )
 
 

@@ -32,7 +32,7 @@ from rmqtool.report.page.charts import (
 )
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.verify_text import headline, next_command
+from rmqtool.report.verify_text import command_on_copy, headline, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -264,6 +264,7 @@ def view_of(
         "mood": _MOODS.get(verdict.status, "warn"),
         "headline": shortened(headline(verdict), 2000),
         "next_command": next_command(verdict),
+        "command_on_copy": command_on_copy(verdict),
         "status": int(verdict.status),
         "facts": tuple(_facts(report, clock)),
         "lost": losses_table(report),
