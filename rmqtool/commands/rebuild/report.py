@@ -66,7 +66,7 @@ _UNSETTLED = (
 )
 _DATABASES = (
     "Leave {names} where it is, and do not install this result: the broker keeps queues in RocksDB, and would"
-    " make its database anew of the newest files of the log alone"
+    " make its database again of the newest files of the log alone"
 )
 
 
