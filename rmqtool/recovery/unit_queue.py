@@ -309,8 +309,9 @@ class UnitQueue:
             self._correct_minimum_4(log_start)
 
     def _coverage(self) -> list[tuple[int, int]]:
-        """Return first offset and last end of the records in each run of files that join.
+        """Return lowest offset and highest end of the records in each run of files that join.
 
+        Those of the outermost file with records: a rotted unit in it, which leads elsewhere, widens the range.
         A run ends before a zero unit that truncation took for one: its record has no unit.
         """
         heads = [at for at in self._starts if at - self._size not in self._starts or at == self._hole]
@@ -327,7 +328,7 @@ class UnitQueue:
             units = self._units(start)
             real = np.flatnonzero(units.is_record)
             if len(real):
-                return int(units.physical_offsets[real[0]])
+                return int(units.physical_offsets[real].min())
         return _NOTHING
 
     def _last_end(self, head: int, tail: int) -> int:
@@ -335,7 +336,7 @@ class UnitQueue:
             units = self._units(start)
             real = np.flatnonzero(units.is_record[: self._written(start)])
             if len(real):
-                return int(units.physical_offsets[real[-1]] + units.sizes[real[-1]])
+                return int((units.physical_offsets[real] + units.sizes[real]).max())
         return -1
 
     def _recover(self) -> None:
