@@ -311,7 +311,7 @@ class UnitQueue:
     def _coverage(self) -> list[tuple[int, int]]:
         """Return lowest offset and highest end of the records in each run of files that join.
 
-        Those of the outermost file with records: a rotted unit in it, which leads elsewhere, widens the range.
+        Those of the outermost file with records: a rotted unit there, which leads elsewhere, widens them.
         A run ends before a zero unit that truncation took for one: its record has no unit.
         """
         heads = [at for at in self._starts if at - self._size not in self._starts or at == self._hole]
