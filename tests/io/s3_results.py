@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 from rmqtool.io.object_store import ObjectWriter
 from rmqtool.io.object_urls import split_url
 from rmqtool.store.object_staging import MANIFEST_NAME
+from tests.extra import library
 from tests.io.s3_server import stores_behind_proxy
 
 if TYPE_CHECKING:
@@ -33,6 +35,14 @@ def objects_below(url: str) -> dict[str, bytes]:
     """Return what lies below a URL, by name."""
     writer = ObjectWriter(split_url(url)[0])
     return {name: writer.text(f"{url}/{name}") for name in writer.sizes_below(url)}
+
+
+def names_below(url: str) -> set[str]:
+    """Return the names of the objects below a URL, the empty ones that stand for folders among them."""
+    client = library("boto3").client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
+    bucket, _, key = url.removeprefix("s3://").partition("/")
+    listed = client.list_objects_v2(Bucket=bucket, Prefix=f"{key}/").get("Contents", [])
+    return {one["Key"].removeprefix(f"{key}/") for one in listed}
 
 
 def files_below(folder: Path) -> dict[str, bytes]:

@@ -13,7 +13,7 @@ from rmqtool.io.object_store import ObjectWriter
 from rmqtool.store.lock import owner_of
 from rmqtool.store.object_staging import MANIFEST_NAME
 from tests.extra import library
-from tests.io.s3_results import files_below, objects_below, results_behind_proxy, whole_result
+from tests.io.s3_results import files_below, names_below, objects_below, results_behind_proxy, whole_result
 from tests.io.s3_server import put
 from tests.runs import run_line
 from tests.store.fixture_stores import fixture
@@ -63,6 +63,7 @@ def test_each_result_is_whole_by_itself_and_is_not_made_twice(
         found = whole_result(one)
         assert found.keys() == expected.keys()
         assert all(found[name] == expected[name] for name in expected.keys() - {report})
+        assert names_below(one) == {*expected, MANIFEST_NAME}
 
     # one that was killed amid the second store: no manifest, and who was at work is dead
     key = b.removeprefix("s3://")

@@ -16,7 +16,7 @@ from rmqtool.io.object_store import ObjectWriter, WrittenObject
 from rmqtool.store.lock import owner_of
 from rmqtool.store.object_staging import MANIFEST_NAME, add_written, take_written
 from tests.extra import library
-from tests.io.s3_results import files_below, objects_below, results_behind_proxy, whole_result
+from tests.io.s3_results import files_below, names_below, objects_below, results_behind_proxy, whole_result
 from tests.io.s3_server import Proxy, Reply, put
 from tests.runs import run_line
 from tests.store.fixture_stores import fixture
@@ -219,10 +219,7 @@ def test_a_successful_run_leaves_no_empty_objects(
     proxy.begin(lambda request, reply: reply)
     command, *more = line.split()
     run_line(capsys, command, STORE, "--out", out, *more, "-q")
-    client = library("boto3").client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"])
-    below = f"{out.removeprefix('s3://bucket/')}/"
-    listed = client.list_objects_v2(Bucket="bucket", Prefix=below)["Contents"]
-    names = {one["Key"].removeprefix(below) for one in listed}
+    names = names_below(out)
     assert names == _objects(proxy, out).keys()
     assert MANIFEST_NAME in names
 
@@ -245,6 +242,23 @@ def test_what_a_killed_run_left_is_recognised(
     assert MANIFEST_NAME in found
     assert "consumequeue/old" not in found
     assert json.loads(found["rebuild.json"])["schema"] != owner["schema"]
+
+
+def test_a_result_without_manifest_is_refused(
+    proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was killed after its report, which comes last, cannot be known again."""
+    words = ("rebuild", STORE, "--out", out, "--engine", "local", "-q")
+    sent = len(proxy.requests)
+    assert run_line(capsys, *words)[0] == 0
+    puts = [one.path.partition("?")[0] for one in proxy.requests[sent:] if one.method == "PUT"]
+    assert [path.rpartition("/")[2] for path in puts[-2:]] == ["rebuild.json", MANIFEST_NAME]
+    ObjectWriter("s3://bucket").remove(f"{out}/{MANIFEST_NAME}")
+    kept = _objects(proxy, out)
+    status, _, err = run_line(capsys, *words)
+    assert status == 4
+    assert f"error: {out}: exists and is not empty; choose another output or remove it" in err
+    assert _objects(proxy, out) == kept
 
 
 def test_what_cannot_be_removed_is_told(
