@@ -115,6 +115,11 @@ CASES: dict[str, tuple[Callable[[EditedStore], None], dict[str, int], dict[str, 
         {"CQ-BAD-UNIT": 1},
         {"CQ-BAD-UNIT": 1, "CQ-MISSING-MSG": 1},
     ),
+    "size of a pre-blank unit that is none": (  # a broker keeps it, and all later units
+        lambda store: store.put_unit(QUEUE, 5, (0, consumequeue.PREBLANK_SIZE, 7)),
+        {"CQ-BAD-UNIT": 1},
+        {"CQ-BAD-UNIT": 1, "CQ-MISSING-MSG": 1},
+    ),
     "pre-blank unit inside": (
         lambda store: preblank(store, 15),
         {"CQ-PREBLANK-VISIBLE": 1},
