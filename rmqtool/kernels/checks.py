@@ -252,7 +252,7 @@ def _has_zeros(buffer: Buffer, start: int, stop: int) -> bool:
         p = np.uint64(i)
         some = buffer[p] | buffer[p + _1] | buffer[p + _2] | buffer[p + _3]
         found |= np.uint8(some == 0)
-    return found != 0
+    return bool(found != 0)
 
 
 @kernel
