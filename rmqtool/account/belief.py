@@ -207,7 +207,7 @@ class Belief:
         evidence: what queues list.
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
         include_stale: believe what looks stale.
-        keep_damaged: give damaged records back, too, unless their queue has no place for them.
+        keep_damaged: keep damaged records, too, unless their queue has no place for them.
 
     Attributes:
         places: physical offsets of the records, ``(n,)``.

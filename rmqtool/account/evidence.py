@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.account.log_losses import queue_units
 from rmqtool.account.records import Mark, Survey, by_queue, read_record
+from rmqtool.derived.queue_files import queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts

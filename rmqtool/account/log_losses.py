@@ -28,7 +28,7 @@ from rmqtool.account.witnesses import (
     indexed_places,
     unaccounted,
 )
-from rmqtool.derived.queue_files import LiveUnits, all_live_units, live_units
+from rmqtool.derived.queue_files import LiveUnits, all_live_units, live_units, queue_units
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.kernels.continuity import RUN_ROW
@@ -57,31 +57,6 @@ class _ListedQueue:
 
     files: QueueFiles
     places: Int64s
-
-
-def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, LiveUnits]]:
-    """Yield the queues of a store that are files, and what each lists.
-
-    Args:
-        store: whose queues.
-        unread: receives sentences about those that cannot be read.
-    """
-    for kind in UNIT_QUEUE_KINDS:
-        root = store.roots.get(kind)
-        if root is None or is_rocksdb(root.paths[0]):
-            continue
-        try:
-            queues = list(store.queues(kind))
-        except EnvironmentFailureError as failure:
-            unread.append(str(failure))
-            continue
-        for queue in queues:
-            try:
-                units = all_live_units(queue)
-            except EnvironmentFailureError as failure:
-                unread.append(str(failure))
-                continue
-            yield queue, units
 
 
 class LogAccount:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.consumequeue import (
     BATCH_UNITS,
     PREBLANK,
@@ -14,7 +15,8 @@ from rmqtool.formats.consumequeue import (
     UnitFields,
 )
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.store.kinds import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
+from rmqtool.store.places import is_rocksdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.formats import Decoder
     from rmqtool.io.reading import UnreadableRange
     from rmqtool.scan.window import Window
-    from rmqtool.store import QueueFiles
+    from rmqtool.store import QueueFiles, Store
     from rmqtool.store.segments import FileQueue, Segment
 
     Array = npt.NDArray[Any]
@@ -256,6 +258,31 @@ def all_live_units(queue: QueueFiles) -> LiveUnits:
     none = LiveUnits(*(np.empty(0, np.int64) for _ in LiveUnits._fields))
     columns = zip(none, *live_units(queue), strict=True)
     return LiveUnits(*(np.concatenate(column) for column in columns))
+
+
+def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, LiveUnits]]:
+    """Yield the queues of a store that are files, and what each lists.
+
+    Args:
+        store: whose queues.
+        unread: receives sentences about those that cannot be read.
+    """
+    for kind in UNIT_QUEUE_KINDS:
+        root = store.roots.get(kind)
+        if root is None or is_rocksdb(root.paths[0]):
+            continue
+        try:
+            queues = list(store.queues(kind))
+        except EnvironmentFailureError as failure:
+            unread.append(str(failure))
+            continue
+        for queue in queues:
+            try:
+                units = all_live_units(queue)
+            except EnvironmentFailureError as failure:
+                unread.append(str(failure))
+                continue
+            yield queue, units
 
 
 class Bounds(NamedTuple):
