@@ -35,8 +35,8 @@ _HOMES = {
     "api.store": ("Store",),
     "check.model": ("VerifyInterruptedError", "VerifyReport"),
     "commands.carve": ("CarveReport", "CarvedImage", "CarvedLog"),
-    "commands.diff.model": ("Difference",),
-    "commands.export.model": ("ExportReport",),
+    "commands.diff": ("Difference",),
+    "commands.export": ("ExportReport",),
     "commands.fleet": ("FleetReport", "FleetSummary", "StoreOutcome"),
     "commands.info": ("StoreSummary",),
     "commands.query": ("KeyQuestion",),
@@ -48,9 +48,9 @@ _HOMES = {
     "errors": ("EnvironmentFailureError", "RefusedError", "RmqtoolError", "UnansweredError", "UsageError"),
     "findings": ("Finding", "FindingCode"),
     "projection": ("json_value",),
-    "recovery.model": ("Prediction",),
+    "recovery": ("Prediction",),
     "rows": ("BatchUnit", "Chain", "Damage", "IndexHeader", "Item", "Message", "Slot", "Unit"),
-    "salvage.model": ("SalvagePlan",),
+    "salvage": ("SalvagePlan",),
     "store": ("Setting",),
     "version": ("__version__",),
 }
@@ -82,8 +82,8 @@ if TYPE_CHECKING:
     from rmqtool.commands.carve import CarvedImage as CarvedImage
     from rmqtool.commands.carve import CarvedLog as CarvedLog
     from rmqtool.commands.carve import CarveReport as CarveReport
-    from rmqtool.commands.diff.model import Difference as Difference
-    from rmqtool.commands.export.model import ExportReport as ExportReport
+    from rmqtool.commands.diff import Difference as Difference
+    from rmqtool.commands.export import ExportReport as ExportReport
     from rmqtool.commands.fleet import FleetReport as FleetReport
     from rmqtool.commands.fleet import FleetSummary as FleetSummary
     from rmqtool.commands.fleet import StoreOutcome as StoreOutcome
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from rmqtool.findings import Finding as Finding
     from rmqtool.findings import FindingCode as FindingCode
     from rmqtool.projection import json_value as json_value
-    from rmqtool.recovery.model import Prediction as Prediction
+    from rmqtool.recovery import Prediction as Prediction
     from rmqtool.rows import BatchUnit as BatchUnit
     from rmqtool.rows import Chain as Chain
     from rmqtool.rows import Damage as Damage
@@ -113,7 +113,7 @@ if TYPE_CHECKING:
     from rmqtool.rows import Message as Message
     from rmqtool.rows import Slot as Slot
     from rmqtool.rows import Unit as Unit
-    from rmqtool.salvage.model import SalvagePlan as SalvagePlan
+    from rmqtool.salvage import SalvagePlan as SalvagePlan
     from rmqtool.store import Setting as Setting
     from rmqtool.version import __version__ as __version__
 else:  # where mypy would make each name private that `__all__` does not list in writing

@@ -18,10 +18,10 @@ from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.columns.names import ColumnFile
 from rmqtool.commands.carve import CarveReport
-from rmqtool.commands.export.model import ExportReport
+from rmqtool.commands.export import ExportReport
 from rmqtool.commands.fleet import StoreOutcome
 from rmqtool.commands.rebuild.report import RebuildReport
-from rmqtool.commands.repair.model import RepairReport
+from rmqtool.commands.repair import RepairReport
 from rmqtool.dispatch.index_keys import TagRule
 from rmqtool.doctor.choices import ConfigChoice
 from rmqtool.doctor.copies import ConfigCopy
@@ -30,7 +30,7 @@ from rmqtool.findings.codes import CL_CRC
 from rmqtool.findings.model import StoreFinding
 from rmqtool.lookup.context import Reason, Step
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.recovery.model import Prediction
+from rmqtool.recovery import Prediction
 from rmqtool.reput.damage import SkippedRange, UnreachableRange
 from rmqtool.store import Setting
 

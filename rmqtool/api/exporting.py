@@ -8,7 +8,7 @@ from rmqtool.api.arguments import AnyStore, target_of
 from rmqtool.api.engines import AnyEngine, engine_of
 from rmqtool.api.opened import OpenedStore
 from rmqtool.columns.names import FileFormat, column_names, names_in_files
-from rmqtool.commands.export.model import ExportReport, ExportRequest, LeftOut
+from rmqtool.commands.export import ExportReport, ExportRequest, LeftOut
 from rmqtool.errors import UsageError
 from rmqtool.options import request_of, word_of
 from rmqtool.progress import NullProgress, Progress

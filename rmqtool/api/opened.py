@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rmqtool.account.lost import LostMessage
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.offsets import Progress as ConsumerProgress
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
 
 
 class OpenedStore:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rmqtool.check.model import VerifyRequest
-from rmqtool.commands.dump.request import DumpRequest
-from rmqtool.commands.export.model import ExportRequest
+from rmqtool.commands.dump import DumpRequest
+from rmqtool.commands.export import ExportRequest
 from rmqtool.commands.query import QueryRequest
-from rmqtool.commands.rebuild.request import RebuildRequest
-from rmqtool.commands.repair.model import RepairRequest
+from rmqtool.commands.rebuild import RebuildRequest
+from rmqtool.commands.repair import RepairRequest
 from rmqtool.commands.salvage import SalvageRequest
 from rmqtool.commands.topics import TopicsRequest
 from rmqtool.options import declared_options

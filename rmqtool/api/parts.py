@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rmqtool.api.results import Rows, collected, first_of, rows_of
 from rmqtool.columns import require_library
 from rmqtool.columns.names import ColumnChoice, column_names
-from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.run import dump
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_files import Bounds, queue_bounds

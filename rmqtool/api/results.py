@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from rmqtool import rows
-    from rmqtool.commands.diff.model import Comparison, Difference
+    from rmqtool.commands.diff import Comparison, Difference
     from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
     from rmqtool.commands.query.consumption import Consumption
     from rmqtool.progress import RecordingProgress

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from rmqtool.check.model import VerifyReport
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.commands.repair.model import RepairReport
+    from rmqtool.commands.repair import RepairReport
     from rmqtool.commands.salvage import SalvageReport, SalvageRequest
     from rmqtool.commands.topics import Lag, TopicsReport
     from rmqtool.engine import Engine, EngineOptions
     from rmqtool.rows import Message, Row
-    from rmqtool.salvage.model import SalvagePlan
+    from rmqtool.salvage import SalvagePlan
 
 
 class Store(OpenedStore):
@@ -111,7 +111,7 @@ class Store(OpenedStore):
             UsageError: An argument makes no sense, or a filter cannot be applied to what the store shows.
             EnvironmentFailureError: While rows are drawn: a file cannot be opened or read.
         """
-        from rmqtool.commands.dump.request import DumpRequest
+        from rmqtool.commands.dump import DumpRequest
         from rmqtool.commands.dump.run import dump
 
         kinds = frozenset(map(kind_named, names_of(types)))
@@ -254,7 +254,7 @@ class Store(OpenedStore):
             EnvironmentFailureError: A file cannot be read; while differences are drawn.
         """
         from rmqtool.api.results import Differences
-        from rmqtool.commands.diff.model import Comparison
+        from rmqtool.commands.diff import Comparison
         from rmqtool.commands.diff.run import diff_stores
 
         comparison = request_of(Comparison, {"max_differences": max_differences})
@@ -295,7 +295,7 @@ class Store(OpenedStore):
             EnvironmentFailureError: A file cannot be read or written; run it again to finish, or undo.
         """
         from rmqtool.api.engines import engine_of
-        from rmqtool.commands.repair.model import RepairRequest
+        from rmqtool.commands.repair import RepairRequest
         from rmqtool.commands.repair.run import plan_repair, repair, undo_repair
 
         if plan and undo:
@@ -347,7 +347,7 @@ class Store(OpenedStore):
             EnvironmentFailureError: Reading the log or writing the output failed; nothing was left behind.
         """
         from rmqtool.api.engines import engine_of
-        from rmqtool.commands.rebuild.request import RebuildRequest
+        from rmqtool.commands.rebuild import RebuildRequest
         from rmqtool.commands.rebuild.run import rebuild
 
         request = request_of(
@@ -466,7 +466,7 @@ def _rebuild(
     tell_queue: Callable[[str, int, bool], object] = lambda _topic, _queue_id, _batch: None,
 ) -> RebuildReport:
     """Rebuild parts of a store for a repair, which holds its lock."""
-    from rmqtool.commands.rebuild.request import RebuildRequest
+    from rmqtool.commands.rebuild import RebuildRequest
     from rmqtool.commands.rebuild.run import rebuild
 
     request = RebuildRequest(

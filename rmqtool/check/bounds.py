@@ -23,8 +23,8 @@ from rmqtool.formats.consumequeue import (
     UnitFields,
 )
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
+from rmqtool.recovery import RecoverySwitches, Refusal
 from rmqtool.recovery.first_file import NO_UNITS, Start, StartWindow, first_file, read_checkpoint, window_of
-from rmqtool.recovery.model import RecoverySwitches, Refusal
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.scan.records import find_true

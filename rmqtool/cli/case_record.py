@@ -22,8 +22,8 @@ from rmqtool.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rmqtool.commands.case import CaseOption, CaseOutcome
     from rmqtool.commands.case.recording import Recording
-    from rmqtool.commands.case.records import CaseOption, CaseOutcome
     from rmqtool.progress import Progress
 
 READ = frozenset({"broker_conf", "baseline", "applied", "domain_maps"})
@@ -57,7 +57,7 @@ def recording_of(context: click.Context, words: Sequence[str], progress: Progres
 
 
 def _options(context: click.Context) -> Iterator[tuple[str, CaseOption]]:
-    from rmqtool.commands.case.records import CaseOption
+    from rmqtool.commands.case import CaseOption
 
     for parameter in context.command.params:
         name = parameter.name or ""
@@ -96,7 +96,7 @@ def _paths(value: Any) -> list[Path]:  # noqa: ANN401 - what click makes of an o
 
 def outcome_of(status: int, said: str | None) -> CaseOutcome:
     """Return how a run ended, by its exit status and the sentence with which it failed."""
-    from rmqtool.commands.case.records import CaseOutcome
+    from rmqtool.commands.case import CaseOutcome
 
     if status == ExitStatus.INTERRUPTED:
         return CaseOutcome.INTERRUPTED

@@ -16,7 +16,7 @@ from rmqtool.cli.options import (
     type_option,
 )
 from rmqtool.cli.session import Session, other_command
-from rmqtool.commands.diff.model import Comparison, Difference
+from rmqtool.commands.diff import Comparison, Difference
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, diff_text

@@ -21,8 +21,8 @@ from rmqtool.cli.options import (
     type_option,
 )
 from rmqtool.cli.session import Session
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.hex import layout_rows
-from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.lookup.topic_names import missing_topic

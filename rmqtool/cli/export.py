@@ -22,7 +22,7 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence
 from rmqtool.columns.names import FileFormat
-from rmqtool.commands.export.model import REPORT_NAME, Asked, ExportReport, ExportRequest
+from rmqtool.commands.export import REPORT_NAME, Asked, ExportReport, ExportRequest
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.model import counted

@@ -21,7 +21,7 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session
-from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FailOn

@@ -27,8 +27,8 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence, rows_state_sentence
+from rmqtool.commands.rebuild import Asked, RebuildRequest
 from rmqtool.commands.rebuild.report import RebuildReport
-from rmqtool.commands.rebuild.request import Asked, RebuildRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings.model import counted
 from rmqtool.options import request_of

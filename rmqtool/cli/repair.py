@@ -20,7 +20,7 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session
-from rmqtool.commands.repair.model import RepairReport, RepairRequest
+from rmqtool.commands.repair import RepairReport, RepairRequest
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.report.formats import Format
 from rmqtool.report.outcome_text import repair_text

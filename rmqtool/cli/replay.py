@@ -9,7 +9,7 @@ import click
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import A_PATH, given_options, request_options, shared_options
 from rmqtool.cli.session import Session
-from rmqtool.commands.replay.run import ReplayRequest
+from rmqtool.commands.replay import ReplayRequest
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.options import request_of
 from rmqtool.report.outcome_text import replay_text
@@ -71,7 +71,7 @@ def replay_command(
     if the cluster did not accept a message. Credentials: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY.
     """
     session = Session(shared)
-    from rmqtool.commands.replay.run import replay
+    from rmqtool.commands.replay import replay
 
     session.leaves(lambda: "the ledger lists the sent messages; run the same command again to continue")
     request = request_of(

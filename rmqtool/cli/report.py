@@ -19,7 +19,7 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.cli.session import Session, command_line
-from rmqtool.commands.report.model import Backlog, ReportRequest, StoreReport
+from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings.model import counted
 from rmqtool.report.formats import Format, report_json

@@ -47,7 +47,7 @@ from rmqtool.report.verify_json import verify_document, write_explanations, writ
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.commands.verify import Verdict
 
 _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 
@@ -190,7 +190,7 @@ def _write(session: Session, verdict: Verdict, stream: TextIO) -> None:
 
 
 def _explain(session: Session, text: str) -> ExitStatus:
-    from rmqtool.commands.verify.verdict import explained
+    from rmqtool.commands.verify import explained
 
     entries = explained(text)
     with session.output(whole=True) as stream:

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from rmqtool.check.model import VerifyReport, VerifyRun
     from rmqtool.cli.session import Session
     from rmqtool.commands.fleet import FleetReport
-    from rmqtool.commands.verify.verdict import Comparison, Verdict
+    from rmqtool.commands.verify import Comparison, Verdict
     from rmqtool.engine import Engine, EngineOptions
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
     from rmqtool.report.fleet import Forms
 
 PREDICT = "--predict-recovery"
@@ -66,7 +66,7 @@ class VerifyQuestion:
             RmqtoolError: As `Store.verify`; or a prediction for a part of a store.
         """
         from rmqtool.check.model import VerifyInterruptedError, VerifyRequest, VerifyRun
-        from rmqtool.commands.verify.verdict import Verdict
+        from rmqtool.commands.verify import Verdict
 
         refuse_prediction(store, self.options)
         options, files = self.options, self.files
@@ -173,7 +173,7 @@ class VerifyFiles:
         reports = [options["output"], *(target.path for target in self._reports)]
         check_output_files(reports, [root for store in stores for root in store.files.evidence_roots], new)
         if options["baseline"] is not None:
-            from rmqtool.commands.verify.verdict import load_baseline
+            from rmqtool.commands.verify import load_baseline
 
             self._baseline = load_baseline(options["baseline"])
         if self._manifest is not None and self._manifest.purpose == "check":

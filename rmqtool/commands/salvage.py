@@ -19,8 +19,8 @@ from rmqtool.findings.model import counted
 from rmqtool.progress import timed
 from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart
+from rmqtool.salvage import Holes, PartKind, SalvagePlan, SourceFile
 from rmqtool.salvage.derived import DerivedMaker
-from rmqtool.salvage.model import Holes, PartKind, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.sidecars import (
     ConfigFile,
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rmqtool.progress import Progress
+    from rmqtool.salvage import SalvagedQueue
     from rmqtool.salvage.gathering import LogCopies
-    from rmqtool.salvage.model import SalvagedQueue
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 

@@ -18,8 +18,8 @@ from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import parse_long
 from rmqtool.kernels.rows import NO_EXT_UNIT
 from rmqtool.kernels.units import order_by_queue
+from rmqtool.recovery import Dispatched, IndexFileOutcome, QueueOutcome, Refusal, Reput
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.model import Dispatched, IndexFileOutcome, QueueOutcome, Refusal, Reput
 from rmqtool.recovery.unit_queue import QueueKey, UnitQueue
 from rmqtool.reput.chain import Region
 from rmqtool.scan.walk import MessageBatch, SegmentWalk

@@ -10,10 +10,10 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, MessageHead, decode_head
 from rmqtool.javacompat import wrap_int
+from rmqtool.recovery import Recovery, RecoverySwitches, Refusal, recover_window
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.loading import LoadedFiles, load_queues
 from rmqtool.recovery.log_walk import holds_property, lacks_dup_info
-from rmqtool.recovery.model import Recovery, RecoverySwitches, Refusal, recover_window
 from rmqtool.recovery.unit_queue import UnitQueue
 from rmqtool.releases import CleanStart, Release, UncleanStart
 from rmqtool.scan.records import check_record

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
-from rmqtool.recovery.model import PredictionDraft, Refusal
+from rmqtool.recovery import PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.names import label_of
 from rmqtool.store.segments import Segment

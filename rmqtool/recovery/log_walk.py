@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Int64s
-    from rmqtool.recovery.model import RecoverySwitches
+    from rmqtool.recovery import RecoverySwitches
     from rmqtool.releases import RecordRules
     from rmqtool.store.segments import Segment
 

@@ -13,8 +13,8 @@ from rmqtool.dispatch.totals import QueueTotals, Total
 from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.units import order_by_queue
+from rmqtool.recovery import Loss, QueueOutcome
 from rmqtool.recovery.log_walk import true_batches
-from rmqtool.recovery.model import Loss, QueueOutcome
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.records import record_at

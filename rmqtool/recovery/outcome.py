@@ -16,7 +16,7 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.recovery.model import Prediction, PredictionDraft
+    from rmqtool.recovery import Prediction, PredictionDraft
     from rmqtool.releases import Release
     from rmqtool.store import Setting, Settings
 

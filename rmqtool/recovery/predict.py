@@ -21,11 +21,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_PROP_CRC
 from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.kernels.rows import rules_of
-from rmqtool.recovery.derived import DispatchStallError, catch_up
-from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
-from rmqtool.recovery.log_walk import RecoveryWalk, holds_property, lacks_dup_info
-from rmqtool.recovery.losses import count_missing, lost_records, not_served, records_after, tell_unreached
-from rmqtool.recovery.model import (
+from rmqtool.recovery import (
     Cut,
     Dispatched,
     Forgotten,
@@ -36,6 +32,10 @@ from rmqtool.recovery.model import (
     Refusal,
     Reput,
 )
+from rmqtool.recovery.derived import DispatchStallError, catch_up
+from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
+from rmqtool.recovery.log_walk import RecoveryWalk, holds_property, lacks_dup_info
+from rmqtool.recovery.losses import count_missing, lost_records, not_served, records_after, tell_unreached
 from rmqtool.recovery.outcome import hazards_of, settings_hazards, window_hazards
 from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.unit_queue import EmptyLastFileError

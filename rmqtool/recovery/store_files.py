@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.io import FileKind, Location
+from rmqtool.recovery import PredictionDraft, Refusal
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.derived import Derived, IndexState, Queue
 from rmqtool.recovery.first_file import read_checkpoint
 from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues
-from rmqtool.recovery.model import PredictionDraft, Refusal
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.store.broker_json import (
     ConfigFileError,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from rmqtool.commands.verify.verdict import identity
+from rmqtool.commands.verify import identity
 from rmqtool.findings import Finding, FindingCode, Severity, Structure, exit_status
 from rmqtool.findings.codes import RM_INTERNAL
 from rmqtool.io.object_urls import is_object_url, split_url
@@ -33,7 +33,7 @@ from rmqtool.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.commands.verify import Verdict
 
 
 _NO_XML = re.compile("[\ufffe\uffff]")

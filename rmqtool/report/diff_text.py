@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.account.model import before_words, lost_words
-from rmqtool.commands.diff.model import Comparison, Difference, is_time
+from rmqtool.commands.diff import Comparison, Difference, is_time
 from rmqtool.findings.model import counted
 from rmqtool.projection import json_value
 from rmqtool.report.terminal import escape_text

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.carve import CarvedImage, CarvedLog, CarveReport
     from rmqtool.commands.case.check import CaseCheck, FileLine, RecordLine
-    from rmqtool.commands.export.model import ExportReport
+    from rmqtool.commands.export import ExportReport
     from rmqtool.commands.rebuild.report import RebuildReport
-    from rmqtool.commands.repair.model import RepairReport
-    from rmqtool.commands.replay.run import ReplayReport
+    from rmqtool.commands.repair import RepairReport
+    from rmqtool.commands.replay import ReplayReport
     from rmqtool.commands.salvage import SalvageReport
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis, OffsetEffect
 

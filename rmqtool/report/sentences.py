@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostTopic, LostTotals
     from rmqtool.account.model import LogLosses, MessageStates
-    from rmqtool.recovery.model import Dispatched, Prediction
+    from rmqtool.recovery import Dispatched, Prediction
 
 
 _LISTED = 20

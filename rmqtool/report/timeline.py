@@ -18,7 +18,7 @@ from rmqtool.report.sentences import finding_sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rmqtool.commands.report.model import StoreReport
+    from rmqtool.commands.report import StoreReport
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CHECKPOINT = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.commands.verify.verdict import Verdict, label_of_root
+from rmqtool.commands.verify import Verdict, label_of_root
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import Format, write_document

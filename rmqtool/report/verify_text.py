@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from rmqtool.account.model import LogLosses
     from rmqtool.check.model import Examined
-    from rmqtool.commands.verify.verdict import Verdict
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.commands.verify import Verdict
+    from rmqtool.recovery import Prediction
     from rmqtool.recovery.outcome import StartOutcome
 
 

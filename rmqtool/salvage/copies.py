@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.account.belief import Belief
 from rmqtool.account.disputes import Disputes, joined, overlaps, where
 from rmqtool.errors import UsageError
-from rmqtool.salvage.model import Found
+from rmqtool.salvage import Found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
-from rmqtool.salvage.model import Holes, PartKind, SalvagePlan
+from rmqtool.salvage import Holes, PartKind, SalvagePlan
 from rmqtool.salvage.writing import WrittenFile
 
 if TYPE_CHECKING:

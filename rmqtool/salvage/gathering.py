@@ -17,8 +17,8 @@ from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.progress import timed
+from rmqtool.salvage import RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.copies import merge
-from rmqtool.salvage.model import RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Choices, Planner
 from rmqtool.scan.records import check_record
 from rmqtool.store.setting import Origin

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
+from rmqtool.salvage import Lost, Part, PartKind, RecordForm
 from rmqtool.salvage.making import (
     FILLER_TOPIC,
     Properties,
@@ -25,7 +26,6 @@ from rmqtool.salvage.making import (
     smallest_filler,
     tombstone_content,
 )
-from rmqtool.salvage.model import Lost, Part, PartKind, RecordForm
 from rmqtool.salvage.placement import FreeRange, Ground, Waiting, Wanted
 
 if TYPE_CHECKING:

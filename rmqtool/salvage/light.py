@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.records import Survey
-    from rmqtool.salvage.model import Lost, Part, RecordForm
+    from rmqtool.salvage import Lost, Part, RecordForm
     from rmqtool.salvage.placement import Ground
 
     Key = tuple[str, int]

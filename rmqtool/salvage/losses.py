@@ -13,7 +13,7 @@ from rmqtool.account.claims import OffsetGap, QueueChain, one_letter_apart
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.records import DAMAGED_CAUSES, Cause
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.salvage.model import Lost
+from rmqtool.salvage import Lost
 from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.salvage.model import Part, RecordForm
+    from rmqtool.salvage import Part, RecordForm
 
 LOST_TAG = "rmqtool_lost"
 LOST_PROPERTY = "RMQTOOL_LOST"

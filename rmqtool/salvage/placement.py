@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.salvage.model import Lost
+    from rmqtool.salvage import Lost
 
     Rows = npt.NDArray[Any]
 

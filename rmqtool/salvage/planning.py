@@ -14,11 +14,11 @@ from rmqtool.account.records import Cause, Grounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.model import counted
+from rmqtool.salvage import Found, Holes, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
 from rmqtool.salvage.losses import LossFinder
 from rmqtool.salvage.making import smallest_filler
-from rmqtool.salvage.model import Found, Holes, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.placement import Ground
 from rmqtool.salvage.queues import salvaged_queues
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.account.records import by_queue
-from rmqtool.salvage.model import SalvagedQueue
+from rmqtool.salvage import SalvagedQueue
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.belief import Belief
     from rmqtool.arrays import Bools
-    from rmqtool.salvage.model import Lost
+    from rmqtool.salvage import Lost
 
     Rows = npt.NDArray[Any]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rmqtool.columns.pieces import log_job, pieces_of, trimmed
-from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.engine.spark_plan import PlannedTask, TaskPacker
 from rmqtool.errors import UsageError

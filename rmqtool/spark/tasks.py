@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rmqtool.columns.encoder import ColumnJob
-    from rmqtool.commands.dump.request import DumpRequest
+    from rmqtool.commands.dump import DumpRequest
     from rmqtool.rows import Row
     from rmqtool.store import QueueFiles, Segment, StoreFile
     from rmqtool.store.geometry import Geometry

@@ -20,8 +20,8 @@ from rmqtool.account.lost import LostReason
 from rmqtool.account.model import NO_LOSSES, AccountError, LogLosses, MessageStates, QueueLosses
 from rmqtool.account.witnesses import Hole, unaccounted
 from rmqtool.commands.info import summarise
+from rmqtool.commands.report import ReportRequest
 from rmqtool.commands.report.gather import gather
-from rmqtool.commands.report.model import ReportRequest
 from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
 from rmqtool.findings.codes import CL_HALF_RECORD, CL_LOST, CL_PHY_MISMATCH, ST_UNCONFIRMED

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rmqtool.api import options as typed
-from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.errors import UsageError
 from rmqtool.options import declared_options, request_of
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
     from tests.broker.jvm import Row
 
 _DIRECTORIES = ("commitlog", "consumequeue", "consumequeue_ext", "batchconsumequeue", "index")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
 
 _STORES_A_JVM = 120
 

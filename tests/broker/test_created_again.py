@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.commands.rebuild.request import Generations
+from rmqtool.commands.rebuild import Generations
 from rmqtool.errors import ExitStatus
 from tests.broker import whole_broker
 from tests.commands.rebuilding import rebuild_store

@@ -29,7 +29,7 @@ from tests.recovery.states import is_not_predicted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
     from tests.damage.cases import Case as DamageCase
 
 pytestmark = [pytest.mark.broker, pytest.mark.every_store]

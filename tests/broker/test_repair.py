@@ -15,7 +15,7 @@ from tests.broker.stores import fixture_store
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.commands.repair.model import RepairReport
+    from rmqtool.commands.repair import RepairReport
 
 pytestmark = pytest.mark.broker
 

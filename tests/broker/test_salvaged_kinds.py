@@ -13,7 +13,7 @@ import pytest
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
-from rmqtool.salvage.model import Holes
+from rmqtool.salvage import Holes
 from rmqtool.store import open_store
 from tests.broker import jvm
 from tests.broker.ahead import begun

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from subprocess import Popen
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
     from tests.broker.whole_broker import Site
 
 pytestmark = pytest.mark.broker

@@ -17,8 +17,8 @@ import pytest
 from rmqtool.cli import case_record, main
 from rmqtool.cli.group import ROOT
 from rmqtool.cli.options import A_PATH, A_STORE
+from rmqtool.commands.case import SEAL_BYTES, CaseDirectory, CaseOutcome, CaseRecord
 from rmqtool.commands.case.recording import facts_now
-from rmqtool.commands.case.records import SEAL_BYTES, CaseDirectory, CaseOutcome, CaseRecord
 from rmqtool.errors import EnvironmentFailureError
 from tests.cli.conftest import STORES
 from tests.schemas.validating import defects

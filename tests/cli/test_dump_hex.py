@@ -179,7 +179,7 @@ def test_long_bodies_are_cut_unless_asked_for(run: Callable[..., Run], mode: str
 @pytest.mark.parametrize("width", [40, 80, 200, None])
 def test_lines_break_between_words_only(plain: Path, width: int | None) -> None:
     """At 80 columns every line fits; broken or not, the same words stand in the same order."""
-    from rmqtool.commands.dump.request import DumpRequest
+    from rmqtool.commands.dump import DumpRequest
     from rmqtool.commands.dump.run import dump
     from rmqtool.report.console import Console
     from rmqtool.store import open_store

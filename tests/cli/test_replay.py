@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.commands.replay import run as replaying
+from rmqtool.commands import replay as replaying
 from rmqtool.commands.replay.sender import RefusedMessageError
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.rows.replay import LEFT_OUT

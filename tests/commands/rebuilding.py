@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.rebuild.request import RebuildRequest
+from rmqtool.commands.rebuild import RebuildRequest
 from rmqtool.commands.rebuild.run import rebuild
 from rmqtool.engine import EngineOptions
 from rmqtool.store import open_store

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.commands.rebuild.request import Generations
+from rmqtool.commands.rebuild import Generations
 from rmqtool.errors import ExitStatus
 from rmqtool.formats.consumequeue import PREBLANK, UNITS, UnitFields
 from rmqtool.projection import json_object

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rmqtool.commands.repair.model import RepairReport
+    from rmqtool.commands.repair import RepairReport
     from rmqtool.engine import Engine
     from rmqtool.findings import Findings
     from rmqtool.progress import Progress

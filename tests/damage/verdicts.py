@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.diff.model import Comparison
+from rmqtool.commands.diff import Comparison
 from rmqtool.commands.diff.run import diff_stores
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump import run as dump_run
-from rmqtool.commands.dump.request import DumpRequest
 from rmqtool.commands.info import summarise
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.commands.topics import TopicsRequest, topics_of

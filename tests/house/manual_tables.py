@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from rmqtool import rows
 from rmqtool.account.lost import LostMessage
 from rmqtool.commands.decode_id import Reading
-from rmqtool.commands.diff.model import Difference
+from rmqtool.commands.diff import Difference
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.topics import TopicTotals
 from rmqtool.findings import CATALOG

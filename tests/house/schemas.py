@@ -16,27 +16,27 @@ from rmqtool.account.model import LogLosses
 from rmqtool.carve.writing import LooseRecord
 from rmqtool.check.model import VerifyReport
 from rmqtool.commands.carve import CarveReport
+from rmqtool.commands.case import CaseRecord
 from rmqtool.commands.case.check import CaseCheck
-from rmqtool.commands.case.records import CaseRecord
 from rmqtool.commands.decode_id import Reading
-from rmqtool.commands.diff.model import Difference
-from rmqtool.commands.export.model import ExportReport
+from rmqtool.commands.diff import Difference
+from rmqtool.commands.export import ExportReport
 from rmqtool.commands.fleet import FleetSummary, StoreOutcome
 from rmqtool.commands.info import IndexCoverage, IndexSummary, LogSummary, Part, QueueSummary
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.consumption import ConsumptionState, Evidence
 from rmqtool.commands.rebuild.report import RebuildReport
-from rmqtool.commands.repair.model import RepairReport
-from rmqtool.commands.replay.run import ReplayReport
-from rmqtool.commands.report.model import StoreReport
+from rmqtool.commands.repair import RepairReport
+from rmqtool.commands.replay import ReplayReport
+from rmqtool.commands.report import StoreReport
 from rmqtool.commands.salvage import SalvageReport
 from rmqtool.commands.topics import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.context import Step
-from rmqtool.recovery.model import Prediction
+from rmqtool.recovery import Prediction
 from rmqtool.rows.replay import ReplayMessage
-from rmqtool.salvage.model import Lost, SalvagePlan
+from rmqtool.salvage import Lost, SalvagePlan
 from rmqtool.store import Setting
 from tests.house.json_schema import DIALECT, Definitions, Schema, array_of, closed, table_of
 

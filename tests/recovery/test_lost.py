@@ -23,7 +23,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
 
 _OF_UNITS = {LostReason.DAMAGED, LostReason.GONE}
 _LATE = 52045

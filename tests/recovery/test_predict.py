@@ -26,7 +26,7 @@ from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
     from rmqtool.account.lost import LostMessage
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
     from rmqtool.releases import Release
     from tests.damage.cases import Case
 

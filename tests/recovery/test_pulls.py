@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.commands.verify.verdict import Verdict
+from rmqtool.commands.verify import Verdict
 from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.report.verify_text import verdict_line
@@ -19,7 +19,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
 
 UNIT, FILE_BYTES = struct.Struct(">qiq"), 200
 

@@ -18,7 +18,7 @@ from tests.recovery.states import FILES
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
     from rmqtool.store import Store
 
 WITH_WINDOW = [name for name, release in RELEASES.items() if release.recover_window]

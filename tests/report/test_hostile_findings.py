@@ -23,7 +23,7 @@ from tests.report.verdicts import verdict
 from tests.strategies import examples
 
 if TYPE_CHECKING:
-    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.commands.verify import Verdict
 
 _CONTROLS = "\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff"
 _HARMFUL = re.compile(f"[{_CONTROLS}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from rmqtool.check.model import Examined, VerifyReport
-from rmqtool.commands.verify.verdict import Baseline, Verdict, identity
+from rmqtool.commands.verify import Baseline, Verdict, identity
 from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.findings.codes import IO_UNREADABLE, RM_INTERNAL
 from rmqtool.findings.model import Severity, Structure

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rmqtool.commands.verify.verdict import Baseline, identity
+from rmqtool.commands.verify import Baseline, identity
 from rmqtool.findings import CATALOG, Finding
 from rmqtool.findings.codes import CL_CRC
 from rmqtool.findings.model import Severity
@@ -16,7 +16,7 @@ from rmqtool.report.ci_reports import sarif
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:
-    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.commands.verify import Verdict
 
 # Object -> property -> its type, or the object(s) it holds; "!" marks the ones that must be there.
 # Every object is closed: the schema says additionalProperties false.

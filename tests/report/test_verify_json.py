@@ -7,16 +7,16 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.commands.verify.verdict import Baseline, identity
+from rmqtool.commands.verify import Baseline, identity
 from rmqtool.projection import json_object
-from rmqtool.recovery.model import Prediction
+from rmqtool.recovery import Prediction
 from rmqtool.releases import RELEASES
 from rmqtool.report.formats import Format, to_json
 from rmqtool.report.verify_json import lines_of_store, verify_document, verify_lines, write_verdict
 from tests.report.verdicts import ABORT, CRC, HOSTILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:
-    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.commands.verify import Verdict
 
 DOCUMENT_KEYS = [
     *("schema", "store", "level", "result", "notLookedAt"),

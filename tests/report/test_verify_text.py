@@ -6,11 +6,11 @@ import io
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.verify.verdict import Baseline, identity
+from rmqtool.commands.verify import Baseline, identity
 from rmqtool.findings import CATALOG, Finding
 from rmqtool.findings.codes import CL_GAP, CL_QOFF_GAP, CQ_DANGLING, IX_GONE
 from rmqtool.projection import json_object
-from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery, Refusal
+from rmqtool.recovery import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
 from rmqtool.report.text_report import TextReport
 from rmqtool.report.verify_text import explanations_text, verify_text
@@ -19,7 +19,7 @@ from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 if TYPE_CHECKING:
     import pytest
 
-    from rmqtool.commands.verify.verdict import Verdict
+    from rmqtool.commands.verify import Verdict
 
 
 def text(one: Verdict, *, color: bool = False) -> str:

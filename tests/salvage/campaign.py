@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.commands.salvage import SalvageReport
-    from rmqtool.salvage.model import SalvagedQueue
+    from rmqtool.salvage import SalvagedQueue
     from tests.salvage.damages import Kind, Scene
 
 _UNIT = struct.Struct(">qiq")

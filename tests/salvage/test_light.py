@@ -21,7 +21,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.salvage.model import Lost
+    from rmqtool.salvage import Lost
 
 
 def _lost_neighbours(folder: Path, seed: int) -> tuple[int, int]:

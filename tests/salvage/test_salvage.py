@@ -18,8 +18,8 @@ from rmqtool.cli import main
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import BATCH_UNITS, BatchUnitFields
+from rmqtool.salvage import Lost, PartKind
 from rmqtool.salvage.layout import in_batches
-from rmqtool.salvage.model import Lost, PartKind
 from rmqtool.salvage.sidecars import plan_text, read_plan
 from tests.broker.log_damage import LogCopy
 from tests.broker.stores import fixture_store

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool.check.digests import ListedFile, hash_all
-from rmqtool.commands.case.records import Afterwards, BrokenSealError, CaseDirectory, Sealed, read_record
+from rmqtool.commands.case import Afterwards, BrokenSealError, CaseDirectory, Sealed, read_record
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.io import FileKind, location_of

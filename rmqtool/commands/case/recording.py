@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.check.digests import Hashed, ListedFile, files_below, hash_all, store_files
-from rmqtool.commands.case.records import (
+from rmqtool.commands.case import (
     Afterwards,
     CaseDirectory,
     CaseFile,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value, said
+from rmqtool.commands.diff import Change, Comparison, Difference, DifferenceLimiter, Value, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rmqtool.commands.diff import Change, Comparison, Difference, DifferenceLimiter, Value
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, EntryKind
-from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value
 from rmqtool.derived.ext_files import ExtFile, ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.queue_files import QueueReader, Units

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.commands.diff import Change, Comparison, Difference, DifferenceLimiter, Value
 from rmqtool.commands.diff.align import LogBounds
-from rmqtool.commands.diff.model import Change, Comparison, Difference, DifferenceLimiter, Value
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
 from rmqtool.formats import layout

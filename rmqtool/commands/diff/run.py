@@ -9,6 +9,7 @@ import numpy as np
 
 from rmqtool.account.log_losses import StoreAccount, losses_of_sound_log
 from rmqtool.account.model import indexes_beyond, lists_beyond
+from rmqtool.commands.diff import Change, Comparison, Difference, Healing, Value
 from rmqtool.commands.diff.align import Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.entries import (
     BATCH_ENTRIES,
@@ -24,7 +25,6 @@ from rmqtool.commands.diff.entries import (
     unit_rows,
 )
 from rmqtool.commands.diff.log import diff_logs, log_reaches
-from rmqtool.commands.diff.model import Change, Comparison, Difference, Healing, Value
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import UsageError
 from rmqtool.formats import layout

@@ -1,10 +1,124 @@
-"""``dump``: content of a store's files, structure by structure.
+"""``dump``: content of a store's files, structure by structure; here is its request.
 
-``request`` has the request, ``run`` goes from structure to structure and reads the log (in one walk, or by
-``lines``, in which kernels write ndjson on all cores), ``derived`` reads units, index files and ``config/``.
-``hex`` adds the
-bytes of a row, and has the formats' own tables of fields. Everything is checked first; damage is a row of
-its own, at its place.
+``run`` goes from structure to structure and reads the log (in one walk, or by ``lines``, in which kernels
+write ndjson on all cores), ``derived`` reads units, index files and ``config/``. ``hex`` adds the bytes of a
+row, and has the formats' own tables of fields. Everything is checked first; damage is a row of its own, at
+its place.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rmqtool import options
+from rmqtool.formats.message import INNER_BATCH_FLAG
+from rmqtool.rows.bodies import COMPRESSED_FLAG
+from rmqtool.rows.messages import MessageFilter
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from rmqtool.columns.names import ColumnChoice
+
+_LOG = (PathKind.COMMITLOG,)
+_QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
+_MESSAGE_FILTERS = ("topic", "queue_id", "tag", "key", "begin_ms", "end_ms", "from_queue_offset")
+_WITH_OFFSETS = (PathKind.COMMITLOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.INDEX)
+
+ROW_TYPES = {
+    "message": PathKind.COMMITLOG,
+    "inner-message": PathKind.COMMITLOG,
+    "blank": PathKind.COMMITLOG,
+    "unit": PathKind.CONSUMEQUEUE,
+    "preblank": PathKind.CONSUMEQUEUE,
+    "batch-unit": PathKind.BATCHCONSUMEQUEUE,
+    "ext-unit": PathKind.CONSUMEQUEUE_EXT,
+    "index-header": PathKind.INDEX,
+    "slot": PathKind.INDEX,
+    "chain": PathKind.INDEX,
+    "item": PathKind.INDEX,
+    "checkpoint": PathKind.CHECKPOINT,
+    "config-entry": PathKind.CONFIG,
+}
+"""The types of rows that can be requested, and the kinds of files that have them."""
+
+
+class OnCorrupt(StrEnum):
+    """Continuation after damage; at the first error, ``fail`` ends the rows."""
+
+    RESYNC = "resync"
+    STOP = "stop"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class DumpRequest:
+    """A request to dump a store; without ``kinds``, all structures that the path shows.
+
+    Messages may come as lines of ndjson with ``lines``, the form of bodies (``none``, ``text`` or ``hex``),
+    or as ``columns``; with None, they come as rows.
+    """
+
+    kinds: frozenset[PathKind] = frozenset()
+    messages: MessageFilter = field(default_factory=MessageFilter, metadata=options.GROUP)
+    from_offset: int | None = options.from_offset()
+    to_offset: int | None = options.to_offset()
+    row_types: frozenset[str] = options.words(
+        ROW_TYPES,
+        f"Only rows of this type, and damage; repeatable: {', '.join(ROW_TYPES)}. Default: all, or messages"
+        " if a filter applies to messages.",
+        flags=("--rows",),
+        metavar="TYPE",
+    )
+    decompress: bool = options.flag(options.DECOMPRESS_HELP)
+    unpack_batches: bool = options.flag("Also show the messages in inner batches (5.x), a row each.")
+    hex: bool = options.flag("Also show the bytes of every row, field by field.")
+    slots: bool = options.flag("Also show the used slots of index files.")
+    chains: bool = options.flag("Also show the chains of index files.")
+    on_corrupt: str = options.word(
+        OnCorrupt, OnCorrupt.RESYNC, "Go on after damage, end at it, or fail at the first error."
+    )
+    lines: str | None = None
+    columns: ColumnChoice | None = None
+
+    @property
+    def odd_flags(self) -> int:
+        """Return bits of SYSFLAG whose messages are needed as rows, whatever ``lines`` says."""
+        return COMPRESSED_FLAG * self.decompress | INNER_BATCH_FLAG * self.unpack_batches
+
+    @property
+    def filters_messages(self) -> bool:
+        """Whether there is a filter of messages."""
+        return any(getattr(self.messages, name) is not None for name in _MESSAGE_FILTERS)
+
+    def admits_type(self, row_type: str) -> bool:
+        """Whether rows of a type are wanted; a BLANK does not pass a filter of messages.
+
+        Inner messages are made of messages, which are dropped after that.
+        """
+        if self.row_types:
+            return row_type in self.row_types or (row_type == "message" and "inner-message" in self.row_types)
+        return row_type != "blank" or not self.filters_messages
+
+    def applicable(self) -> dict[str, tuple[PathKind, ...]]:
+        """Return the structures to which each filter in use can be applied, by the option's name."""
+        wanted = self.messages
+        uses: dict[str, tuple[object, tuple[PathKind, ...]]] = {
+            "--topic": (wanted.topic, (*_LOG, *_QUEUES)),
+            "--queue": (wanted.queue_id, (*_LOG, *_QUEUES)),
+            "--tag": (wanted.tag, (*_LOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)),
+            "--key": (wanted.key, _LOG),
+            "--begin": (wanted.begin_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
+            "--end": (wanted.end_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
+            "--from-queue-offset": (wanted.from_queue_offset, (*_LOG, PathKind.CONSUMEQUEUE)),
+            "--from-offset": (self.from_offset, _WITH_OFFSETS),
+            "--to-offset": (self.to_offset, _WITH_OFFSETS),
+        }
+        return {name: kinds for name, (value, kinds) in uses.items() if value is not None}
+
+    def admits_offset(self, physical_offset: int) -> bool:
+        """Whether a physical offset lies in the wanted range."""
+        if self.from_offset is not None and physical_offset < self.from_offset:
+            return False
+        return self.to_offset is None or physical_offset < self.to_offset

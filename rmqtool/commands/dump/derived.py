@@ -41,7 +41,7 @@ from rmqtool.store.broker_json import parse_broker_json, read_config_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.commands.dump.request import DumpRequest
+    from rmqtool.commands.dump import DumpRequest
     from rmqtool.formats import Decoder
     from rmqtool.progress import Progress
     from rmqtool.store.geometry import Geometry

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.commands.dump import ROW_TYPES, DumpRequest, OnCorrupt
 from rmqtool.commands.dump.derived import dump_config, dump_index_file, dump_queues
 from rmqtool.commands.dump.hex import HexRows
-from rmqtool.commands.dump.request import ROW_TYPES, DumpRequest, OnCorrupt
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import UsageError

@@ -12,7 +12,7 @@ from rmqtool import rows
 from rmqtool.columns import require_library
 from rmqtool.columns.encoder import ColumnJob, filled
 from rmqtool.columns.pieces import TASK_BYTES, LogPiece, PieceEnd, log_job, piece_rows, pieces_of, trimmed
-from rmqtool.commands.export.model import (
+from rmqtool.commands.export import (
     REPORT_NAME,
     Asked,
     ExportReport,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.log_findings import as_torn, illegal_queue_findings, record_findings, torn_record
 from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, without_copies
-from rmqtool.commands.rebuild.request import Generations
+from rmqtool.commands.rebuild import Generations
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import (

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.account.lost import LostTotals
+    from rmqtool.commands.rebuild import Asked
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.judging import Dropped
     from rmqtool.commands.rebuild.present import Present
-    from rmqtool.commands.rebuild.request import Asked
     from rmqtool.dispatch.index_keys import TagRule
     from rmqtool.reput.damage import SkippedRange, UnreachableRange
     from rmqtool.scan.record_walk import LogExtent

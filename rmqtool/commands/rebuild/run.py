@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from rmqtool.account.model import NO_LOSSES, indexes_beyond
 from rmqtool.check.log_findings import unlisted_batch_topics
+from rmqtool.commands.rebuild import Asked
 from rmqtool.commands.rebuild.judging import GenerationChoice, judge_delay_table, judge_log
 from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
-from rmqtool.commands.rebuild.request import Asked
 from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, opened_engine, options_of, runs_elsewhere
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.account.model import LogLosses
-    from rmqtool.commands.rebuild.request import RebuildRequest
+    from rmqtool.commands.rebuild import RebuildRequest
     from rmqtool.progress import Progress
     from rmqtool.reput.damage import SkippedRange, UnreachableRange
     from rmqtool.store import Store

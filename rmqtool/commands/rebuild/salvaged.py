@@ -15,9 +15,9 @@ from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, 
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.findings.model import counted
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
+from rmqtool.salvage import Holes, PartKind, SalvagePlan
 from rmqtool.salvage.derived import DerivedFiles, DerivedMaker
 from rmqtool.salvage.gathering import LogCopies
-from rmqtool.salvage.model import Holes, PartKind, SalvagePlan
 from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.writing import PlannedLog
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.repair.model import (
+from rmqtool.commands.repair import (
     LeftAlone,
     Rebuilt,
     RepairAction,

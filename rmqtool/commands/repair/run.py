@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.check.model import VerifyReport, VerifyRequest
 from rmqtool.check.run import verify
-from rmqtool.commands.repair.model import (
+from rmqtool.commands.repair import (
     RepairAction,
     RepairOutcome,
     RepairPart,

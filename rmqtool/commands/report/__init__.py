@@ -1,8 +1,180 @@
 """``report``: one page about a store, for those who decide and those who come later.
 
-``gather`` runs the checks of ``verify``, which take a picture of the log on the same walk, predicts the
-next start, and collects the progress of groups, the coverage of queues and index, and its own sources.
-``model`` is request and result. How it looks is `rmqtool.report.page`.
+Here are request and result. ``gather`` runs the checks of ``verify``, which take a picture of the log on
+the same walk, predicts the next start, and collects the progress of groups, the coverage of queues and
+index, and its own sources. How it looks is `rmqtool.report.page`.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
+
+from rmqtool import options
+from rmqtool.engine import EngineOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rmqtool.account.lost import LostMessage
+    from rmqtool.check.model import VerifyReport
+    from rmqtool.recovery import Prediction
+    from rmqtool.rows import Checkpoint
+    from rmqtool.store import Setting, Store
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """A request for a report on a whole store; ``version`` and ``command`` are of the run, for the record."""
+
+    store: Store
+    version: str
+    command: str
+    engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
+    hash_log: bool = options.flag("Also show SHA-256 of the log's files; reads them once more.")
+    max_findings: int = options.max_findings(100, "kept")
+    live: bool = options.live()
+    broker_conf: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Units of a topic that a group, a delay level or the timer has still to read.
+
+    Attributes:
+        reader: ``group G``, ``delay level N`` or ``timer``.
+        topic: as stored.
+        queues: of the topic that the reader has begun, or has to.
+        units: still to be read.
+        odd: queues in which its offset is out of range, or that do not exist.
+        last_timestamp_ms: store time of the newest message that was read; None if none exists any more.
+    """
+
+    reader: str
+    topic: str
+    queues: int
+    units: int
+    odd: int
+    last_timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLoss:
+    """Messages of a topic that are lost, or will be.
+
+    Attributes:
+        topic: as stored.
+        next_start: messages that the next start cuts off.
+        next_start_bytes: their size.
+        missing: messages that the log has lost: units, or the queue offsets on both sides, prove them.
+    """
+
+    topic: str
+    next_start: int
+    next_start_bytes: int
+    missing: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """A part of the log that derived files point into: physical offsets of its first byte and after its last.
+
+    Attributes:
+        name: of the index file, or of the topic.
+        start: physical offset.
+        stop: physical offset; of an index file, of the last message it knows, by its header.
+        entries: index items, or units of all queues of the topic.
+    """
+
+    name: str
+    start: int
+    stop: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Parts of the log that the derived files know, by their own bounds; gaps between them are findings.
+
+    Attributes:
+        index: files of the index, oldest first.
+        topics: consume queues by topic; batch queues have no part in it.
+    """
+
+    index: tuple[LogRange, ...] = ()
+    topics: tuple[LogRange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FileTime:
+    """Time of the last change of a file of the store."""
+
+    file: str
+    size_bytes: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """SHA-256 of a file; None with the reason why there is none."""
+
+    file: str
+    size_bytes: int
+    sha256: str | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Sources of a report.
+
+    Attributes:
+        version: of rmqtool.
+        command: the command line.
+        made_ms: when.
+        settings: in effect, with their origin.
+        digests: of the files that decide, and on request of the log's.
+    """
+
+    version: str
+    command: str
+    made_ms: int
+    settings: Mapping[str, Setting]
+    digests: tuple[FileDigest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreReport:
+    """Content of a report.
+
+    Attributes:
+        store: path of the evidence.
+        provenance: its sources.
+        verification: the findings, and the picture of the log.
+        predictions: what the next start would do; empty if that is not known, for which there is a finding.
+        losses: by topic, those with the most first.
+        lost: the first of the messages themselves.
+        backlogs: by reader and topic, the largest first.
+        coverage: of the log by queues and index.
+        times: of files.
+        cut_ms: store time of the first message that the next start cuts off; None if it keeps all.
+        finding_times: by physical offset of a finding, the store time of the record there, or before it.
+        checkpoint: its fields; None when there is none.
+        abort: whether the store was not stopped cleanly, or runs.
+    """
+
+    schema: ClassVar = "rmqtool.report/1"
+    store: str
+    provenance: Provenance
+    verification: VerifyReport
+    predictions: tuple[Prediction, ...] = ()
+    losses: tuple[TopicLoss, ...] = ()
+    lost: tuple[LostMessage, ...] = ()
+    backlogs: tuple[Backlog, ...] = ()
+    coverage: Coverage = Coverage()
+    times: tuple[FileTime, ...] = ()
+    cut_ms: int | None = None
+    finding_times: Mapping[int, int] | None = None
+    checkpoint: Checkpoint | None = None
+    abort: bool = False

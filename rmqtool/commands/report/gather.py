@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.check.model import VerifyRequest, VerifyRun
 from rmqtool.check.run import verify
-from rmqtool.commands.report.model import (
+from rmqtool.commands.report import (
     Backlog,
     Coverage,
     FileDigest,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rmqtool.account.model import LogLosses
     from rmqtool.check.picture import LogPicture
     from rmqtool.progress import Progress
-    from rmqtool.recovery.model import Prediction
+    from rmqtool.recovery import Prediction
 
 
 def coverage_of(store: Store) -> Coverage:

@@ -1,3 +1,392 @@
-"""Additions of `verify` to the checks: the verdict with predictions and a baseline, manifests."""
+"""Verdict of ``verify``: what fails, what a baseline knows already, what a broker would do; and manifests."""
 
 from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.findings import CATALOG, FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure
+from rmqtool.findings.codes import (
+    CL_QOFF_GAP,
+    CQ_DANGLING,
+    CQ_FILE_NAME,
+    CQ_GAP_FILE,
+    CQ_MISPLACED,
+    CQ_MISSING_MSG,
+    CQ_STALE_TAIL,
+    CQ_STRAY,
+    IX_DANGLING,
+    NS_LOSES,
+)
+from rmqtool.projection import json_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from rmqtool.check.model import VerifyReport
+    from rmqtool.recovery import Prediction
+
+
+Identity = tuple[str | int | None, ...]
+
+_IDENTITY = ("code", "file", "position", "topic", "queueId", "queueOffset", "physicalOffset")
+_RANKS = {Severity.INFO: 0, Severity.WARNING: 1, Severity.ERROR: 2}
+
+
+def identity(finding: Mapping[str, Any]) -> Identity:
+    """Return what a FINDING object is recognised by: its code and its place."""
+    return tuple(finding.get(name) for name in _IDENTITY)
+
+
+@dataclass
+class Comparison:
+    """A run's findings, told apart by a baseline.
+
+    Attributes:
+        known: for each kept finding, in the order of the log, whether the baseline has it.
+        known_count: findings that the baseline has, listed or by number.
+        new: what it does not have, with counts.
+        by_number: findings of a code that are known by number only.
+        gone: findings that the baseline lists and the run did not meet; None if it did not look everywhere.
+    """
+
+    known: tuple[bool, ...]
+    known_count: int
+    new: FindingLog
+    by_number: dict[str, int]
+    gone: int | None
+
+
+@dataclass
+class Baseline:
+    """The findings of an earlier run.
+
+    Attributes:
+        listed: how often each identity is listed.
+        counts: how many findings of a code that run met, listed or not.
+    """
+
+    listed: Counter[Identity] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def largest(self) -> int:
+        """Return the largest number of findings listed for one code."""
+        sums = Counter[str]()
+        for key, count in self.listed.items():
+            sums[str(key[0])] += count
+        return max(sums.values(), default=0)
+
+    def compare(self, findings: Findings, *, complete: bool = True) -> Comparison:
+        """Tell the findings of a run apart; one that is not complete cannot miss any."""
+        left = Counter(self.listed)
+        known = tuple(_take(left, finding) for finding in findings)
+        fresh: dict[str, list[Finding]] = {code: [] for code in findings.counts}
+        for finding, is_known in zip(findings, known, strict=True):
+            if not is_known:
+                fresh[finding.code.code].append(finding)
+        new, by_number = FindingLog(findings.max_per_code), {}
+        for code, unlisted in fresh.items():
+            suppressed = findings.suppressed(code)
+            number = len(unlisted) + suppressed
+            if number and number <= self._unlisted(code):
+                by_number[code] = number
+            elif number:
+                new.extend(unlisted)
+                new.add(_stand_in(findings, code, suppressed), count=suppressed)
+        return Comparison(known, len(findings) - len(new), new, by_number, left.total() if complete else None)
+
+    def _unlisted(self, code: str) -> int:
+        """Return how many findings of a code that run counted without listing them."""
+        return self.counts[code] - sum(count for key, count in self.listed.items() if key[0] == code)
+
+
+def _take(left: Counter[Identity], finding: Finding) -> bool:
+    key = identity(json_object(finding))
+    if left[key] < 1:
+        return False
+    left[key] -= 1
+    return True
+
+
+def _stand_in(findings: Findings, code: str, count: int) -> Finding:
+    """Return a finding for those that are only counted; it weighs as much as the worst that is kept."""
+    kept = [finding for finding in findings if finding.code.code == code]
+    worst = max(kept, key=lambda finding: _RANKS[finding.severity], default=Finding(code=CATALOG[code]))
+    return Finding(
+        code=worst.code,
+        message=f"{count} more that are counted, not listed",
+        severity_override=worst.severity,
+        structure_override=worst.structure,
+    )
+
+
+_Object = dict[str, Any]
+
+
+class _NoBaselineError(Exception):
+    """The text is something else; the message ends a sentence."""
+
+
+def load_baseline(path: Path) -> Baseline:
+    """Read a baseline.
+
+    Raises:
+        EnvironmentFailureError: The file cannot be read.
+        UsageError: It is something else.
+    """
+    try:
+        return parse_baseline(path.read_text(encoding="utf-8"))
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be read: {failure.strerror}") from failure
+    except (_NoBaselineError, UnicodeDecodeError) as failure:
+        raise UsageError(
+            f"{path}: no baseline: {failure}; make one with verify --format ndjson -o FILE --fail-on never"
+        ) from failure
+
+
+def parse_baseline(text: str) -> Baseline:
+    """Return the findings that a run's output lists and counts; without a summary, what is listed is all."""
+    baseline = Baseline()
+    listed: Counter[str] = Counter()
+    is_summarised = False
+    for value in _objects(text):
+        if value.get("type") == "finding":
+            _check_finding(value)
+            baseline.listed[identity(value)] += 1
+            listed[value["code"]] += 1
+        elif "counts" in value:
+            baseline.counts.update(_counts(value["counts"]))
+            is_summarised = True
+        elif value.get("type") != "prediction":
+            raise _NoBaselineError("an object in it is neither a finding nor a summary")
+    if not is_summarised:
+        baseline.counts = listed
+    return baseline
+
+
+def _objects(text: str) -> Iterator[_Object]:
+    """Yield findings and summaries of a json document, or of ndjson lines."""
+    for value in _values(text):
+        store = _object(value)
+        if "stores" in store:
+            raise _NoBaselineError("it covers several stores; keep one baseline for each")
+        yield from map(_object, _array(store.get("findings", [])))
+        yield store
+
+
+def _values(text: str) -> list[Any]:
+    if not text.strip():
+        return []
+    try:
+        return [_parsed(text)]
+    except json.JSONDecodeError:
+        return list(_lines(text))
+
+
+def _lines(text: str) -> Iterator[Any]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            if line.strip():
+                yield _parsed(line)
+        except json.JSONDecodeError as failure:
+            raise _NoBaselineError(f"line {number} is not JSON") from failure
+
+
+def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON
+    try:
+        return json.loads(text)
+    except RecursionError as failure:
+        raise _NoBaselineError("it is nested too deeply") from failure
+
+
+def _object(value: object) -> _Object:
+    if not isinstance(value, dict):
+        raise _NoBaselineError("it does not consist of JSON objects")
+    return value
+
+
+def _array(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise _NoBaselineError("a member that must be an array is not one")
+    return value
+
+
+def _check_finding(value: _Object) -> None:
+    _check_code(value.get("code"))
+    if any(isinstance(part, list | dict) for part in identity(value)):
+        raise _NoBaselineError("the place of a finding is not a number or text")
+
+
+def _check_code(code: object) -> None:
+    if not isinstance(code, str) or code not in CATALOG:
+        raise _NoBaselineError(f"there is no finding code {code!r}")
+
+
+def _counts(value: object) -> dict[str, int]:
+    counts = _object(value)
+    for code, count in counts.items():
+        _check_code(code)
+        if not isinstance(count, int):
+            raise _NoBaselineError(f"the count of {code} is not a number")
+    return counts
+
+
+_POINTING = {CQ_DANGLING, CQ_STALE_TAIL, IX_DANGLING, NS_LOSES}
+_OF_FILES = {CQ_GAP_FILE, CQ_FILE_NAME, CQ_STRAY}
+_OF_UNITS = {CQ_MISSING_MSG, CQ_MISPLACED, CQ_DANGLING}
+_Queue = tuple[str, int]
+
+
+@dataclass
+class Roots:
+    """What follows from what.
+
+    Attributes:
+        of: for each kept finding, in the order of the log, the finding that it follows from; None if none.
+        explained: how many findings of each code, kept or only counted, follow from those of another code.
+    """
+
+    of: list[Finding | None] = field(default_factory=list)
+    explained: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def follows(self, code: str) -> int:
+        """Return how many findings of a code follow from others."""
+        return sum(counts[code] for counts in self.explained.values())
+
+    @property
+    def count(self) -> int:
+        """Return how many findings follow from others."""
+        return sum(counts.total() for counts in self.explained.values())
+
+
+def label_of_root(root: Finding) -> str:
+    """Return what names a finding in the others: its code and where it is."""
+    place = root.file if root.physical_offset is None else root.physical_offset
+    return f"{root.code.code}@{place}"
+
+
+def roots_of(findings: Findings) -> Roots:
+    """Tell what follows from what; findings that are only counted follow what all kept ones of a code do."""
+    losses = sorted(
+        (one for one in findings if _is_loss(one)),
+        key=lambda one: (one.physical_offset or 0, one.length or 0),
+    )
+    queues: dict[_Queue, Finding] = {}
+    for one in findings:
+        if one.code in _OF_FILES and (key := _queue_of(one)) is not None:
+            queues.setdefault(key, one)
+    roots = Roots([_root(one, losses, queues) for one in findings])
+    free = {one.code.code for one, root in zip(findings, roots.of, strict=True) if root is None}
+    for one, root in zip(findings, roots.of, strict=True):
+        if root is not None:
+            counts = roots.explained.setdefault(root.code.code, Counter())
+            counts[one.code.code] += 1
+            if one.code.code not in free:
+                free.add(one.code.code)
+                counts[one.code.code] += findings.suppressed(one.code.code)
+    return roots
+
+
+def _is_loss(finding: Finding) -> bool:
+    """Return whether a finding takes a range away from the log."""
+    return (
+        finding.structure is Structure.COMMITLOG
+        and finding.severity is Severity.ERROR
+        and finding.physical_offset is not None
+        and bool(finding.length)
+    )
+
+
+def _root(finding: Finding, losses: list[Finding], queues: dict[_Queue, Finding]) -> Finding | None:
+    place = finding.physical_offset
+    if place is not None and finding.code in _POINTING:
+        for loss in losses:
+            start = loss.physical_offset or 0
+            if start <= place < start + (loss.length or 0):
+                return loss
+    if place is not None and finding.code is CL_QOFF_GAP:
+        before = [loss for loss in losses if (loss.physical_offset or 0) < place]
+        return before[-1] if before else None
+    if finding.code in _OF_UNITS and finding.topic is not None and finding.queue_id is not None:
+        return queues.get((finding.topic, finding.queue_id))
+    return None
+
+
+def _queue_of(finding: Finding) -> _Queue | None:
+    """Return the queue whose file a finding is about: ``consumequeue/TOPIC/QUEUEID/FILE``."""
+    parts = PurePath(finding.file or "").parts
+    return (parts[-3], int(parts[-2])) if len(parts) == 4 and parts[-2].isdecimal() else None
+
+
+@dataclass
+class Verdict:
+    """Verdict on one store.
+
+    Attributes:
+        report: what was found.
+        fail_on: which findings fail.
+        comparison: the findings told apart by ``--baseline``, if one was given.
+        predictions: what brokers would do with the store, if that was asked.
+        part: what of the store was looked at, relative to it; None for all of it.
+        setting_arguments: arguments of the command line that give settings, for the next command.
+    """
+
+    report: VerifyReport
+    fail_on: FailOn = FailOn.ERROR
+    comparison: Comparison | None = None
+    predictions: tuple[Prediction, ...] = ()
+    part: str | None = None
+    setting_arguments: tuple[str, ...] = ()
+
+    @cached_property
+    def roots(self) -> Roots:
+        """Return which findings follow from others."""
+        return roots_of(self.report.findings)
+
+    @property
+    def status(self) -> ExitStatus:
+        """Return the exit status: known findings do not fail, whatever the report's own result is.
+
+        What was interrupted has no other than that.
+        """
+        if self.report.interrupted is not None:
+            return ExitStatus.INTERRUPTED
+        findings = self.report.findings if self.comparison is None else self.comparison.new
+        return findings.exit_status(self.fail_on)
+
+    def findings(self) -> Iterator[tuple[Finding, bool]]:
+        """Yield the kept findings and whether the baseline knows them."""
+        findings = list(self.report.findings)
+        known = (False,) * len(findings) if self.comparison is None else self.comparison.known
+        yield from zip(findings, known, strict=True)
+
+
+ALL = "all"
+
+
+def explained(text: str) -> tuple[FindingCode, ...]:
+    """Return the entries that a user asks for.
+
+    Args:
+        text: A code in any case, a glob such as ``CL-*``, or ``all``.
+
+    Raises:
+        UsageError: There is no such code; the closest ones are named.
+    """
+    wanted = text.strip().upper()
+    pattern = "*" if wanted == ALL.upper() else wanted
+    found = tuple(entry for code, entry in CATALOG.items() if fnmatchcase(code, pattern))
+    if found:
+        return found
+    close = get_close_matches(wanted, CATALOG, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else "--explain all lists them"
+    raise UsageError(f"no finding code is called {text!r}; {hint}")

@@ -12,7 +12,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from rmqtool.account.model import before_words, lost_words
-from rmqtool.commands.verify.verdict import Verdict
+from rmqtool.commands.verify import Verdict
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, FailOn, Finding, Severity, Structure
 from rmqtool.report.formats import size_text
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.check.picture import LogPicture
-    from rmqtool.commands.report.model import StoreReport
+    from rmqtool.commands.report import StoreReport
 
 
 _TOPICS = 100

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import rows
-from rmqtool.commands.dump.request import DumpRequest
+from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.run import dump_log
 from rmqtool.commands.topics import Lag, TopicOrder, TopicsReport, TopicsRequest, topics_of
 from rmqtool.dispatch.totals import QueueTotals

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.commands.verify.verdict import Baseline, identity, load_baseline
+from rmqtool.commands.verify import Baseline, identity, load_baseline
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import Finding, FindingLog
 from rmqtool.findings.codes import CL_CRC, CQ_MISSING_MSG, ST_ABORT

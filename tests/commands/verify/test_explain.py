@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.commands.verify.verdict import explained
+from rmqtool.commands.verify import explained
 from rmqtool.errors import UsageError
 from rmqtool.findings import CATALOG
 

@@ -8,7 +8,7 @@ from rmqtool.account.model import LogLosses
 from rmqtool.check.census import Census, Period, Series, Silence, TopicFigures
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.check.picture import ClockStep, Content, LogFile, LogPicture, OffsetGap, Stretch
-from rmqtool.commands.report.model import (
+from rmqtool.commands.report import (
     Backlog,
     Coverage,
     FileDigest,
@@ -20,7 +20,7 @@ from rmqtool.commands.report.model import (
 )
 from rmqtool.findings import CATALOG, Finding, FindingLog
 from rmqtool.findings.codes import IO_DENIED
-from rmqtool.recovery.model import Cut, Loss, Prediction, Recovery
+from rmqtool.recovery import Cut, Loss, Prediction, Recovery
 from rmqtool.releases import NEWEST
 from rmqtool.rows import Checkpoint
 from rmqtool.store.setting import Origin, Setting

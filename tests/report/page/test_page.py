@@ -18,7 +18,7 @@ from rmqtool.report.page.charts import CUT, MISSING, Clock, shown, span, strip_o
 from tests.report.page import reports
 
 if TYPE_CHECKING:
-    from rmqtool.commands.report.model import StoreReport
+    from rmqtool.commands.report import StoreReport
 
 LARGEST_PAGE = 300_000
 VOID = {"meta"}
