@@ -1,7 +1,10 @@
-"""The reading of a damaged log: of several, that which the evidence bears out."""
+"""A reading of the log by evidence, for logs that look odd, and files under the names of others."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -9,14 +12,101 @@ import numpy as np
 from rmqtool.account.belief import Belief
 from rmqtool.account.disputes import uncover
 from rmqtool.account.evidence import read_evidence
-from rmqtool.account.names import under_own_names
 from rmqtool.account.records import Cause, Grounds, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine.engines import LocalEngine
+from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
+from rmqtool.releases import LENIENT
+from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.records import Gap, record_at
+from rmqtool.store.segments import FileQueue, Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.arrays import Int64s
-    from rmqtool.store import FileQueue, Store
+    from rmqtool.store import Store
+
+
+_TRIED = 64  # records of a file, until one is sound
+_CHUNK_BYTES, _SEARCHED_BYTES = 64 << 10, 16 << 20
+_MAGIC = re.compile(
+    b"(?=....(?:%b))" % b"|".join(re.escape(one.to_bytes(4, "big", signed=True)) for one in TOPIC_LENGTHS),
+    re.DOTALL,
+)
+_READ_SO = (
+    "{label}: its records name the file that begins at {start}, and none lies where its own name says: read"
+    " as that file"
+)
+_LEFT_OUT = "{label}: none of its records lies where its name says, and another file is read as this one"
+
+
+def under_own_names(log: FileQueue, file_size: int) -> FileQueue:
+    """Return a log whose files lie where their records say, if none of these is where its name says.
+
+    The first file that claims a place has it, unless one with records of its own is there.
+
+    Args:
+        log: its files.
+        file_size: ``mappedFileSizeCommitLog``.
+
+    Raises:
+        EnvironmentFailureError: a file cannot be opened or read.
+    """
+    there, placed = {segment.start: segment for segment in log}, dict[int, Segment]()
+    for segment in log:
+        own = _claimed(log, segment, file_size)
+        if own is None or own in placed or _has_own(segment):
+            continue
+        if own not in there or not _has_own(there[own]):
+            placed[own] = segment
+    if not placed:
+        return log
+    moved = {segment.start for segment in placed.values()}
+    stay = {start: segment for start, segment in there.items() if start not in moved}
+    segments = [replace(segment, start=start) for start, segment in sorted((stay | placed).items())]
+    return replace(log, segments=tuple(segments))
+
+
+def misnamed(log: FileQueue, read: FileQueue) -> Iterator[str]:
+    """Yield a sentence about each file of a log that is read as another, or not at all."""
+    starts = {segment.label: segment.start for segment in read}
+    for segment in log:
+        start = starts.get(segment.label)
+        if start is None:
+            yield _LEFT_OUT.format(label=segment.label)
+        elif start != segment.start:
+            yield _READ_SO.format(label=segment.label, start=start)
+
+
+def _claimed(log: FileQueue, segment: Segment, file_size: int) -> int | None:
+    """Return where a file begins by one of its first sound records, if that is the place of another file."""
+    alone = replace(log, segments=(segment,))
+    for at in islice(_magics(segment), _TRIED):
+        record = record_at(alone, at)
+        if record is None or not record.body_crc_holds:
+            continue
+        own = record.head.physical_offset - (at - segment.start)
+        if own >= 0 and (own - segment.start) % file_size == 0:
+            return own if own != segment.start else None
+    return None
+
+
+def _magics(segment: Segment) -> Iterator[int]:
+    """Yield the physical offsets at which records may begin, of the first bytes of a file."""
+    for position in range(0, min(segment.size_bytes, _SEARCHED_BYTES), _CHUNK_BYTES):
+        data = segment.read_at(position, _CHUNK_BYTES + RECORD_STARTS.size, [])
+        for found in _MAGIC.finditer(data):
+            if found.start() < _CHUNK_BYTES:
+                yield segment.start + position + found.start()
+
+
+def _has_own(segment: Segment) -> bool:
+    """Whether any record of a file lies where it says."""
+    for part in GapWalk(segment, LENIENT).parts(segment.start, segment.stop):
+        if not isinstance(part, Gap) and (part.rows["physical_offset"] == part.rows["log_offset"]).any():
+            return True
+    return False
 
 
 class Reading(NamedTuple):

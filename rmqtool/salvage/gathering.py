@@ -12,7 +12,10 @@ from rmqtool.account.disputes import uncover
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import StoreAccount, before_log
 from rmqtool.account.model import indexes_beyond
-from rmqtool.account.names import misnamed, under_own_names
+from rmqtool.account.reading import (
+    misnamed,
+    under_own_names,
+)
 from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError

@@ -17,10 +17,12 @@ from rmqtool.findings.model import counted
 from rmqtool.salvage import Found, Holes, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues
-from rmqtool.salvage.losses import LossFinder
+from rmqtool.salvage.losses import (
+    LossFinder,
+    salvaged_queues,
+)
 from rmqtool.salvage.making import smallest_filler
 from rmqtool.salvage.placement import Ground
-from rmqtool.salvage.queues import salvaged_queues
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -2,9 +2,8 @@
 
 ``run`` leads from a question to messages through the structure that answers: the log at one place
 (``by_id``), the index (``index``), the queues (``by_tag``, `rmqtool.lookup`), ``scan`` (the log itself, on
-request). ``miss_reasons`` finds reasons why the index has nothing, and corrections of the question;
-``witnesses`` compares with the rest of the store; ``consumption`` judges whether a group has consumed the
-messages.
+request). ``miss_reasons`` finds reasons why the index has nothing, corrections of the question, and what the
+rest of the store says; ``consumption`` judges whether a group has consumed the messages.
 
 Index and queues only name candidates; where they are damaged, the answer says so.
 """

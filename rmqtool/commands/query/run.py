@@ -225,7 +225,7 @@ class Query:
                 yield row, question
         self._tell(shown, damaged)
         if places and self._context.explanation.wanted:
-            from rmqtool.commands.query.witnesses import explain_cut
+            from rmqtool.commands.query.miss_reasons import explain_cut
 
             explain_cut(self._context, places)
         self._remarks.finish()
@@ -233,7 +233,7 @@ class Query:
 
     def _against(self, record: Record) -> Finding | None:
         """Return the contradiction of unit and index to a record that is shown."""
-        from rmqtool.commands.query.witnesses import contradiction
+        from rmqtool.commands.query.miss_reasons import contradiction
 
         try:
             return contradiction(self._context, record)
@@ -287,7 +287,7 @@ class Query:
         left_out = self._context.left_out
         if found_any and not left_out.places:
             return
-        from rmqtool.commands.query.witnesses import lost_by_units, lost_of_places
+        from rmqtool.commands.query.miss_reasons import lost_by_units, lost_of_places
 
         units = left_out.places.items()
         proven = {number: place for number, place in units if place is not None and place in lost}
