@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import EngineOptions
 from rmqtool.io import location_of
-from rmqtool.io.reading import UnreadableRange
+from rmqtool.io.location import UnreadableRange
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.progress import NullProgress
 from rmqtool.releases import NEWEST, RELEASES
@@ -39,7 +39,7 @@ POLICY_5 = DispatchPolicy(RELEASES["5.3.3"], _DELAY_MS)
 POLICY_5_5 = DispatchPolicy(RELEASES["5.5.1"], _DELAY_MS)
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class MemorySegment(Segment):
     """A segment whose bytes are at hand, so that a property test opens no files.
 
@@ -50,10 +50,6 @@ class MemorySegment(Segment):
 
     data: bytes = b""
     bad: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def reader(self) -> Any:  # noqa: ANN401 - reads as a `ReadOnlyFile` does
-        return self
 
     def read_into(
         self,

@@ -161,7 +161,7 @@ class Image:
 def open_image(number: int, location: Location, domain: Ranges | None = None) -> Image:
     """Open an image, with its number on the command line; UsageError if the map names no part of it."""
     with location.reader() as file:
-        size = file.size_bytes()
+        size = file.current_size()
     whole = ranges_of([(0, size)])
     if domain is None:
         return Image(number, location, size, whole)

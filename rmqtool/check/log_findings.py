@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.splits import CheckReport, RecordRun, SegmentScan, StaleTail
     from rmqtool.findings import FindingCode
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.reput.chain import SplitReport
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
@@ -126,7 +126,7 @@ def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
 def changed_findings(segment: Segment) -> Iterator[Finding]:
     """Yield a finding if a file has another size than when it was listed, or is gone."""
     try:
-        size_bytes = segment.reader.size_bytes()
+        size_bytes = segment.current_size()
     except EnvironmentFailureError as failure:
         yield Finding(
             code=IO_CHANGED,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.expected import UnitRows
     from rmqtool.derived.queue_files import Units
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 
 

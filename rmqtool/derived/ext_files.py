@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Int64s
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
 
     Array = npt.NDArray[Any]

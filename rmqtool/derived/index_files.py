@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.arrays import Bools, Int32s, Int64s
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.progress import Progress
 
 

@@ -12,24 +12,23 @@ from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
 
-    from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
+    from rmqtool.io.location import ReadOnlyFile, UnreadableRange
     from rmqtool.store import Store
-    from rmqtool.store.segments import StoreFile
 
 
 def read_checkpoint(
-    file: StoreFile | ReadOnlyFile | None, unreadable: MutableSequence[UnreadableRange] | None = None
+    file: ReadOnlyFile | None, unreadable: MutableSequence[UnreadableRange] | None = None
 ) -> CheckpointFields | None:
     """Return the fields of a checkpoint, which is then closed; None if it is missing or too short."""
     return None if file is None else CHECKPOINTS.decode(_head(file, unreadable))
 
 
-def loaded_checkpoint(file: StoreFile | ReadOnlyFile | None) -> CheckpointFields:
+def loaded_checkpoint(file: ReadOnlyFile | None) -> CheckpointFields:
     """Return a broker's values, zeros past the file's end (Java: ``StoreCheckpoint``, 4.9.8, 5.3.3)."""
     return CheckpointFields() if file is None else CHECKPOINTS.padded(_head(file, []))
 
 
-def _head(file: StoreFile | ReadOnlyFile, unreadable: MutableSequence[UnreadableRange] | None) -> bytes:
+def _head(file: ReadOnlyFile, unreadable: MutableSequence[UnreadableRange] | None) -> bytes:
     try:
         return file.read_at(0, CHECKPOINTS.size, unreadable)
     finally:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.formats import Decoder
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.scan.window import Window
     from rmqtool.store import QueueFiles, Store
     from rmqtool.store.segments import FileQueue, Segment

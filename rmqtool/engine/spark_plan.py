@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError
-from rmqtool.io import LocalFiles, Location, ReadOnlyFile, Source
+from rmqtool.io import LocalFiles, Location, Source
 from rmqtool.io.object_store import Version
 from rmqtool.io.objects import ObjectFiles
 from rmqtool.io.planned import FileProof, PlannedFiles, proof_of, unreached, unseen
@@ -161,8 +161,6 @@ class _Packer(pickle.Pickler):
             return item.top
         if isinstance(item, Location):
             self.names[item.text] = item.source
-        elif isinstance(item, ReadOnlyFile):
-            self.names[item.path] = item.source
         elif isinstance(item, ObjectHandle):
             self.sends = True
         elif isinstance(item, StagingHandle):

@@ -10,8 +10,17 @@ results do (`rmqtool.io.object_store`).
 from __future__ import annotations
 
 from rmqtool.io.local import LocalFiles
-from rmqtool.io.location import Location, is_glob, local_name, location_of, nothing_fits, places_of
-from rmqtool.io.reading import ReadOnlyFile, UnreadableRange, sha256_of
+from rmqtool.io.location import (
+    Location,
+    ReadOnlyFile,
+    UnreadableRange,
+    is_glob,
+    local_name,
+    location_of,
+    nothing_fits,
+    places_of,
+    sha256_of,
+)
 from rmqtool.io.source import DirectoryEntry, FileKind, Handle, Source, Status
 
 __all__ = [

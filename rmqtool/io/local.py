@@ -14,7 +14,7 @@ import struct
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.io.object_urls import is_object_url
@@ -29,11 +29,14 @@ _KINDS = {
     stat.S_IFBLK: FileKind.BLOCK_DEVICE,
     stat.S_IFSOCK: FileKind.SOCKET,
 }
+_WANTED = {FileKind.FILE: "regular file", FileKind.BLOCK_DEVICE: "block device"}
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
     """File systems of this machine; see `rmqtool.io.source.Source`."""
+
+    OPENED: ClassVar[tuple[FileKind, ...]] = (FileKind.FILE,)
 
     def status(self, path: str) -> Status | None:
         """Return the status of a name, links followed; None if it does not exist."""
@@ -55,8 +58,29 @@ class LocalFiles:
             return []
 
     def open(self, path: str) -> Descriptor:
-        """Open a regular file, see `open_only`."""
-        return Descriptor(open_only(path))
+        """Open a file of one of ``OPENED`` for reading.
+
+        All others are refused before the open, which can have effects on a device, and again after it; no
+        FIFO is waited for. Links are followed. The access time is kept where the kernel permits it. Raises
+        `DeniedError` if it may not be read; `EnvironmentFailureError` if it is of another kind, or missing.
+        """
+        try:
+            self._require_kind(path, os.stat(path).st_mode)  # noqa: PTH116 - as in `status`
+            descriptor = Descriptor(_open_without_trace(path))
+        except PermissionError as failure:
+            raise _denied(path, "opened", failure) from failure
+        except (OSError, ValueError) as failure:
+            raise EnvironmentFailureError(f"{path}: cannot be opened: {_reason(failure)}") from failure
+        self._require_kind(path, os.fstat(descriptor.number).st_mode)
+        return descriptor
+
+    def _require_kind(self, path: str, mode: int) -> None:
+        kind = _KINDS.get(stat.S_IFMT(mode), FileKind.OTHER)
+        if kind not in self.OPENED:
+            wanted = " or ".join(f"a {_WANTED[one]}" for one in self.OPENED)
+            raise EnvironmentFailureError(
+                f"{path}: is {kind}" + ("" if kind is FileKind.OTHER else f", not {wanted}")
+            )
 
     def absolute(self, text: str) -> str:
         """Return a name from the top, by the working directory."""
@@ -82,11 +106,16 @@ class LocalFiles:
 
         Closing the descriptor drops locks that this process holds on the file, see `rmqtool.store.lock`.
         """
-        descriptor = open_only(path)
-        try:
-            return lock_holder(descriptor, path)
-        finally:
-            os.close(descriptor)
+        return lock_holder(self.open(path), path)
+
+
+class LocalImages(LocalFiles):
+    """File systems of this machine, with block devices that the user named readable, too.
+
+    FIFOs and character devices stay refused: they have no positions to read at.
+    """
+
+    OPENED: ClassVar[tuple[FileKind, ...]] = (FileKind.FILE, FileKind.BLOCK_DEVICE)
 
 
 class Descriptor:
@@ -126,39 +155,8 @@ class Descriptor:
         return self.size_bytes()
 
 
-def open_only(path: str, kinds: frozenset[FileKind] = frozenset({FileKind.FILE})) -> int:
-    """Open a regular file, or one of other kinds, for reading and return its descriptor.
-
-    All others are refused before the open, which can have effects on a device, and again after it; no FIFO
-    is waited for. Links are followed. The access time is kept where the kernel permits it. Raises
-    `DeniedError` if it may not be read; `EnvironmentFailureError` if it is of another kind, or missing.
-    """
-    try:
-        _require_kind(path, os.stat(path).st_mode, kinds)  # noqa: PTH116 - as in `LocalFiles.status`
-        descriptor = _open_without_trace(path)
-    except PermissionError as failure:
-        raise _denied(path, "opened", failure) from failure
-    except (OSError, ValueError) as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be opened: {_reason(failure)}") from failure
-    try:
-        _require_kind(path, os.fstat(descriptor).st_mode, kinds)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
 def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:
     return DeniedError(path, f"cannot be {done}: {failure.strerror}: {who_may_read(Path(path))}")
-
-
-def _require_kind(path: str, mode: int, kinds: frozenset[FileKind]) -> None:
-    kind = _KINDS.get(stat.S_IFMT(mode), FileKind.OTHER)
-    if kind not in kinds:
-        wanted = "a regular file or a block device" if FileKind.BLOCK_DEVICE in kinds else "a regular file"
-        raise EnvironmentFailureError(
-            f"{path}: is {kind}" + ("" if kind is FileKind.OTHER else f", not {wanted}")
-        )
 
 
 def _open_without_trace(path: str) -> int:
@@ -260,10 +258,10 @@ _LINUX = sys.platform.startswith("linux")
 _FLOCK = struct.Struct("@hhqqi4x" if _LINUX else "@qqihh")
 
 
-def lock_holder(descriptor: int, path: str) -> int | None:
+def lock_holder(descriptor: Descriptor, path: str) -> int | None:
     """Return the process that holds the lock, as `Source.lock_holder`, but not this process."""
     try:
-        answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, _pack_write_lock())
+        answer = fcntl.fcntl(descriptor.number, fcntl.F_GETLK, _pack_write_lock())
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be probed for a lock: {failure.strerror}") from failure
     kind, pid = _unpack(answer)

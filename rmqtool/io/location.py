@@ -1,23 +1,28 @@
-"""Location of a store's file or directory, or of an image or block device: a name in a source."""
+"""Location of a store's file or directory, or of an image or block device, and the reading of a file."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import threading
+import weakref
+from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.io.local import Descriptor, LocalFiles, open_only
+from rmqtool.io.local import Descriptor, LocalFiles, LocalImages
 from rmqtool.io.object_urls import SCHEMES, is_object_url, split_url
-from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
 from rmqtool.io.source import DirectoryEntry, FileKind, Source, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
+
+    from rmqtool.io.source import Handle
 
 
 _WILD = re.compile(r"[*?\[]")
@@ -112,7 +117,7 @@ class Location:
 
     def reader(self) -> ReadOnlyFile:
         """Return the reader of a file, which opens it at the first read."""
-        return ReadOnlyFile(self.source, self.text)
+        return ReadOnlyFile(self)
 
     def read_head(self, length: int, unreadable: MutableSequence[UnreadableRange] | None = None) -> bytes:
         """Return a file's first bytes, as `ReadOnlyFile.read_at`, and close it."""
@@ -130,6 +135,179 @@ class Location:
     @property
     def _prefix(self) -> str:
         return self.text if self.text.endswith("/") else f"{self.text}/"
+
+
+_PIECE_BYTES = 1 << 20
+_ZEROS = memoryview(bytes(_PIECE_BYTES))
+_MOST_OPEN = 128
+"""Files of this machine that stay open: a log can have thousands, and a process may have 256 or 1,024."""
+RETRY_BYTES = 4096
+"""Smallest piece that is read on its own after a failure: a page, and whole sectors of any disk."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class UnreadableRange:
+    """Bytes of a file that the disk could not deliver; they were read as zeros."""
+
+    position: int
+    length: int
+
+    @property
+    def stop(self) -> int:
+        """The position after the range."""
+        return self.position + self.length
+
+
+@dataclass(unsafe_hash=True)
+class ReadOnlyFile:
+    """One file, opened at the first read, shared by threads (no read moves a position), picklable by name.
+
+    Never mmap: a mapped file that shrinks, or a sector that cannot be read, kills the process with SIGBUS.
+    Only `rmqtool.store.lock` may open the file ``lock``: closing any descriptor of it drops a record lock
+    that this process might hold.
+    """
+
+    path: Location
+    _handle: Handle | None = field(default=None, init=False, repr=False, compare=False)
+    _opening: threading.Lock = field(default_factory=threading.Lock, init=False, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name not in {"_handle", "_opening"}}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _handle=None, _opening=threading.Lock())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, after reads of other threads; the next read opens it again."""
+        self._handle = None
+
+    def current_size(self) -> int:
+        """Return the file's size in bytes now."""
+        return self._open().size_bytes()
+
+    def next_written(self, position: int) -> int:
+        """Return the first position from ``position`` on where bytes were ever written; else the file's end.
+
+        Holes of a sparse file in between are zeros. A source that does not know holes has none.
+        """
+        return self._open().next_written(position)
+
+    def next_data(self, position: int) -> int:
+        """Return as `next_written`, or the file's end where samples say so, see `Handle.next_data`."""
+        return self._open().next_data(position)
+
+    def end_of_data(self) -> int:
+        """Return a position after which `next_data` is the file's end; it may be that end itself."""
+        return self._open().end_of_data()
+
+    def read_at(
+        self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
+    ) -> bytes:
+        """Return up to ``length`` bytes from ``position`` on, fewer at the end of the file.
+
+        Memory is taken for the file's bytes only, however large ``length`` is; a negative position reads
+        nothing. ``unreadable`` receives the ranges that the disk could not deliver; without it, they raise
+        `EnvironmentFailureError`, as do other failures.
+        """
+        available = min(length, self._open().size_bytes() - position)
+        if position < 0 or available <= 0:
+            return b""
+        buffer = bytearray(available)
+        return bytes(memoryview(buffer)[: self.read_into(position, buffer, unreadable)])
+
+    def read_into(
+        self,
+        position: int,
+        buffer: bytearray | memoryview[Any],
+        unreadable: MutableSequence[UnreadableRange] | None = None,
+    ) -> int:
+        """Fill a writable buffer from ``position`` on and return the number of bytes, fewer at the end.
+
+        Where a read fails, the piece is halved until only the bad block is left, and doubled after it.
+        Unreadable bytes become zeros; ``unreadable`` receives their ranges, ascending, 4 KiB exact. Raises
+        `EnvironmentFailureError` as for `read_at`.
+        """
+        view = memoryview(buffer).cast("B")
+        handle = self._open()  # a reference keeps it open while it is read
+        done, piece = 0, len(view)
+        while done < len(view):
+            at = position + done
+            try:
+                count = handle.read_into(at, view[done : done + piece])
+            except OSError as failure:
+                if failure.errno != errno.EIO or unreadable is None:
+                    raise EnvironmentFailureError(
+                        f"{self.path}: read at position {at} failed: {failure.strerror}"
+                    ) from failure
+                block = RETRY_BYTES - at % RETRY_BYTES
+                piece = min(piece, len(view) - done)
+                if piece > block:
+                    piece = block + (piece - block) // 2 // RETRY_BYTES * RETRY_BYTES
+                    continue
+                view[done : done + piece] = bytes(piece)
+                _note(unreadable, UnreadableRange(at, piece))
+                count = piece
+            if count == 0:
+                break
+            done, piece = done + count, 2 * piece
+        return done
+
+    def _open(self) -> Handle:
+        handle = self._handle
+        if handle is None:
+            with self._opening:
+                handle = self._handle
+                if handle is None:
+                    handle = self._handle = self.path.source.open(self.path.text)
+                    if isinstance(handle, Descriptor):
+                        _bound_open(self)
+        return handle
+
+
+_OPEN_FILES: deque[weakref.ref[ReadOnlyFile]] = deque()
+"""In the order in which they were opened; some may be closed by now, or open once more."""
+
+
+def _bound_open(file: ReadOnlyFile) -> None:
+    _OPEN_FILES.append(weakref.ref(file))
+    if len(_OPEN_FILES) > _MOST_OPEN and (oldest := _OPEN_FILES.popleft()()) is not None:
+        oldest.close()  # its next read opens it again
+
+
+def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[UnreadableRange]) -> tuple[str, int]:
+    """Return SHA-256 of a file's first ``stop`` bytes in hex, and how many of them it had.
+
+    Holes are not read. A ``stop`` one byte beyond the file shows whether it grows. ``unreadable`` receives
+    the ranges that the disk could not deliver, hashed as zeros.
+    """
+    import hashlib  # and OpenSSL, which look-ups do without
+
+    hasher, position = hashlib.sha256(), 0
+    view = memoryview(bytearray(min(_PIECE_BYTES, stop)))
+    while position < stop:
+        data = min(file.next_written(position), stop)
+        for start in range(position, data, len(_ZEROS)):
+            hasher.update(_ZEROS[: data - start])
+        position = max(position, data)
+        count = file.read_into(position, view[: stop - position], unreadable)
+        hasher.update(view[:count])
+        position += count
+        if not count:
+            break
+    return hasher.hexdigest(), position
+
+
+def _note(unreadable: MutableSequence[UnreadableRange], bad: UnreadableRange) -> None:
+    if unreadable and unreadable[-1].stop == bad.position:
+        bad = UnreadableRange(unreadable[-1].position, unreadable[-1].length + bad.length)
+        unreadable.pop()
+    unreadable.append(bad)
 
 
 def location_of(path: str | os.PathLike[str] | Location) -> Location:
@@ -182,20 +360,7 @@ def local_name(path: str | os.PathLike[str]) -> str:
     return text
 
 
-_OPENED = frozenset({FileKind.FILE, FileKind.BLOCK_DEVICE})
 _DEVICES = Path("/sys/dev/block")
-
-
-@dataclass(frozen=True, slots=True)
-class LocalImages(LocalFiles):
-    """File systems of this machine, with block devices that the user named readable, too.
-
-    FIFOs and character devices stay refused: they have no positions to read at.
-    """
-
-    def open(self, path: str) -> Descriptor:
-        """Open a regular file or a block device, see `rmqtool.io.local.open_only`."""
-        return Descriptor(open_only(path, _OPENED))
 
 
 def image_at(path: str | os.PathLike[str]) -> Location:
@@ -203,7 +368,7 @@ def image_at(path: str | os.PathLike[str]) -> Location:
     files = LocalImages()
     place = Location(files, files.absolute(os.fspath(path)))
     status = place.status()
-    if status is None or status.kind not in _OPENED:
+    if status is None or status.kind not in LocalImages.OPENED:
         found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
         raise EnvironmentFailureError(f"{place}: {found}; give an image, a file or a block device")
     return place

@@ -22,7 +22,7 @@ from rmqtool.errors import (
     FileNotSharedError,
     SourceUnreachableError,
 )
-from rmqtool.io.local import Descriptor, LocalFiles, open_only
+from rmqtool.io.local import Descriptor, LocalFiles
 from rmqtool.io.source import FileKind, Status
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class FileProof(NamedTuple):
 def proof_of(path: str) -> FileProof | None:
     """Return the proof of a file as this machine sees it; None if it cannot be opened."""
     try:
-        descriptor = Descriptor(open_only(path))
+        descriptor = LocalFiles().open(path)
     except EnvironmentFailureError:
         return None
     return _proof(descriptor)._replace(first_page=_first_page(descriptor))

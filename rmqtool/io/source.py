@@ -56,7 +56,7 @@ class Handle(Protocol):
     """A file open for reading, by several threads at once; closed with its last reference.
 
     Every method may raise `OSError`. EIO means that these bytes cannot be delivered while others may, so that
-    `rmqtool.io.reading.ReadOnlyFile` looks for the smallest bad piece.
+    `rmqtool.io.location.ReadOnlyFile` looks for the smallest bad piece.
     """
 
     def size_bytes(self) -> int:

@@ -23,7 +23,7 @@ from rmqtool.engine.engines import usable_cpus
 from rmqtool.findings import Finding
 from rmqtool.findings.codes import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC, Outcome
-from rmqtool.io.reading import RETRY_BYTES
+from rmqtool.io.location import RETRY_BYTES
 from rmqtool.kernels.filters import GLOBS_APART, KernelFilter, RowFilter
 from rmqtool.progress import NullProgress
 from rmqtool.releases import LENIENT

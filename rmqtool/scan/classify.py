@@ -57,7 +57,7 @@ from rmqtool.store.setting import Origin
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.scan.records import Gap
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.settings import Settings

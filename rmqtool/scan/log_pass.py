@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from rmqtool.engine import Engine
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.progress import Progress
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment

@@ -20,7 +20,7 @@ from rmqtool.formats.message import (
     decode_head,
     host_variant,
 )
-from rmqtool.io.reading import UnreadableRange
+from rmqtool.io.location import UnreadableRange
 from rmqtool.kernels.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property
 from rmqtool.kernels.walk import find_record, walk_over_damage, walk_records
 
@@ -90,12 +90,12 @@ class KernelWindow:
         self.cut = max(head.body_length, 0)
         tail = self.buffer.data[size : size + _TAIL_BYTES]
         position = self.base + size + self.cut - self._segment.start
-        self.stop = size + self._segment.reader.read_into(position, tail, self.unreadable)
+        self.stop = size + self._segment.read_into(position, tail, self.unreadable)
 
     def _load(self, log_offset: int) -> None:
         self.base, self.cut = log_offset, 0
         position = log_offset - self._segment.start
-        self.stop = self._segment.reader.read_into(position, self.buffer.data, self.unreadable)
+        self.stop = self._segment.read_into(position, self.buffer.data, self.unreadable)
 
 
 @dataclass(frozen=True)

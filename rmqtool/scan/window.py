@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.store.segments import StoreFile
 
 WINDOW_BYTES = 1 << 20
@@ -77,4 +77,4 @@ class Window:
 
     def _read(self, position: int, length: int) -> bytes:
         available = min(length, self.size_bytes - position)  # a file that grows meanwhile is read as listed
-        return self._file.reader.read_at(position, available, self._unreadable) if available > 0 else b""
+        return self._file.read_at(position, available, self._unreadable) if available > 0 else b""

@@ -110,7 +110,7 @@ class _Probe:
         if header is None:
             return None
         begin_phy, end_phy = header.begin_phy_offset, header.end_phy_offset
-        size_bytes = file.reader.size_bytes()
+        size_bytes = file.current_size()
         count = header.index_count - 1
         possible = 0 < count <= (size_bytes - HEADER_SIZE) // ITEM_SIZE and 0 <= begin_phy <= end_phy
         return cls(file, size_bytes, begin_phy, end_phy, count) if possible else None

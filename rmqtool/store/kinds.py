@@ -72,7 +72,7 @@ def kind_of_bytes(file: ReadOnlyFile) -> PathKind | None:
 
     The surest signs are tried first: a magic, then headers with times, then bare units.
     """
-    size_bytes = file.size_bytes()
+    size_bytes = file.current_size()
     head = file.read_at(0, _HEAD_BYTES, [])
     for one in sorted(KINDS.values(), key=lambda one: one.rank):
         if one.recognises is not None and one.recognises(head, size_bytes):

@@ -9,71 +9,33 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.findings.model import Finding, FindingCode
-from rmqtool.io import Location, ReadOnlyFile, UnreadableRange, sha256_of
+from rmqtool.io import Location, ReadOnlyFile, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, MutableSequence
+    from collections.abc import Iterator
 
 
 NAME_DIGITS = 20
 """Files of a queue are named by the address of their first byte (``UtilAll#offset2FileName``)."""
 
 
-@dataclass(frozen=True)
-class StoreFile:
+@dataclass(unsafe_hash=True)
+class StoreFile(ReadOnlyFile):
     """A regular file of the store; picklable by its place, safe to share between threads.
 
     ``label`` is its path relative to the store, as reports show it; ``size_bytes`` is its size when the
     directory was listed.
     """
 
-    path: Location
     label: str
     size_bytes: int
 
-    @cached_property
-    def reader(self) -> ReadOnlyFile:
-        """The file's reader, which opens the file at the first read."""
-        return self.path.reader()
-
-    def read_at(
-        self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
-    ) -> bytes:
-        """Read as `ReadOnlyFile.read_at`."""
-        return self.reader.read_at(position, length, unreadable)
-
-    def read_into(
-        self,
-        position: int,
-        buffer: bytearray | memoryview[Any],
-        unreadable: MutableSequence[UnreadableRange] | None = None,
-    ) -> int:
-        """Read as `ReadOnlyFile.read_into`."""
-        return self.reader.read_into(position, buffer, unreadable)
-
     def sha256(self) -> str:
         """Return the SHA-256 in hex; unreadable bytes count as zeros."""
-        return sha256_of(self.reader, self.size_bytes, [])[0]
-
-    def next_written(self, position: int) -> int:
-        """Return as `ReadOnlyFile.next_written`."""
-        return self.reader.next_written(position)
-
-    def next_data(self, position: int) -> int:
-        """Return as `ReadOnlyFile.next_data`."""
-        return self.reader.next_data(position)
-
-    def end_of_data(self) -> int:
-        """Return as `ReadOnlyFile.end_of_data`."""
-        return self.reader.end_of_data()
-
-    def close(self) -> None:
-        """Close the descriptor, if one is open."""
-        if "reader" in self.__dict__:
-            self.reader.close()
+        return sha256_of(self, self.size_bytes, [])[0]
 
 
-@dataclass(frozen=True)
+@dataclass(unsafe_hash=True)
 class Segment(StoreFile):
     """One file of a file queue.
 

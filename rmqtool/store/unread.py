@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from rmqtool.errors import DeniedError
     from rmqtool.io import Location
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.io.object_pieces import ZeroTail
-    from rmqtool.io.reading import UnreadableRange
 
 
 def denied_finding(failure: DeniedError, base: Location) -> Finding:

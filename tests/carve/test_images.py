@@ -27,7 +27,8 @@ from rmqtool.carve.images import (
 from rmqtool.carve.layout import lay_out
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.io import FileKind, local, location
-from rmqtool.io.location import LocalImages, image_at, is_part_of, refuse_same_device
+from rmqtool.io.local import LocalImages
+from rmqtool.io.location import image_at, is_part_of, refuse_same_device
 from tests.builders import InlineEngine
 from tests.carve.planting import carved, images_of, places, planted, whole_records
 
@@ -151,7 +152,7 @@ def test_what_has_no_positions_is_refused(tmp_path: Path) -> None:
         with pytest.raises(EnvironmentFailureError, match=kind):
             image_at(path)
         with pytest.raises(EnvironmentFailureError, match="regular file or a block device"):
-            local.open_only(str(path), frozenset({FileKind.FILE, FileKind.BLOCK_DEVICE}))
+            LocalImages().open(str(path))
     with pytest.raises(EnvironmentFailureError, match="No such file"):
         image_at(tmp_path / "absent")
 
@@ -164,7 +165,7 @@ def test_a_block_device_is_read_by_carve_and_by_nobody_else(
     monkeypatch.setitem(local._KINDS, stat.S_IFREG, FileKind.BLOCK_DEVICE)
     monkeypatch.setattr("stat.S_ISBLK", lambda _: True)
     with image_at(path).reader() as file:
-        assert (file.size_bytes(), file.read_at(4990, 100)) == (5000, bytes(10))
+        assert (file.current_size(), file.read_at(4990, 100)) == (5000, bytes(10))
     with pytest.raises(EnvironmentFailureError, match="block device, not a regular file"):
         local.LocalFiles().open(str(path))
 

@@ -439,7 +439,7 @@ def test_what_changes_under_our_hands_is_an_error(
     assert segment.status() is not None
     file = segment.reader()
     if when == "opened":
-        assert file.size_bytes() == path.stat().st_size
+        assert file.current_size() == path.stat().st_size
     if change == "gone":
         path.unlink()
     elif change == "longer":
@@ -521,7 +521,7 @@ def test_an_object_that_is_gone_where_a_task_runs_is_no_finding(place: Location,
 
 def _first_byte(files: tuple[Location, ReadOnlyFile]) -> bytes:
     place, file = files
-    assert file.source is place.source
+    assert file.path.source is place.source
     return file.read_at(0, 1)
 
 

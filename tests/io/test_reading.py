@@ -14,7 +14,7 @@ import pytest
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import location_of
-from rmqtool.io.reading import ReadOnlyFile, UnreadableRange
+from rmqtool.io.location import ReadOnlyFile, UnreadableRange
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -68,7 +68,7 @@ def test_reads_end_at_the_end(file: ReadOnlyFile, position: int, length: int, ex
 
 def test_a_file_that_shrinks_gives_a_short_read(file: ReadOnlyFile) -> None:
     assert file.read_at(0, 1) == DATA[:1]
-    os.truncate(file.path, 1000)
+    os.truncate(str(file.path), 1000)
     buffer = bytearray(b"\xee" * 4096)
     assert file.read_into(500, buffer) == 500
     assert file.read_at(2000, 10) == b""
@@ -156,7 +156,7 @@ def test_neither_a_fifo_nor_a_device_nor_a_socket_is_opened(tmp_path: Path) -> N
 
 
 def test_links_to_files_are_followed(file: ReadOnlyFile, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(file.path)
+    (tmp_path / "link").symlink_to(str(file.path))
     assert location_of(tmp_path / "link").reader().read_at(0, 4) == DATA[:4]
 
 

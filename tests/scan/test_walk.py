@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
-from rmqtool.io.reading import UnreadableRange
+from rmqtool.io.location import UnreadableRange
 from rmqtool.kernels.rows import rules_of
 from rmqtool.kernels.walk import walk_records
 from rmqtool.releases import DEFAULT

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.io import UnreadableRange, location_of
-from rmqtool.io.reading import ReadOnlyFile
+from rmqtool.io.location import ReadOnlyFile
 from rmqtool.scan.window import WINDOW_BYTES, Window
 from rmqtool.store.segments import StoreFile
 

@@ -240,4 +240,4 @@ def _listed(path: str) -> ListedFile | None:
         return ListedFile(place, path, status.size_bytes, status.modified_ns)
     device = image_at(path)
     with device.reader() as file:
-        return ListedFile(device, path, file.size_bytes(), status.modified_ns)
+        return ListedFile(device, path, file.current_size(), status.modified_ns)

@@ -223,7 +223,7 @@ def _image(place: Location) -> ListedFile:
     """Return an image as a file; a block device, whose status has no size, by its reader."""
     status = place.status()
     with place.reader() as file:
-        return ListedFile(place, place.text, file.size_bytes(), 0 if status is None else status.modified_ns)
+        return ListedFile(place, place.text, file.current_size(), 0 if status is None else status.modified_ns)
 
 
 def _entry_of(file: ListedFile, hashed: Hashed | None) -> CaseFile:

@@ -19,7 +19,7 @@ from rmqtool.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.store import StoreFile
 
 Value = int | str | dict[str, str]

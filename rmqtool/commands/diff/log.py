@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.findings import FindingCode
-    from rmqtool.io.reading import UnreadableRange
+    from rmqtool.io.location import UnreadableRange
     from rmqtool.store import FileQueue, Store
 
 
