@@ -81,7 +81,7 @@ class Location:
 
     def kind(self) -> FileKind | None:
         """Return its kind, links followed; None if it does not exist."""
-        status = self.status()
+        status = self.source.status(self.text)
         return None if status is None else status.kind
 
     def is_regular(self) -> bool:
@@ -215,7 +215,7 @@ class ReadOnlyFile:
         nothing. ``unreadable`` receives the ranges that the disk could not deliver; without it, they raise
         `EnvironmentFailureError`, as do other failures.
         """
-        available = min(length, self._open().size_bytes() - position)
+        available = min(length, (self._handle or self._open()).size_bytes() - position)
         if position < 0 or available <= 0:
             return b""
         buffer = bytearray(available)
@@ -234,7 +234,7 @@ class ReadOnlyFile:
         `EnvironmentFailureError` as for `read_at`.
         """
         view = memoryview(buffer).cast("B")
-        handle = self._open()  # a reference keeps it open while it is read
+        handle = self._handle or self._open()  # a reference keeps it open while it is read
         done, piece = 0, len(view)
         while done < len(view):
             at = position + done

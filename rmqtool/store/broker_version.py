@@ -9,12 +9,12 @@ seconds: without it, an older broker that was started last leaves no sign.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.releases import DEFAULT, NEWEST, RELEASES, Release
+from rmqtool.releases import DEFAULT, NEWEST, RELEASES
 from rmqtool.store.places import PLACES, ROCKSDB_STORE
+from rmqtool.store.setting import BROKER_VERSION, Origin, Setting
 
 if TYPE_CHECKING:
     from rmqtool.io import Location
@@ -33,27 +33,19 @@ _LAST_WITHOUT_ROCKSDB = [name for name, release in RELEASES.items() if not relea
 _FIRST_WITH_ROCKSDB = next(name for name, release in RELEASES.items() if release.rocksdb)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerVersion:
-    """Releases that may have written a store last, and the one whose rules apply.
+class _Writers(NamedTuple):
+    """The release whose rules apply, and all known ones that may have written a store last, oldest first.
 
-    ``candidates`` are releases with known rules, oldest first; ``said`` is the same in words, empty where it
-    is certain.
+    ``said`` is the same in words, empty where it is certain.
     """
 
-    release: Release
+    release: str
     candidates: tuple[str, ...]
     said: str
     reason: str
 
-    @property
-    def note(self) -> str:
-        """Return the doubt, if any, and the evidence."""
-        return f"{self.said}: {self.reason}" if self.said else self.reason
 
-
-@dataclass(frozen=True, slots=True)
-class Signs:
+class Signs(NamedTuple):
     """Signs of brokers in the files of one store.
 
     ``since`` is the newest release of which something was found that older ones do not make, and that thing;
@@ -72,8 +64,17 @@ class Signs:
         return self.since is not None and _number(self.since[0]) >= _number(_FIRST_WITH_ROCKSDB)
 
 
-def infer_version(signs: Signs) -> BrokerVersion | None:
-    """Return the releases that may have written a store last; None without any sign."""
+def version_of(signs: Signs) -> Setting:
+    """Return the release that wrote a store last, with all that may have; the default without any sign."""
+    found = _writers(signs)
+    if found is None:
+        note = "no evidence in the store"
+        return Setting(BROKER_VERSION, DEFAULT.name, Origin.DEFAULT, note, tuple(RELEASES))
+    note = f"{found.said}: {found.reason}" if found.said else found.reason
+    return Setting(BROKER_VERSION, found.release, Origin.INFERRED, note, found.candidates)
+
+
+def _writers(signs: Signs) -> _Writers | None:
     if signs.touched_by_5_4 and signs.has_older_offsets:
         reason = f"{FORM_OF_OFFSETS}; {_FIRST_WITH_ROCKSDB} or newer was here before"
         return _between("", _LAST_WITHOUT_ROCKSDB, reason)
@@ -85,23 +86,21 @@ def infer_version(signs: Signs) -> BrokerVersion | None:
         return _between(signs.since[0], _LAST_WITHOUT_ROCKSDB, signs.since[1])
     if signs.has_checkpoint:
         names = tuple(name for name in RELEASES if _number(name) < _number(OLDEST_5))
-        return BrokerVersion(
-            RELEASES[names[-1]], names, "4.9.x", "a checkpoint, and nothing that only 5.x makes"
-        )
+        return _Writers(names[-1], names, "4.9.x", "a checkpoint, and nothing that only 5.x makes")
     return None
 
 
-def _last_started(rocksdb: str, path: str) -> BrokerVersion:
+def _last_started(rocksdb: str, path: str) -> _Writers:
     """Return the 5.4.0+ broker that was started last, by the RocksDB that it includes."""
     reason = f"rocksdb_version={rocksdb} in {path}"
     names = tuple(name for name, release in RELEASES.items() if release.rocksdb == rocksdb)
     if names:
-        return BrokerVersion(RELEASES[names[-1]], names, " or ".join(names) if names[1:] else "", reason)
+        return _Writers(names[-1], names, " or ".join(names) if names[1:] else "", reason)
     reason += f", which no known release has; the rules of {NEWEST.name} are taken"
-    return BrokerVersion(NEWEST, (NEWEST.name,), f"newer than {NEWEST.name}, perhaps", reason)
+    return _Writers(NEWEST.name, (NEWEST.name,), f"newer than {NEWEST.name}, perhaps", reason)
 
 
-def _or_older(found: BrokerVersion) -> BrokerVersion:
+def _or_older(found: _Writers) -> _Writers:
     """Add the older brokers that may have been started after it and wrote no offsets.
 
     They leave alone all that only newer ones make, and dispatch no tag items.
@@ -109,26 +108,24 @@ def _or_older(found: BrokerVersion) -> BrokerVersion:
     older = tuple(name for name, release in RELEASES.items() if not release.rocksdb)
     names = found.said or " or ".join(found.candidates)
     said = f"{names}, or {_LAST_WITHOUT_ROCKSDB} or older after it"
-    return replace(found, candidates=(*older, *found.candidates), said=said)
+    return found._replace(candidates=(*older, *found.candidates), said=said)
 
 
-def _between(oldest: str, newest: str, reason: str) -> BrokerVersion:
+def _between(oldest: str, newest: str, reason: str) -> _Writers:
     """Return a range of releases, with the default release's rules if in it, else the newest's."""
     low, high = _number(oldest) if oldest else (), _number(newest)
     names = tuple(name for name in RELEASES if low <= _number(name) <= high)
-    release = DEFAULT if DEFAULT.name in names else RELEASES[names[-1]]
+    release = DEFAULT.name if DEFAULT.name in names else names[-1]
     said = "" if oldest == newest else f"{oldest} to {newest}" if oldest else f"{newest} or older"
-    return BrokerVersion(release, names, said, reason)
+    return _Writers(release, names, said, reason)
 
 
 def places_since(root: Location) -> tuple[str, str] | None:
     """Return the newest release of which a place exists, and the place; None if 4.x makes all of them."""
-    found = (
-        (place.since, path.relative_to(root))
-        for place in PLACES
-        if _number(place.since) >= _number(OLDEST_5)
-        for path in place.found_in(root)
-    )
+    found = []
+    for place in PLACES:
+        if _number(place.since) >= _number(OLDEST_5):
+            found += [(place.since, path.relative_to(root)) for path in place.found_in(root)]
     return newest_sign(*found)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, UsageError
@@ -137,7 +138,7 @@ class _Probe:
         if not any(first) or first.previous != 0:
             return False  # zeros prove nothing: unused space would be item 1 of a log that begins at 0
         step = max(1, self.count // _SAMPLES)
-        return all(self._item_fits(geometry, number) for number in range(1, self.count + 1, step))
+        return all(map(partial(self._item_fits, geometry), range(1, self.count + 1, step)))
 
     def ends_fit(self, geometry: Geometry) -> bool:
         """Whether the first and the newest item of a geometry are those of the header."""

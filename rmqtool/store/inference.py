@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import cached_property
 from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
@@ -22,16 +22,17 @@ from rmqtool.store.broker_version import (
     newest_sign,
     places_since,
     rocksdb_of_last_start,
+    version_of,
 )
 from rmqtool.store.files import TREE_DEPTH, QueueFiles, StoreFiles
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, infer_index_zone, own_geometry
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
+from rmqtool.store.setting import BROKER_VERSION, INDEX_TIMEZONE, Origin, Setting, SettingValue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import timezone
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     _Owned = tuple[Segment, bool | None]
 
@@ -132,15 +133,18 @@ def _head_at(log: FileQueue, physical_offset: int) -> MessageHead | bool | None:
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
 _EXAMINED_FILES = 4
+INDEX_NUMBERS = ("maxHashSlotNum", "maxIndexNum")
+_QUEUE_SIZES = {
+    "mappedFileSizeConsumeQueue": (PathKind.CONSUMEQUEUE, UNIT_SIZE),
+    "mappedFileSizeConsumeQueueExt": (PathKind.CONSUMEQUEUE_EXT, 1),
+    "mapperFileSizeBatchConsumeQueue": (PathKind.BATCHCONSUMEQUEUE, BATCH_UNIT_SIZE),
+}
+"""Settings of the file sizes of queues: the kind, and the bytes of a unit."""
 
 T = TypeVar("T")
 
-
-class Inferred(NamedTuple, Generic[T]):
-    """Value inferred from files, None without evidence, and the evidence against it."""
-
-    value: T | None
-    doubt: str = ""
+_Found = tuple[Setting, ...]
+"""The named setting, and others that the same files show; none without evidence."""
 
 
 class SettingsInference:
@@ -149,14 +153,14 @@ class SettingsInference:
     def __init__(self, store: StoreFiles) -> None:
         self._store = store
 
-    def commitlog_file_size(self) -> Inferred[int]:
-        """Infer ``mappedFileSizeCommitLog``."""
-        return _size_of([[(one, _if_readable(is_of_log, one)) for one in self._log]], 1)
+    def size_of_log_files(self, name: str, _given: Mapping[str, Setting]) -> _Found:
+        """Infer the size of the log's files."""
+        return _size_of(name, [[(one, _if_readable(is_of_log, one)) for one in self._log]], 1)
 
-    def queue_file_size(self, kind: PathKind) -> Inferred[int]:
+    def size_of_queue_files(self, name: str, _given: Mapping[str, Setting]) -> _Found:
         """Infer the file size of consume queues, their ext files, or batch queues."""
-        unit = {PathKind.CONSUMEQUEUE: UNIT_SIZE, PathKind.BATCHCONSUMEQUEUE: BATCH_UNIT_SIZE}.get(kind, 1)
-        return _size_of([self._with_owner(files, kind) for files in self._sample(kind)], unit)
+        kind, unit_size = _QUEUE_SIZES[name]
+        return _size_of(name, [self._with_owner(files, kind) for files in self._sample(kind)], unit_size)
 
     def _with_owner(self, files: FileQueue, kind: PathKind) -> list[_Owned]:
         """Return the files of a queue; for the first few, whether they belong to the log."""
@@ -171,44 +175,61 @@ class SettingsInference:
             found.append((one, is_own))
         return found
 
-    def geometry(self, slots: int | None, items: int | None) -> tuple[Geometry, bool, str] | None:
-        """Return the geometry of the index files, whether they prove it, and the evidence against it.
+    def division(self, _name: str, given: Mapping[str, Setting]) -> _Found:
+        """Infer both numbers of the index files at once; a given one decides the other.
 
-        ``slots`` and ``items`` are ``maxHashSlotNum`` and ``maxIndexNum`` if given. None if there is no
-        index, or nothing explains the size of its files.
+        None if there is no index, or nothing explains the size of its files.
         """
         files = self._index_files[-_SAMPLED_INDEX_FILES:]
         own = [file for file in files if _if_readable(is_of_index, file, self._log) is not False]
         size = infer_file_size([[(0, file.size_bytes) for file in own or files]])
         if size is None:
-            return None
+            return ()
+        slots, items = (_int_of(given.get(name)) for name in INDEX_NUMBERS)
+        doubt = ""
         if slots is not None or items is not None:
-            given = geometry_of_size(size, slots=slots, items=items)
-            assumed = given or geometry_of_size(size)
-            return None if assumed is None else (assumed, given is not None, "")
-        fitting = [file for file in own or files if file.size_bytes == size]
-        proven = next(
-            (found for file in fitting if (found := _if_readable(infer_geometry, file)) is not None), None
+            proven = geometry_of_size(size, slots=slots, items=items)
+            found = proven or geometry_of_size(size)
+        else:
+            proven = _first_proof([file for file in own or files if file.size_bytes == size])
+            found = proven or geometry_of_size(size)
+            doubt = "" if found is None else _doubt_of_index(files, own, found, is_proven=proven is not None)
+        if found is None:
+            return ()
+        origin, note = (
+            (Origin.INFERRED, "contents of the index files")
+            if proven
+            else (Origin.DEFAULT, "default ratio of the file size; the contents prove none")
         )
-        assumed = proven or geometry_of_size(size)
-        if assumed is None:
-            return None
-        return assumed, proven is not None, _doubt_of_index(files, own, assumed, is_proven=proven is not None)
+        numbers = zip(INDEX_NUMBERS, (found.slots, found.items), strict=True)
+        return tuple(Setting(name, value, origin, note, doubt=doubt) for name, value in numbers)
 
     def unexplained_index(self) -> str:
         """Return the doubt about index files whose division is unknown; empty if there are none."""
         files = self._index_files
         return f"no number of slots explains {files[-1].label}" if files else ""
 
-    def has_ext_queues(self) -> bool | None:
-        """Whether consume queues have ext files; None without any queue."""
-        if any(self._sample(PathKind.CONSUMEQUEUE_EXT)):
-            return True
-        return False if any(self._sample(PathKind.CONSUMEQUEUE)) else None
+    def ext_queues(self, name: str, _given: Mapping[str, Setting]) -> _Found:
+        """Infer whether consume queues have ext files."""
+        has_ext = any(self._sample(PathKind.CONSUMEQUEUE_EXT))
+        has_any = has_ext or any(self._sample(PathKind.CONSUMEQUEUE))
+        return _inferred(name, has_ext, "consumequeue_ext/") if has_any else ()
 
-    def has_light_queues(self) -> bool:
-        """Whether there are queues of ``%LMQ%`` names."""
-        return any(topic.startswith(LMQ_PREFIX) for topic in self._topics(PathKind.CONSUMEQUEUE))
+    def light_queues(self, name: str, _given: Mapping[str, Setting]) -> _Found:
+        """Infer the use of queues of ``%LMQ%`` names, if there are any."""
+        has_light = any(topic.startswith(LMQ_PREFIX) for topic in self._topics(PathKind.CONSUMEQUEUE))
+        return _inferred(name, True, "%LMQ% directories") if has_light else ()
+
+    def index_zone(self, name: str, _given: Mapping[str, Setting]) -> _Found:
+        """Infer the time zone of the index files' names."""
+        found = infer_index_zone(self._index_files)
+        if found is None:
+            return (Setting(name, None, Origin.DEFAULT, "this machine's zone"),)
+        return _inferred(name, str(found), "names of the index files against their begin times")
+
+    def broker_version(self, _name: str, _given: Mapping[str, Setting]) -> _Found:
+        """Infer the release that wrote the store last."""
+        return (version_of(self.signs),)
 
     def batch_topics(self) -> frozenset[str]:
         """Return the topics with batch queues, by ``topics.json`` or by their files."""
@@ -245,10 +266,6 @@ class SettingsInference:
             has_newer_offsets=newer_offsets is True,
             has_checkpoint=any(checkpoint),
         )
-
-    def index_zone(self) -> timezone | None:
-        """Infer the time zone of the index files' names."""
-        return infer_index_zone(self._index_files)
 
     @property
     def _log(self) -> FileQueue:
@@ -312,7 +329,15 @@ def _size_of_file(root: Location, name: str) -> int:
     return status.size_bytes if status is not None and status.kind is FileKind.FILE else 0
 
 
-def _size_of(queues: Sequence[Sequence[_Owned]], unit_size: int) -> Inferred[int]:
+def _inferred(name: str, value: SettingValue, note: str, doubt: str = "") -> _Found:
+    return (Setting(name, value, Origin.INFERRED, note, doubt=doubt),)
+
+
+def _int_of(setting: Setting | None) -> int | None:
+    return setting.value if setting is not None and isinstance(setting.value, int) else None
+
+
+def _size_of(name: str, queues: Sequence[Sequence[_Owned]], unit_size: int) -> _Found:
     """Infer the size of files, a multiple of ``unit_size``, from those that belong to the log."""
     own = [[one for one, is_own in files if is_own is not False] for files in queues]
     strangers = [one.label for files in queues for one, is_own in files if is_own is False]
@@ -320,14 +345,23 @@ def _size_of(queues: Sequence[Sequence[_Owned]], unit_size: int) -> Inferred[int
         own = [[one for one, _ in files] for files in queues]
     size = infer_file_size([[(one.start, one.size_bytes) for one in files] for files in own], unit_size)
     if size is None:
-        return Inferred(None)
+        return ()
     files = [one for some in own for one in some]
     other = [one.label for one in files if one.size_bytes != size or one.start % size]
+    doubt = ""
     if strangers and len(strangers) >= len(files):
-        return Inferred(size, f"{strangers[0]} and {len(strangers) - 1} more do not fit the log")
-    if 2 * len(other) >= len(files):
-        return Inferred(size, f"{len(other)} of {len(files)} files contradict it, {other[0]} first")
-    return Inferred(size)
+        doubt = f"{strangers[0]} and {len(strangers) - 1} more do not fit the log"
+    elif 2 * len(other) >= len(files):
+        doubt = f"{len(other)} of {len(files)} files contradict it, {other[0]} first"
+    return _inferred(name, size, "sizes and names of the files", doubt)
+
+
+def _first_proof(files: Sequence[StoreFile]) -> Geometry | None:
+    for file in files:
+        with suppress(DeniedError):
+            if (found := infer_geometry(file)) is not None:
+                return found
+    return None
 
 
 def _doubt_of_index(
@@ -345,3 +379,16 @@ def _doubt_of_index(
         if file.size_bytes != assumed.size_bytes or _if_readable(own_geometry, file, assumed) is not None
     ]
     return f"{other[0]} contradicts it" if 2 * len(other) >= len(own) else ""
+
+
+INFERENCES: dict[str, Callable[[SettingsInference, str, Mapping[str, Setting]], _Found]] = {
+    "mappedFileSizeCommitLog": SettingsInference.size_of_log_files,
+    **dict.fromkeys(_QUEUE_SIZES, SettingsInference.size_of_queue_files),
+    **dict.fromkeys(INDEX_NUMBERS, SettingsInference.division),
+    "enableConsumeQueueExt": SettingsInference.ext_queues,
+    "enableMultiDispatch": SettingsInference.light_queues,
+    "enableLmq": SettingsInference.light_queues,
+    BROKER_VERSION: SettingsInference.broker_version,
+    INDEX_TIMEZONE: SettingsInference.index_zone,
+}
+"""Inferences of settings, which receive the setting's name and the settings so far."""

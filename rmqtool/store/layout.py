@@ -231,8 +231,8 @@ def _doubts(store: Store) -> Iterator[Finding]:
     IX-GEOMETRY covers an index that proves no division, where a default is taken.
     """
     doubts: dict[str, list[Setting]] = {}
-    for setting in store.settings.doubtful_sizes():
-        if setting.origin is not Origin.DEFAULT:
+    for setting in store.settings.used_sizes():
+        if setting.doubt and setting.origin is not Origin.DEFAULT:
             doubts.setdefault(setting.doubt, []).append(setting)
     for doubt, settings in doubts.items():
         taken = " and ".join(f"{one.name}={one.value}" for one in settings)

@@ -26,7 +26,7 @@ from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from rmqtool.findings import FindingCode
 
@@ -193,9 +193,10 @@ class KnownPlace:
     code: FindingCode | None = None
     holds: tuple[str, ...] = ()
 
-    def found_in(self, root: Location) -> Iterator[Location]:
-        """Yield the existing places of this kind, by name."""
-        return (place for place in root.matching(self.path) if holds(place, self.holds))
+    def found_in(self, root: Location) -> list[Location]:
+        """Return the existing places of this kind, by name."""
+        places = list(root.matching(self.path))
+        return [place for place in places if holds(place, self.holds)] if self.holds else places
 
 
 PLACES = (

@@ -139,9 +139,8 @@ class FileQueue:
     def segment_at(self, offset: int) -> Segment | None:
         """Return the segment that holds the byte at an address, or None."""
         number = bisect_right(self._starts, offset) - 1
-        if number < 0 or offset >= self.segments[number].stop:
-            return None
-        return self.segments[number]
+        segment = self.segments[number] if number >= 0 else None
+        return None if segment is None or offset >= segment.start + segment.size_bytes else segment
 
     def between(self, start: int, stop: int) -> Iterator[Segment]:
         """Yield the segments that hold bytes from the address ``start`` to before ``stop``."""

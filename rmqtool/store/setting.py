@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 SettingValue = int | float | str | bool | None
 
+BROKER_VERSION, INDEX_TIMEZONE = "brokerVersion", "indexTimezone"
+"""Names of what no broker's file says."""
+
 
 class Origin(StrEnum):
     """Source of a setting's value."""

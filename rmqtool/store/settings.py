@@ -8,27 +8,24 @@ from typing import TYPE_CHECKING
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import DelayLevels, read_delay_levels
-from rmqtool.releases import DEFAULT, RELEASES, Release, release_named
-from rmqtool.store.broker_version import Signs, infer_version
+from rmqtool.releases import Release, release_named
+from rmqtool.store.broker_version import Signs
 from rmqtool.store.geometry import Geometry, local_zone, zone_of_name
-from rmqtool.store.kinds import PathKind
-from rmqtool.store.setting import CONCERNING, DEFINITIONS, Origin, Setting, SettingValue
+from rmqtool.store.inference import INDEX_NUMBERS, INFERENCES, SettingsInference
+from rmqtool.store.setting import (
+    BROKER_VERSION,
+    CONCERNING,
+    DEFINITIONS,
+    INDEX_TIMEZONE,
+    Origin,
+    Setting,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from datetime import tzinfo
 
-    from rmqtool.store.inference import Inferred, SettingsInference
     from rmqtool.store.setting import GivenSettings
-
-BROKER_VERSION = "brokerVersion"
-INDEX_TIMEZONE = "indexTimezone"
-
-_QUEUE_SIZES = {
-    "mappedFileSizeConsumeQueue": PathKind.CONSUMEQUEUE,
-    "mappedFileSizeConsumeQueueExt": PathKind.CONSUMEQUEUE_EXT,
-    "mapperFileSizeBatchConsumeQueue": PathKind.BATCHCONSUMEQUEUE,
-}
 
 
 class Settings:
@@ -58,10 +55,14 @@ class Settings:
             self._settled[INDEX_TIMEZONE] = Setting(INDEX_TIMEZONE, timezone, Origin.GIVEN)
 
     def __getitem__(self, name: str) -> Setting:
-        setting = self._settled.get(name)
-        if setting is None:
-            setting = self._settled[name] = self._infer(name) or self._default(name)
-        return setting
+        if name not in self._settled:
+            inference = INFERENCES.get(name)
+            if inference is not None and self._evidence is not None:
+                for found in inference(self._evidence, name, self._settled):
+                    self._settled.setdefault(found.name, found)
+            if name not in self._settled:
+                self._settled[name] = self._default(name)
+        return self._settled[name]
 
     def __iter__(self) -> Iterator[Setting]:
         """Yield the settings that concern a store of this release, and all others that were given."""
@@ -121,23 +122,24 @@ class Settings:
         made._settled[BROKER_VERSION] = Setting(BROKER_VERSION, release.name, Origin.GIVEN)
         return made
 
-    def defaulted_sizes(self) -> list[Setting]:
-        """Return the sizes that were assumed, of the structures that such a store has."""
-        return [one for one in self._used_sizes if one.origin is Origin.DEFAULT]
-
-    def doubtful_sizes(self) -> list[Setting]:
-        """Return the sizes that files contradict, of the structures that such a store has."""
-        return [one for one in self._used_sizes if one.doubt]
-
-    @property
-    def _used_sizes(self) -> list[Setting]:
+    def used_sizes(self) -> list[Setting]:
+        """Return the sizes of the structures that such a store has."""
         is_idle = {
             "mappedFileSizeConsumeQueueExt": not self.enable_consume_queue_ext,
             "mapperFileSizeBatchConsumeQueue": not self.batch_topics,
             "maxHashSlotNum": not self.message_index_enable,
             "maxIndexNum": not self.message_index_enable,
         }
-        return [self[one] for one in CONCERNING if DEFINITIONS[one].is_size and not is_idle.get(one, False)]
+        names = [one for one in CONCERNING if DEFINITIONS[one].is_size and not is_idle.get(one, False)]
+        return list(map(self.__getitem__, names))
+
+    def defaulted_sizes(self) -> list[Setting]:
+        """Return the sizes that were assumed, of the structures that such a store has."""
+        return [one for one in self.used_sizes() if one.origin is Origin.DEFAULT]
+
+    def doubtful_sizes(self) -> list[Setting]:
+        """Return the sizes that files contradict, of the structures that such a store has."""
+        return [one for one in self.used_sizes() if one.doubt]
 
     @property
     def commitlog_file_size(self) -> int:
@@ -248,85 +250,8 @@ class Settings:
         value = self[name].value
         return None if value is None else bool(value)
 
-    def _infer(self, name: str) -> Setting | None:
-        evidence = self._evidence
-        if evidence is None:
-            return None
-        if name in _QUEUE_SIZES:
-            return _inferred_size(name, evidence.queue_file_size(_QUEUE_SIZES[name]))
-        if name in {"maxHashSlotNum", "maxIndexNum"}:
-            return self._infer_geometry(name, evidence)
-        inference = _INFERENCES.get(name)
-        return inference(evidence) if inference else None
-
-    def _infer_geometry(self, name: str, evidence: SettingsInference) -> Setting | None:
-        """Infer both numbers of the index at once; a given one decides the other."""
-        slots, items = self._given_int("maxHashSlotNum"), self._given_int("maxIndexNum")
-        found = evidence.geometry(slots, items)
-        if found is None:
-            doubt = evidence.unexplained_index()
-            return replace(self._default(name), doubt=doubt) if doubt else None
-        geometry, proven, doubt = found
-        origin = Origin.INFERRED if proven else Origin.DEFAULT
-        note = (
-            "contents of the index files"
-            if proven
-            else "default ratio of the file size; the contents prove none"
-        )
-        for key, value in (("maxHashSlotNum", geometry.slots), ("maxIndexNum", geometry.items)):
-            self._settled.setdefault(key, Setting(key, value, origin, note, doubt=doubt))
-        return self._settled[name]
-
     def _default(self, name: str) -> Setting:
-        definition = DEFINITIONS[name]
-        return Setting(name, definition.default(self.release), Origin.DEFAULT, definition.note)
-
-    def _given_int(self, name: str) -> int | None:
-        setting = self._settled.get(name)
-        return setting.value if setting is not None and isinstance(setting.value, int) else None
-
-
-def _inferred(name: str, value: SettingValue, note: str) -> Setting | None:
-    return None if value is None else Setting(name, value, Origin.INFERRED, note)
-
-
-def _inferred_size(name: str, found: Inferred[int]) -> Setting | None:
-    if found.value is None:
-        return None
-    note = "sizes and names of the files"
-    return Setting(name, found.value, Origin.INFERRED, note, doubt=found.doubt)
-
-
-def _infer_version(evidence: SettingsInference) -> Setting:
-    found = infer_version(evidence.signs)
-    if found is None:
-        note = "no evidence in the store"
-        return Setting(BROKER_VERSION, DEFAULT.name, Origin.DEFAULT, note, tuple(RELEASES))
-    return Setting(BROKER_VERSION, found.release.name, Origin.INFERRED, found.note, found.candidates)
-
-
-def _infer_zone(evidence: SettingsInference) -> Setting:
-    found = evidence.index_zone()
-    if found is None:
-        return Setting(INDEX_TIMEZONE, None, Origin.DEFAULT, "this machine's zone")
-    return Setting(
-        INDEX_TIMEZONE, str(found), Origin.INFERRED, "names of the index files against their begin times"
-    )
-
-
-def _infer_light_queues(name: str) -> Callable[[SettingsInference], Setting | None]:
-    return lambda evidence: _inferred(name, evidence.has_light_queues() or None, "%LMQ% directories")
-
-
-_INFERENCES: dict[str, Callable[[SettingsInference], Setting | None]] = {
-    "mappedFileSizeCommitLog": lambda evidence: _inferred_size(
-        "mappedFileSizeCommitLog", evidence.commitlog_file_size()
-    ),
-    "enableConsumeQueueExt": lambda evidence: _inferred(
-        "enableConsumeQueueExt", evidence.has_ext_queues(), "consumequeue_ext/"
-    ),
-    "enableMultiDispatch": _infer_light_queues("enableMultiDispatch"),
-    "enableLmq": _infer_light_queues("enableLmq"),
-    BROKER_VERSION: _infer_version,
-    INDEX_TIMEZONE: _infer_zone,
-}
+        definition, evidence = DEFINITIONS[name], self._evidence
+        doubt = "" if evidence is None or name not in INDEX_NUMBERS else evidence.unexplained_index()
+        release = release_named(str(self[BROKER_VERSION].value))
+        return Setting(name, definition.default(release), Origin.DEFAULT, definition.note, doubt=doubt)
