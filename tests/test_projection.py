@@ -25,9 +25,8 @@ from rmqtool.commands.repair import RepairReport
 from rmqtool.dispatch.index_keys import TagRule
 from rmqtool.doctor.choices import ConfigChoice
 from rmqtool.doctor.copies import ConfigCopy
-from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings import Finding, FindingLog, StoreFinding
 from rmqtool.findings.codes import CL_CRC
-from rmqtool.findings.model import StoreFinding
 from rmqtool.lookup.context import Reason, Step
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.recovery import Prediction

@@ -11,9 +11,8 @@ from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings import Finding, Severity, counted
 from rmqtool.findings.codes import CL_LOST, CL_PHY_MISMATCH
-from rmqtool.findings.model import counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from rmqtool.findings import FindingLog
-from rmqtool.findings.codes import CL_CRC, CL_PROP_CRC, CL_PROPERTIES
+from rmqtool.findings import FindingLog, codes
 from rmqtool.formats.message import (
     TOPIC_LENGTHS,
     TRANSACTION_MASK,
@@ -419,9 +418,9 @@ class _Reader:
             checker = RecordChecker(self._segment, findings)
             checker.check(batch)
             self._sums[0] += checker.sound_crcs
-            marks[0] |= _BODY if CL_CRC.code in findings.counts else _NONE
-            marks[0] |= _RECORD if CL_PROP_CRC.code in findings.counts else _NONE
-            marks[0] |= _FORM if CL_PROPERTIES.code in findings.counts else _NONE
+            marks[0] |= _BODY if codes.CL_CRC.code in findings.counts else _NONE
+            marks[0] |= _RECORD if codes.CL_PROP_CRC.code in findings.counts else _NONE
+            marks[0] |= _FORM if codes.CL_PROPERTIES.code in findings.counts else _NONE
             return
         row = 0
         while row < len(batch.rows):

@@ -10,9 +10,7 @@ from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_files import QueueFile, first_holding, queue_bounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.codes import CL_EXPIRED, CQ_EXPIRED, CQ_LAG, CQ_MIN_WRONG, ST_WINDOW
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.consumequeue import (
     BATCH_UNITS,
@@ -61,7 +59,7 @@ class HeadOfLog(NamedTuple):
 def of_findings(log: LogResult, findings: FindingLog) -> HeadOfLog:
     """Return the facts that the checks of queues found."""
     counts = findings.counts
-    left = counts.get(CQ_EXPIRED.code, 0), counts.get(CQ_MIN_WRONG.code, 0)
+    left = counts.get(codes.CQ_EXPIRED.code, 0), counts.get(codes.CQ_MIN_WRONG.code, 0)
     return HeadOfLog(log.log_start, log.latest_ms, log.plans, *left)
 
 
@@ -85,7 +83,7 @@ def check_expiry(store: Store, head: HeadOfLog) -> Finding | None:
         return None
     severity, sentence = _judged(store, head, _whole_files(store, head))
     return Finding(
-        code=CL_EXPIRED,
+        code=codes.CL_EXPIRED,
         file=store.log.segments[0].label,
         physical_offset=head.start,
         message=f"{_before(head)}. {sentence}",
@@ -190,13 +188,13 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
         f"do not delete {_QUEUES}/ and let a start rebuild it: {starts}, so records before {window.reach}"
         " would get no unit, nor an index entry if index/ is deleted, too"
     )
-    return [Finding(code=ST_WINDOW, file=_QUEUES, physical_offset=window.reach, message=sentence)]
+    return [Finding(code=codes.ST_WINDOW, file=_QUEUES, physical_offset=window.reach, message=sentence)]
 
 
 def _gone(window: StartWindow, starts: str) -> Finding:
     sentence = f"the queues are missing, and {starts}: records before {window.reach} would get no unit"
     return Finding(
-        code=ST_WINDOW,
+        code=codes.ST_WINDOW,
         file=_QUEUES,
         physical_offset=window.reach,
         message=sentence,
@@ -210,7 +208,7 @@ def _lag(window: StartWindow, queue_end: int, starts: str) -> Finding:
         " unit, and later ones of their queues land in wrong slots"
     )
     return Finding(
-        code=CQ_LAG,
+        code=codes.CQ_LAG,
         file=_QUEUES,
         physical_offset=max(queue_end, window.log_start),
         expected=window.reach,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.index import NO_KEYS, OTHER_KEY
 from rmqtool.check.queue_fields import OTHER_TAGS
-from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.codes import CL_PROPERTIES, CQ_SIZE_TAG, IX_DANGLING, IX_WRONG
+from rmqtool.findings import Finding, FindingLog, Severity, codes
 from rmqtool.scan.records import PropertyWitness, Record, record_at
 from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -31,7 +30,7 @@ def tell_contradicted(
 
     ``findings`` are those of queues, index and records; ``known`` are further witnesses by physical offset.
     """
-    odd = {one.physical_offset: one for one in findings if one.code is CL_PROPERTIES}
+    odd = {one.physical_offset: one for one in findings if one.code is codes.CL_PROPERTIES}
     witnesses = defaultdict(set, {place: set(against) for place, against in known.items()})
     for finding in findings:
         witness = _witness(finding)
@@ -60,13 +59,17 @@ _REMEDY = (
 
 
 def _witness(finding: Finding) -> PropertyWitness | None:
-    if finding.code is CL_PROPERTIES:
+    if finding.code is codes.CL_PROPERTIES:
         return PropertyWitness.FORM
-    if finding.code is IX_WRONG and OTHER_KEY in finding.message:
+    if finding.code is codes.IX_WRONG and OTHER_KEY in finding.message:
         return PropertyWitness.ITEM
-    if finding.code is IX_DANGLING and NO_KEYS in finding.message:
+    if finding.code is codes.IX_DANGLING and NO_KEYS in finding.message:
         return PropertyWitness.ITEM  # a record may lie there all the same, without a key
-    if finding.code is CQ_SIZE_TAG and OTHER_TAGS in finding.message and finding.topic != SCHEDULE_TOPIC:
+    if (
+        finding.code is codes.CQ_SIZE_TAG
+        and OTHER_TAGS in finding.message
+        and finding.topic != SCHEDULE_TOPIC
+    ):
         return PropertyWitness.UNIT
     return None
 
@@ -74,7 +77,7 @@ def _witness(finding: Finding) -> PropertyWitness | None:
 def _error(log: FileQueue, record: Record, message: str) -> Finding:
     return finding_at(
         log.segment_at(record.physical_offset),
-        CL_PROPERTIES,
+        codes.CL_PROPERTIES,
         record.physical_offset,
         message,
         length=len(record.raw),

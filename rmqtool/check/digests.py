@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.codes import IO_CHANGED, IO_DENIED, IO_UNREADABLE
+from rmqtool.findings import Finding, FindingLog, codes
 from rmqtool.io import FileKind, Location, UnreadableRange, sha256_of
 from rmqtool.store import PathKind, Store
 
@@ -61,7 +60,7 @@ def _hash(file: ListedFile, done: _Done) -> Hashed:
         with file.path.reader() as source:
             digest, size_bytes = sha256_of(source, file.size_bytes + 1, unreadable)
     except EnvironmentFailureError as failure:
-        return Hashed(None, (Finding(code=IO_DENIED, file=file.label, message=str(failure)),))
+        return Hashed(None, (Finding(code=codes.IO_DENIED, file=file.label, message=str(failure)),))
     done.add(file.size_bytes)
     if unreadable:
         return Hashed(None, tuple(_unreadable(file, bad) for bad in unreadable))
@@ -71,7 +70,7 @@ def _hash(file: ListedFile, done: _Done) -> Hashed:
 
 def _unreadable(file: ListedFile, bad: UnreadableRange) -> Finding:
     return Finding(
-        code=IO_UNREADABLE,
+        code=codes.IO_UNREADABLE,
         file=file.label,
         position=bad.position,
         length=bad.length,
@@ -81,7 +80,7 @@ def _unreadable(file: ListedFile, bad: UnreadableRange) -> Finding:
 
 def _changed(file: ListedFile, size_bytes: int) -> Finding:
     return Finding(
-        code=IO_CHANGED,
+        code=codes.IO_CHANGED,
         file=file.label,
         expected=file.size_bytes,
         observed=size_bytes,
@@ -145,13 +144,13 @@ def _walk(
         place = path.text if status.identity is None else status.identity
         if status.kind is FileKind.HIDDEN:
             sentence = f"{label}: cannot be examined: {status.reason}"
-            findings.add(Finding(code=IO_DENIED, file=label, message=sentence))
+            findings.add(Finding(code=codes.IO_DENIED, file=label, message=sentence))
         elif status.kind is FileKind.DIRECTORY and place not in seen:
             seen.add(place)
             try:
                 left += [(path / name, found) for name, found in path.entries()]
             except EnvironmentFailureError as failure:
-                findings.add(Finding(code=IO_DENIED, file=label, message=str(failure)))
+                findings.add(Finding(code=codes.IO_DENIED, file=label, message=str(failure)))
 
 
 def label_in(path: Location, base: Location) -> str:

@@ -13,19 +13,7 @@ from rmqtool.check.expected import ExpectedEntries, IndexCheckTask, missing_entr
 from rmqtool.check.index_shape import FileReport, IndexShape, time_diff
 from rmqtool.check.model import Examined
 from rmqtool.derived.index_files import IndexFile, open_index_file
-from rmqtool.findings import Finding, FindingLog, Severity, Structure
-from rmqtool.findings.codes import (
-    IX_DANGLING,
-    IX_DUP,
-    IX_EXPIRED,
-    IX_GONE,
-    IX_MISSING,
-    IX_NAME_ORDER,
-    IX_SUPERFLUOUS,
-    IX_TAG_MIX,
-    IX_WRONG,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
 from rmqtool.kernels.compare import ItemMatch, match_items
 from rmqtool.store.unread import unreadable_findings
 
@@ -64,7 +52,7 @@ def tag_mix(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Fin
     else:
         how = f"tag items start or stop {counted(len(turns) - 1, 'time')}, first at log offset {offset}"
     message = f"{how}: brokers before and since 5.4.0 wrote this index"
-    return Finding(code=IX_TAG_MIX, physical_offset=offset, message=message)
+    return Finding(code=codes.IX_TAG_MIX, physical_offset=offset, message=message)
 
 
 def _turns(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Iterator[_Turn]:
@@ -180,13 +168,13 @@ def _report_strangers(
     severity = Severity.WARNING if left_over else None
     said = ": the log had another record there, which a start or damage has cut" if left_over else ""
     report.items(
-        IX_DANGLING,
+        codes.IX_DANGLING,
         items,
         lost,
         f"{NO_KEYS}{said}",
         severity=severity,
     )
-    report.items(IX_WRONG, items, other, f"{OTHER_KEY}{said}", severity=severity)
+    report.items(codes.IX_WRONG, items, other, f"{OTHER_KEY}{said}", severity=severity)
 
 
 class IndexMatch:
@@ -253,7 +241,9 @@ class IndexMatch:
         if report.index.used:
             self._previous_end_ms = header.end_timestamp_ms
         if file.expired:
-            report.add(IX_EXPIRED, f"{counted(file.expired, 'item')} of expired messages", count=file.expired)
+            report.add(
+                codes.IX_EXPIRED, f"{counted(file.expired, 'item')} of expired messages", count=file.expired
+            )
         return None not in {self._times.first_ms, self._times.last_ms}
 
     def finish(self) -> None:
@@ -286,15 +276,15 @@ class IndexMatch:
         file.expired += int(expired.sum())
         is_left_over = beyond & (offsets < self._task.stale_stop)
         sentence = f"points at an old record after the log's end, {self._task.log_end}, left by a truncation"
-        report.items(IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
+        report.items(codes.IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
         self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
         self._strangers.feed(report, items, found, matches, nowhere & ~expired & ~beyond)
         if self._task.level < _COMPLETE:
             return
         repeated = matches == ItemMatch.REPEATED
         neighbours = offsets == np.concatenate([[self._last_offset], offsets[:-1]])
-        report.items(IX_DUP, items, repeated & neighbours, "repeats a key of the message before it")
-        report.items(IX_SUPERFLUOUS, items, repeated & ~neighbours, "repeats the entry of another item")
+        report.items(codes.IX_DUP, items, repeated & neighbours, "repeats a key of the message before it")
+        report.items(codes.IX_SUPERFLUOUS, items, repeated & ~neighbours, "repeats the entry of another item")
 
     def _hold_beyond(
         self, report: FileReport, file: MatchedFile, items: Items, beyond: Bools, taken: Bools
@@ -306,8 +296,8 @@ class IndexMatch:
             file.beyond = FindingLog(self._log.max_per_code)
         is_early = np.arange(len(items)) < last
         sentence = f"points beyond the log's end, {self._task.log_end}"
-        report.items(IX_DANGLING, items, beyond & is_early, sentence)
-        report.items(IX_DANGLING, items, beyond & ~is_early, sentence, log=file.beyond)
+        report.items(codes.IX_DANGLING, items, beyond & is_early, sentence)
+        report.items(codes.IX_DANGLING, items, beyond & ~is_early, sentence, log=file.beyond)
 
     def _check_times(
         self, report: FileReport, items: Items, matches: npt.NDArray[np.uint8], times_ms: Int64s
@@ -325,7 +315,7 @@ class IndexMatch:
             wrong[0] = bool(is_known[0]) and not self._is_first_diff(
                 int(items.time_diffs[0]), int(times_ms[0])
             )
-        report.items(IX_WRONG, items, wrong, "has a time difference other than its record's")
+        report.items(codes.IX_WRONG, items, wrong, "has a time difference other than its record's")
 
     def _is_first_diff(self, found: int, time_ms: int) -> bool:
         if found == 0 or self._previous_end_ms is None:  # the file before may have expired
@@ -359,7 +349,7 @@ class IndexMatch:
         is_gone = ((missing.starts == 0) | np.isin(missing.starts - 1, lasts)) & (
             (missing.stops == total) | np.isin(missing.stops, firsts)
         )
-        for code, chosen in ((IX_GONE, is_gone), (IX_MISSING, ~is_gone)):
+        for code, chosen in ((codes.IX_GONE, is_gone), (codes.IX_MISSING, ~is_gone)):
             rows = np.flatnonzero(chosen)
             shown = rows[: self._log.max_per_code].tolist()
             for row in shown:
@@ -410,7 +400,7 @@ def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLo
                 sentence = (
                     f"its first item belongs to a record before {previous}, the start of the previous file"
                 )
-                report.add(IX_NAME_ORDER, sentence, expected=previous, observed=first_offset)
+                report.add(codes.IX_NAME_ORDER, sentence, expected=previous, observed=first_offset)
             previous = first_offset
         before = index.header if index.used else None
         examined += Examined(index_files=1, items=index.used)

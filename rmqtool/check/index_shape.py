@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity
-from rmqtool.findings.codes import IX_CHAIN, IX_COUNT, IX_HDR_TIME, IX_HEADER, IX_ORDER, IX_SLOT, IX_WRONG
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity, codes, counted
 from rmqtool.formats.fields import offsets as field_offsets
 from rmqtool.formats.index import HEADER, ITEM_SIZE, SLOT_SIZE, HeaderFields, slot_position
 from rmqtool.kernels.compare import follow_chains
@@ -63,7 +61,7 @@ class FileReport:
         said = [utc_text(one) if name.endswith("Timestamp") else one for one in (observed, expected)]
         sentence = f"{name} is {said[0]}, its items say {said[1]}"
         place = _HEADER_OFFSETS[name]
-        self.add(IX_HEADER, sentence, place, expected=expected, observed=observed, severity=severity)
+        self.add(codes.IX_HEADER, sentence, place, expected=expected, observed=observed, severity=severity)
 
     def items(
         self,
@@ -134,10 +132,10 @@ class IndexShape:
         if follow_chains(items.key_hashes, items.previous, items.first, self._newest, wrong):
             self._chains(items, wrong)
         negative = (items.key_hashes < 0) | (items.physical_offsets < 0) | (items.time_diffs < 0)
-        self._report.items(IX_WRONG, items, negative, "has a negative hash, offset or time difference")
+        self._report.items(codes.IX_WRONG, items, negative, "has a negative hash, offset or time difference")
         before = np.concatenate([[self._last_offset], items.physical_offsets[:-1]])
         self._report.items(
-            IX_ORDER, items, items.physical_offsets < before, "lies below the item before it in the log"
+            codes.IX_ORDER, items, items.physical_offsets < before, "lies below the item before it in the log"
         )
         self._last_offset = int(items.physical_offsets[-1])
         self._last_diff = int(items.time_diffs[-1])
@@ -151,7 +149,7 @@ class IndexShape:
         header, used = self._index.header, self._index.used
         if not 0 <= header.index_count <= self._index.geometry.items:
             self._report.add(
-                IX_COUNT,
+                codes.IX_COUNT,
                 f"indexCount {header.index_count}, where at most {self._index.geometry.items} can be",
                 _HEADER_OFFSETS["indexCount"],
                 expected=self._index.geometry.items,
@@ -182,11 +180,11 @@ class IndexShape:
             if len(values) > 1 or (last is not None and values != {0} and min(values) < last):
                 sentence = f"has no items, but {begin} and {end} {sorted(values)}"
                 place = _HEADER_OFFSETS[begin]
-                self._report.add(IX_HEADER, sentence, place, severity=self.torn, expected=last or 0)
+                self._report.add(codes.IX_HEADER, sentence, place, severity=self.torn, expected=last or 0)
         if header.hash_slot_count:
             sentence = f"has no items, but hashSlotCount {header.hash_slot_count}"
             self._report.add(
-                IX_HEADER,
+                codes.IX_HEADER,
                 sentence,
                 _HEADER_OFFSETS["hashSlotCount"],
                 severity=self.torn,
@@ -197,20 +195,22 @@ class IndexShape:
     def _first_item(self, items: Items) -> None:
         if items.time_diffs[0] > 0:
             sentence = f"its first item is measured from {int(items.time_diffs[0])} s before"
-            self._report.add(IX_HDR_TIME, sentence, self._index.item_position(1))
+            self._report.add(codes.IX_HDR_TIME, sentence, self._index.item_position(1))
 
     def _chains(self, items: Items, wrong: Bools) -> None:
         upward = items.previous >= items.first + np.arange(len(items))
-        self._report.items(IX_CHAIN, items, wrong & upward, "names itself or a newer item as the older one")
         self._report.items(
-            IX_CHAIN, items, wrong & ~upward, "names another item than the next older one of its slot"
+            codes.IX_CHAIN, items, wrong & upward, "names itself or a newer item as the older one"
+        )
+        self._report.items(
+            codes.IX_CHAIN, items, wrong & ~upward, "names another item than the next older one of its slot"
         )
 
     def _last_time(self, begin_ms: int, end_ms: int) -> None:
         expected = int(time_diff(np.array([end_ms]), begin_ms)[0])
         if expected != self._last_diff:
             self._report.add(
-                IX_HEADER,
+                codes.IX_HEADER,
                 f"its times lie {expected} s apart, its last item is {self._last_diff} s after its first",
                 0,
                 severity=self.torn,
@@ -225,7 +225,7 @@ class IndexShape:
             if len(rows):
                 item = first + int(rows[0])
                 self._report.add(
-                    IX_COUNT,
+                    codes.IX_COUNT,
                     f"item {item} is in use, not counted by indexCount {count}",
                     self._index.item_position(item),
                     count=len(rows),
@@ -245,7 +245,7 @@ class IndexShape:
             shown = rows[: self._report.log.max_per_code].tolist()
             for row in shown:
                 self._report.add(
-                    IX_SLOT,
+                    codes.IX_SLOT,
                     f"slot {first + row} has item {int(slots[row])}, its newest is {int(newest[row])}",
                     slot_position(first + row),
                     count=len(rows) - len(shown) + 1 if row == shown[-1] else 1,
@@ -262,7 +262,7 @@ class IndexShape:
         found = self._index.header.hash_slot_count
         if not used_slots <= found <= self._index.used + 1:
             self._report.add(
-                IX_HEADER,
+                codes.IX_HEADER,
                 f"hashSlotCount is {found}, {counted(used_slots, 'slot is', 'slots are')} in use",
                 _HEADER_OFFSETS["hashSlotCount"],
                 severity=self.torn,

@@ -39,8 +39,7 @@ from rmqtool.check.splits import (
 )
 from rmqtool.check.transactions import COLUMN, TransactionTask, check_transactions
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.findings import Finding, FindingLog, Severity, Structure
-from rmqtool.findings.codes import CL_BAD_MAGIC, CL_TS_BACK, IO_CHANGED
+from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes
 from rmqtool.reput.queues import QueuePlan, plan_queues
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, Split, SplitTask, plan_splits, read_split
@@ -162,7 +161,7 @@ class LogReader:
                 yield stitch_segment(segment, reports, recheck or self._recheck)
             except _SegmentFailedError as failure:
                 found = failure.finding
-                if self._check.live and found.code is IO_CHANGED:  # retention is at work
+                if self._check.live and found.code is codes.IO_CHANGED:  # retention is at work
                     found = replace(found, severity_override=Severity.WARNING)
                 findings.add(found)
                 yield SegmentScan(segment, log_offset=segment.start)
@@ -374,9 +373,9 @@ class _LogChecker:
         """Count what the splits had no room to tell apart."""
         for report in _reports(scans):
             file = report.split.segment.label
-            damage = Finding(code=CL_BAD_MAGIC, file=file, message="more damage, only counted")
+            damage = Finding(code=codes.CL_BAD_MAGIC, file=file, message="more damage, only counted")
             self._findings.add(damage, count=report.more_gaps)
-            self._findings.add(Finding(code=CL_TS_BACK, file=file), count=report.more_steps)
+            self._findings.add(Finding(code=codes.CL_TS_BACK, file=file), count=report.more_steps)
 
 
 def _reports(scans: Iterable[SegmentScan]) -> Iterator[CheckReport]:

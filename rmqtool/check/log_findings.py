@@ -6,19 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity, Structure
-from rmqtool.findings.codes import (
-    CL_CRC,
-    CL_PROP_CRC,
-    CL_QUEUE_ID,
-    CL_TAIL_DIRTY,
-    CL_TIME,
-    CL_TOPIC_NAME,
-    CL_TS_BACK,
-    CQ_TYPE,
-    IO_CHANGED,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import TORN, TORN_REMEDY, classified, ghosts, missing_blank, stop_of
@@ -53,9 +41,9 @@ def illegal_queue_findings(
         problem = topic_problem(raw_topic)
         if problem is not None and raw_topic not in reported:
             reported.add(raw_topic)
-            found.append((CL_TOPIC_NAME, *problem))
+            found.append((codes.CL_TOPIC_NAME, *problem))
         if not 0 <= queue_id <= HIGHEST_QUEUE_ID:
-            found.append((CL_QUEUE_ID, f"queue id {queue_id}", None))
+            found.append((codes.CL_QUEUE_ID, f"queue id {queue_id}", None))
         for code, message, severity in found:
             yield finding_at(
                 log.segment_at(log_offset),
@@ -77,7 +65,7 @@ def unlisted_batch_topics(store: Store, plans: Iterable[QueuePlan]) -> Iterator[
     for topic in sorted({plan.topic for plan in plans if plan.batch} - known if store.root else ()):
         entry = f'"{topic}" with the attribute queue.type=BatchCQ'
         yield Finding(
-            code=CQ_TYPE,
+            code=codes.CQ_TYPE,
             file="config/topics.json",
             topic=topic,
             expected="BatchCQ",
@@ -95,14 +83,14 @@ def record_findings(reports: Sequence[CheckReport | SplitReport], max_findings: 
         findings.merge(report.findings)
     sound = sum(report.sound_crcs for report in reports)
     records = sum(report.records for report in reports)
-    if most_have_none(records, sound, findings.counts.get(CL_PROP_CRC.code, 0)):
-        findings.soften(CL_PROP_CRC, Severity.WARNING)
+    if most_have_none(records, sound, findings.counts.get(codes.CL_PROP_CRC.code, 0)):
+        findings.soften(codes.CL_PROP_CRC, Severity.WARNING)
     return findings
 
 
 def torn_record(findings: Iterable[Finding], stop: int | None) -> Finding | None:
     """Return the finding that the record which ends at ``stop`` has another body than its checksum says."""
-    return next((one for one in findings if one.code is CL_CRC and stop_of(one) == stop), None)
+    return next((one for one in findings if one.code is codes.CL_CRC and stop_of(one) == stop), None)
 
 
 def as_torn(finding: Finding) -> Finding:
@@ -129,14 +117,16 @@ def changed_findings(segment: Segment) -> Iterator[Finding]:
         size_bytes = segment.current_size()
     except EnvironmentFailureError as failure:
         yield Finding(
-            code=IO_CHANGED,
+            code=codes.IO_CHANGED,
             file=segment.label,
             message=str(failure),
             structure_override=Structure.COMMITLOG,
         )
         return
     if size_bytes != segment.size_bytes:
-        yield Finding(code=IO_CHANGED, file=segment.label, expected=segment.size_bytes, observed=size_bytes)
+        yield Finding(
+            code=codes.IO_CHANGED, file=segment.label, expected=segment.size_bytes, observed=size_bytes
+        )
 
 
 def steps_back(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
@@ -159,7 +149,7 @@ def clocks_apart(found: Sequence[Ahead]) -> Iterator[Finding]:
     if records >= _SOME:
         most = max(one.most_ms for one in found)
         yield Finding(
-            code=CL_TIME,
+            code=codes.CL_TIME,
             message=f"{records:,} messages were born up to {most / 1000:,.0f} s after they were stored:"
             " clocks of senders are ahead of the broker's, or its own was set back",
             remedy_override="Set the clocks of senders and broker by NTP.",
@@ -168,7 +158,9 @@ def clocks_apart(found: Sequence[Ahead]) -> Iterator[Finding]:
 
 def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:
     message = f"stored at {utc_text(run.first_ms)}, {before.last_ms - run.first_ms} ms before the last"
-    return finding_at(segment, CL_TS_BACK, run.start, message, expected=before.last_ms, observed=run.first_ms)
+    return finding_at(
+        segment, codes.CL_TS_BACK, run.start, message, expected=before.last_ms, observed=run.first_ms
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +192,7 @@ def damage_findings(scans: Sequence[SegmentScan], end: JudgedEnd) -> Iterator[Fi
             f"{counted(end.stale.records, 'record')} after the log's end, older than its last one: left by a"
             " truncation, and a start that reaches them accepts them again"
         )
-        yield finding_at(scans[end.last].segment, CL_TAIL_DIRTY, start, message, length=length)
+        yield finding_at(scans[end.last].segment, codes.CL_TAIL_DIRTY, start, message, length=length)
 
 
 def _damage_of(scan: SegmentScan, number: int, end: JudgedEnd) -> Iterator[Finding]:

@@ -11,16 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 from rmqtool import options
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, RmqtoolError
-from rmqtool.findings import FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure
-from rmqtool.findings.codes import (
-    IO_CHANGED,
-    IO_DENIED,
-    NS_FORGETS,
-    NS_LOSES,
-    NS_REBUILDS,
-    NS_REFUSED,
-    RM_INTERNAL,
-)
+from rmqtool.findings import FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure, codes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,10 +43,10 @@ _RESULTS: dict[ExitStatus, Result] = {
 }
 
 _STARTS: dict[FindingCode, Result] = {
-    NS_REFUSED: "start-refused",
-    NS_LOSES: "start-loses",
-    NS_FORGETS: "start-forgets",
-    NS_REBUILDS: "start-rebuilds",
+    codes.NS_REFUSED: "start-refused",
+    codes.NS_LOSES: "start-loses",
+    codes.NS_FORGETS: "start-forgets",
+    codes.NS_REBUILDS: "start-rebuilds",
 }
 PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 
@@ -153,7 +144,7 @@ class VerifyReport:
         return self.findings.exit_status(without=PREDICTED)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 130 if it was interrupted, else the status of its findings (`rmqtool.findings.log`)."""
+        """Return 130 if it was interrupted, else the status of its findings (`rmqtool.findings`)."""
         if self.interrupted is not None:
             return ExitStatus.INTERRUPTED
         return self.findings.exit_status(FailOn(fail_on))
@@ -252,10 +243,10 @@ def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Findi
         try:
             file.read_at(0, 1, [])
         except DeniedError as failure:
-            return Finding(code=IO_DENIED, file=file.label, message=failure.reason)
+            return Finding(code=codes.IO_DENIED, file=file.label, message=failure.reason)
         except EnvironmentFailureError as failure:
             return Finding(
-                code=IO_CHANGED,
+                code=codes.IO_CHANGED,
                 file=file.label,
                 message=str(failure),
                 severity_override=Severity.ERROR,  # its content is unknown
@@ -268,7 +259,7 @@ def _internal(files: Sequence[StoreFile], structure: Structure, failure: Excepti
     frames = traceback.extract_tb(failure.__traceback__)[-_LAST_FRAMES:]
     places = " < ".join(f"{frame.name}:{frame.lineno}" for frame in reversed(frames))
     return Finding(
-        code=RM_INTERNAL,
+        code=codes.RM_INTERNAL,
         file=files[0].label if files else None,
         message=f"{type(failure).__name__}: {failure} ({places})",
         structure_override=structure,

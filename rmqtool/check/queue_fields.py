@@ -9,16 +9,7 @@ import numpy as np
 
 from rmqtool.check.queue_report import Detail, Problem, QueueReport
 from rmqtool.derived.ext_files import ExtColumns, ExtFile
-from rmqtool.findings import FindingCode, Severity, Structure
-from rmqtool.findings.codes import (
-    BQ_BAD_UNIT,
-    CQ_EXT_DANGLING,
-    CQ_EXT_ORPHAN,
-    CQ_EXT_UNIT,
-    CQ_SIZE_TAG,
-    ST_SETTINGS,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import FindingCode, Severity, Structure, codes, counted
 from rmqtool.formats import consumequeue as formats
 from rmqtool.store.unread import unreadable_findings
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -77,7 +68,7 @@ class ExtQueue:
             missing[inside[hit]] = False
             self._used[segment.start][at[hit]] = True
         times[missing] = LOST_EXT_TIME
-        problem = Problem(CQ_EXT_DANGLING, units, rows[missing], lambda row: _tell_dangling(units, row))
+        problem = Problem(codes.CQ_EXT_DANGLING, units, rows[missing], lambda row: _tell_dangling(units, row))
         return tags, times, [problem]
 
     def finish(self) -> None:
@@ -88,7 +79,7 @@ class ExtQueue:
             orphans = np.flatnonzero(~self._used[segment.start])
             if len(orphans):
                 self._report.add(
-                    CQ_EXT_ORPHAN, f"ext units in {segment.label}", segment=segment, count=len(orphans)
+                    codes.CQ_EXT_ORPHAN, f"ext units in {segment.label}", segment=segment, count=len(orphans)
                 )
             segment.close()
 
@@ -118,7 +109,9 @@ class ExtQueue:
             message = (
                 f"ext unit at {stop} of {segment.label} has the size {size}, which contradicts its bit map"
             )
-        self._report.add(CQ_EXT_UNIT, message, segment=segment, position=stop, length=room, observed=size)
+        self._report.add(
+            codes.CQ_EXT_UNIT, message, segment=segment, position=stop, length=room, observed=size
+        )
 
 
 def _tell_dangling(units: Units, row: int) -> Detail:
@@ -170,13 +163,15 @@ class FieldCheck:
         self._differ(units, rows, sizes, wanted.sizes[hits], "size")
         is_ext = times_ms >= 0
         # An address without an ext unit is a finding of its own.
-        for code, chosen in ((CQ_SIZE_TAG, times_ms == NO_EXT_TIME), (CQ_EXT_UNIT, is_ext)):
+        for code, chosen in ((codes.CQ_SIZE_TAG, times_ms == NO_EXT_TIME), (codes.CQ_EXT_UNIT, is_ext)):
             self._check_tags(code, units, rows[chosen], tags[chosen], wanted.tags_codes[hits[chosen]])
         if wanted.store_timestamps_ms is not None:
             expected = np.where(is_ext, wanted.store_timestamps_ms[hits], times_ms)
             wrong = times_ms != expected
             self._report.report(
-                Problem(CQ_EXT_UNIT, units, rows[wrong], lambda _: Detail("has an ext unit of another time"))
+                Problem(
+                    codes.CQ_EXT_UNIT, units, rows[wrong], lambda _: Detail("has an ext unit of another time")
+                )
             )
 
     def finish(self) -> None:
@@ -192,7 +187,9 @@ class FieldCheck:
             f"{counted(delays.differing, 'deliver time')}, all differing by {shift_ms} ms from the "
             f"messageDelayLevel of level {self._report.check.queue_id + 1}: the broker had another table"
         )
-        self._report.add(ST_SETTINGS, sentence, severity=Severity.WARNING, expected=0, observed=shift_ms)
+        self._report.add(
+            codes.ST_SETTINGS, sentence, severity=Severity.WARNING, expected=0, observed=shift_ms
+        )
 
     def _check_tags(
         self, code: FindingCode, units: Units, rows: Int64s, tags: Int64s, wanted: Int64s
@@ -231,7 +228,7 @@ class FieldCheck:
         if not wrong.any():
             return
         pairs = dict(zip(rows[wrong].tolist(), zip(wanted[wrong].tolist(), values[wrong].tolist())))  # noqa: B905
-        code = BQ_BAD_UNIT if self._report.check.batch else CQ_SIZE_TAG
+        code = codes.BQ_BAD_UNIT if self._report.check.batch else codes.CQ_SIZE_TAG
         self._report.report(
             Problem(
                 code,

@@ -15,16 +15,7 @@ import numpy as np
 
 from rmqtool.check.queue_fields import FieldCheck
 from rmqtool.check.queue_report import Detail, Problem, QueueReport
-from rmqtool.findings import Severity
-from rmqtool.findings.codes import (
-    CQ_DANGLING,
-    CQ_EXPIRED,
-    CQ_MIN_WRONG,
-    CQ_MISPLACED,
-    CQ_STALE_TAIL,
-    CQ_SUPERFLUOUS,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import Severity, codes, counted
 from rmqtool.kernels.compare import match_units
 from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET
 
@@ -174,7 +165,7 @@ class UnitMatch:
             (is_appended, ", which a broker appends where the queue ends", Severity.WARNING),
         ):
             tell = partial(_tell_misplaced, wanted, number, said)
-            self._report.report(Problem(CQ_MISPLACED, units, rows[chosen], tell, severity))
+            self._report.report(Problem(codes.CQ_MISPLACED, units, rows[chosen], tell, severity))
 
     def _settle(self, foreign: _Foreign, confirmed: int | None) -> None:
         """Report foreign units before one that belongs; keep those after it."""
@@ -197,7 +188,7 @@ class UnitMatch:
         units, log_end = piece.units, self._task.log_end
         repeats, rows = piece.rows[piece.is_repeat], piece.rows[~piece.is_repeat]
         if self._task.level >= 3 or self._report.check.batch:
-            self._report.report(Problem(CQ_MISPLACED, units, repeats, _tell_repeat))
+            self._report.report(Problem(codes.CQ_MISPLACED, units, repeats, _tell_repeat))
         offsets = units.column("physicalOffset")[rows]
         outside = (offsets >= log_end) | (offsets < self._task.log_start)
         self._dangling(units, rows[outside])
@@ -206,7 +197,7 @@ class UnitMatch:
     def _dangling(self, units: Units, rows: Int64s) -> None:
         start, end = self._task.log_start, self._task.log_end
         telling = Detail(f"points outside the log, which has {start} to {end}")
-        self._report.report(Problem(CQ_DANGLING, units, rows, lambda _: telling))
+        self._report.report(Problem(codes.CQ_DANGLING, units, rows, lambda _: telling))
 
     def _stale(self, piece: _Foreign, missing: Int64s) -> _Foreign | None:
         """Report the units of the tail that are no left-overs; return the others."""
@@ -228,7 +219,7 @@ class UnitMatch:
         count = sum(len(piece.rows) for piece in stale)
         units, row = stale[0].units, int(stale[0].rows[0])
         self._report.add(
-            CQ_STALE_TAIL,
+            codes.CQ_STALE_TAIL,
             f"{counted(count, 'unit')} after its end, from unit {units.first_number + row} on",
             segment=units.segment,
             position=units.position_of(row),
@@ -242,7 +233,7 @@ class UnitMatch:
         (units, row), (last_units, last_row) = self._expired[0], self._expired[-1]
         numbers = units.first_number + row, last_units.first_number + last_row
         self._report.add(
-            CQ_EXPIRED,
+            codes.CQ_EXPIRED,
             f"units {numbers[0]} to {numbers[1]} point below {self._task.log_start}, the log's start",
             segment=units.segment,
             position=units.position_of(row),
@@ -252,7 +243,7 @@ class UnitMatch:
         first = files.segments[0] if files else units.segment
         if self._alive and last_units.segment is not first:
             self._report.add(
-                CQ_MIN_WRONG, f"all units of {first.label} are expired", segment=first, position=0
+                codes.CQ_MIN_WRONG, f"all units of {first.label} are expired", segment=first, position=0
             )
 
 
@@ -297,8 +288,8 @@ class UnmatchedUnits:
         records = self._records_among(np.unique(np.concatenate(offsets)))
         for (report, units, rows), places in zip(self._pending, offsets, strict=True):
             is_record = np.isin(places, records)
-            report.report(Problem(CQ_SUPERFLUOUS, units, rows[is_record], _tell_other_queue))
-            report.report(Problem(CQ_DANGLING, units, rows[~is_record], _tell_no_record))
+            report.report(Problem(codes.CQ_SUPERFLUOUS, units, rows[is_record], _tell_other_queue))
+            report.report(Problem(codes.CQ_DANGLING, units, rows[~is_record], _tell_no_record))
         self._pending, self._count = [], 0
 
     def _records_among(self, offsets: Int64s) -> Int64s:

@@ -12,16 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.codes import (
-    CL_QOFF_DUP,
-    CL_QOFF_GAP,
-    CL_QOFF_RANGE,
-    CL_QOFF_RESET,
-    LMQ_COUNTER_RESET,
-    LMQ_TWICE,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
 from rmqtool.kernels.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
 from rmqtool.reput.blocks import UNIT_COLUMNS, Block
 from rmqtool.reput.queues import PLACE, QueuePlan
@@ -119,10 +110,10 @@ class RepeatedNames:
 _TASKS = 16
 _BACKWARD = frozenset({Discontinuity.REPEATED, Discontinuity.RESET})
 _CODES = {
-    Discontinuity.GAP: CL_QOFF_GAP,
-    Discontinuity.REPEATED: CL_QOFF_DUP,
-    Discontinuity.RESET: CL_QOFF_RESET,
-    Discontinuity.OUT_OF_RANGE: CL_QOFF_RANGE,
+    Discontinuity.GAP: codes.CL_QOFF_GAP,
+    Discontinuity.REPEATED: codes.CL_QOFF_DUP,
+    Discontinuity.RESET: codes.CL_QOFF_RESET,
+    Discontinuity.OUT_OF_RANGE: codes.CL_QOFF_RANGE,
 }
 
 
@@ -228,15 +219,17 @@ class _Queue:
     def _tell_repeated(self) -> None:
         queue, found = (self._plan.topic, self._plan.queue_id), self._repeated
         for one in found.kept:
-            self._found.kept.append(Break(LMQ_TWICE, *queue, one.times, one.queue_offset, one.log_offset))
+            self._found.kept.append(
+                Break(codes.LMQ_TWICE, *queue, one.times, one.queue_offset, one.log_offset)
+            )
         if found.count:
-            self._found.totals[LMQ_TWICE] += found.count
+            self._found.totals[codes.LMQ_TWICE] += found.count
         if found.skipped:
             self._found.skipped[queue] = found.skipped
 
     def _code(self, kind: Discontinuity) -> FindingCode:
         if kind in _BACKWARD and self._plan.topic.startswith(LMQ_PREFIX):
-            return LMQ_COUNTER_RESET
+            return codes.LMQ_COUNTER_RESET
         return _CODES[kind]
 
     def _chunks(self, pieces: Iterable[QueueUnits]) -> Iterator[_Rows]:
@@ -284,12 +277,13 @@ class _Rows:
 
 
 _MESSAGES = {
-    CL_QOFF_GAP.code: "{missing} missing before this record",
-    CL_QOFF_DUP.code: "queue offset {observed} is repeated: the queue was at {expected}",
-    CL_QOFF_RESET.code: "queue offsets begin again at 0: the queue was at {expected}",
-    CL_QOFF_RANGE.code: "queue offset {observed} where only {expected} can be",
-    LMQ_COUNTER_RESET.code: "queue offset {observed} is repeated: the light queue was at {expected}",
-    LMQ_TWICE.code: "names the queue {expected} times, all with queue offset {observed}: it has one unit",
+    codes.CL_QOFF_GAP.code: "{missing} missing before this record",
+    codes.CL_QOFF_DUP.code: "queue offset {observed} is repeated: the queue was at {expected}",
+    codes.CL_QOFF_RESET.code: "queue offsets begin again at 0: the queue was at {expected}",
+    codes.CL_QOFF_RANGE.code: "queue offset {observed} where only {expected} can be",
+    codes.LMQ_COUNTER_RESET.code: "queue offset {observed} is repeated: the light queue was at {expected}",
+    codes.LMQ_TWICE.code: "names the queue {expected} times, all with queue offset {observed}: it has one"
+    " unit",
 }
 
 
@@ -308,7 +302,7 @@ def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> F
         expected=found.expected,
         missing=counted(found.observed - found.expected, "queue offset is", "queue offsets are"),
     )
-    if found.code is CL_QOFF_GAP and any(start < found.log_offset for start, _ in lost):
+    if found.code is codes.CL_QOFF_GAP and any(start < found.log_offset for start, _ in lost):
         message += "; they may be lost in damage before it"
     return finding_at(
         log.segment_at(found.log_offset),
@@ -318,20 +312,20 @@ def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> F
         topic=found.topic,
         queue_id=found.queue_id,
         queue_offset=found.observed,
-        expected=1 if found.code is LMQ_TWICE else found.expected,
-        observed=found.expected if found.code is LMQ_TWICE else found.observed,
+        expected=1 if found.code is codes.LMQ_TWICE else found.expected,
+        observed=found.expected if found.code is codes.LMQ_TWICE else found.observed,
     )
 
 
 def repeats_from(breaks: Breaks, log_offset: int) -> bool:
     """Whether a record at ``log_offset`` or after it carries a queue offset that came before."""
-    repeated = {CL_QOFF_DUP.code, CL_QOFF_RESET.code, LMQ_COUNTER_RESET.code}
+    repeated = {codes.CL_QOFF_DUP.code, codes.CL_QOFF_RESET.code, codes.LMQ_COUNTER_RESET.code}
     return any(one.log_offset >= log_offset and one.code.code in repeated for one in breaks.kept)
 
 
 def without_copies(breaks: Breaks, copies: frozenset[int]) -> Breaks:
     """Leave out what copies of older records repeat, which claim these physical offsets."""
-    repeated = {CL_QOFF_DUP.code, CL_QOFF_RESET.code, LMQ_COUNTER_RESET.code}
+    repeated = {codes.CL_QOFF_DUP.code, codes.CL_QOFF_RESET.code, codes.LMQ_COUNTER_RESET.code}
     dropped = [one for one in breaks.kept if one.log_offset in copies and one.code.code in repeated]
     kept = [one for one in breaks.kept if one not in dropped]
     return Breaks(kept, breaks.totals - Counter(one.code for one in dropped))

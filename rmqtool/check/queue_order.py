@@ -13,17 +13,7 @@ import numpy as np
 
 from rmqtool.check.queue_report import Detail, Problem, QueueReport
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.findings.codes import (
-    BQ_BAD_UNIT,
-    BQ_BASE_GAP,
-    CQ_BAD_UNIT,
-    CQ_PHY_ORDER,
-    CQ_PREBLANK,
-    CQ_PREBLANK_VISIBLE,
-    CQ_STALE_TAIL,
-    CQ_ZERO_INSIDE,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import codes, counted
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, UNIT_SIZE
 
 if TYPE_CHECKING:
@@ -73,7 +63,7 @@ class UnitOrder:
             is_bad |= is_misplaced & ~is_visible
             is_preblank |= is_visible
             self._report.report(
-                Problem(CQ_PREBLANK_VISIBLE, units, np.flatnonzero(is_visible), lambda _: _VISIBLE)
+                Problem(codes.CQ_PREBLANK_VISIBLE, units, np.flatnonzero(is_visible), lambda _: _VISIBLE)
             )
         self.counted += int(np.count_nonzero(~is_zero))
         self._zero_runs(units, is_zero)
@@ -89,10 +79,13 @@ class UnitOrder:
             return
         first, count = self._first_segment, self._preblank
         sentence = f"{counted(count, 'pre-blank unit')} at the start of {first.label}"
-        self._report.add(CQ_PREBLANK, sentence, segment=first, position=0, length=count * UNIT_SIZE)
+        self._report.add(codes.CQ_PREBLANK, sentence, segment=first, position=0, length=count * UNIT_SIZE)
         if self._log_start == 0 and 0 < self._log_end < NEVER:
             self._report.add(
-                CQ_PREBLANK_VISIBLE, f"{sentence}, though the log begins at 0", segment=first, position=0
+                codes.CQ_PREBLANK_VISIBLE,
+                f"{sentence}, though the log begins at 0",
+                segment=first,
+                position=0,
             )
 
     def judge_tail(self) -> None:
@@ -105,7 +98,7 @@ class UnitOrder:
         units, row = step.problem.units, int(step.problem.rows[-1])
         sentence = f"{counted(step.units, 'unit')} after its end, from unit {units.first_number + row} on"
         self._report.add(
-            CQ_STALE_TAIL,
+            codes.CQ_STALE_TAIL,
             sentence,
             segment=units.segment,
             position=units.position_of(row),
@@ -115,7 +108,7 @@ class UnitOrder:
 
     @property
     def _bad_code(self) -> FindingCode:
-        return BQ_BAD_UNIT if self._report.check.batch else CQ_BAD_UNIT
+        return codes.BQ_BAD_UNIT if self._report.check.batch else codes.CQ_BAD_UNIT
 
     def _preblanks(self, units: Units, offsets: Int64s, sizes: Int64s) -> tuple[Bools, Bools]:
         """Return which units are pre-blank in place, and which elsewhere (``ConsumeQueue#fillPreBlank``)."""
@@ -161,7 +154,7 @@ class UnitOrder:
         self._zeros = None
         stop = units.first_number + row
         self._report.add(
-            CQ_ZERO_INSIDE,
+            codes.CQ_ZERO_INSIDE,
             f"units {number} to {stop - 1} are zeros, and others follow",
             segment=segment,
             position=position,
@@ -182,7 +175,7 @@ class UnitOrder:
             rows = real[broken]
             before = dict(zip(rows.tolist(), ends_before[broken].tolist(), strict=True))
             problems.append(
-                Problem(CQ_PHY_ORDER, units, rows, lambda row: _tell_order(units, row, before[row]))
+                Problem(codes.CQ_PHY_ORDER, units, rows, lambda row: _tell_order(units, row, before[row]))
             )
         self._steps.feed(units, real, starts, broken)
         return problems
@@ -198,7 +191,7 @@ class UnitOrder:
         self._base_end = int(ends[-1])
         rows = real[bases != before]
         wanted = dict(zip(real.tolist(), before.tolist(), strict=True)) if len(rows) else {}
-        return [Problem(BQ_BASE_GAP, units, rows, lambda row: _tell_base(units, row, wanted[row]))]
+        return [Problem(codes.BQ_BASE_GAP, units, rows, lambda row: _tell_base(units, row, wanted[row]))]
 
 
 class _LastStep:
@@ -222,7 +215,7 @@ class _LastStep:
             first = int(steps[-1])
             self._highest = max(self._highest, int(starts[:first].max(initial=-1)))
             row = real[first : first + 1]
-            self.problem = Problem(CQ_PHY_ORDER, units, row, lambda _: Detail(""))
+            self.problem = Problem(codes.CQ_PHY_ORDER, units, row, lambda _: Detail(""))
             self.units, self.looks_stale = 0, self._log_end <= 0 or self._highest < self._log_end
             tail = starts[first:]
         if self.problem is None:

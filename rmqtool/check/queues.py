@@ -14,9 +14,7 @@ from rmqtool.check.queue_match import UnitMatch, UnmatchedUnits
 from rmqtool.check.queue_order import UnitOrder
 from rmqtool.check.queue_report import Problem, QueueReport
 from rmqtool.derived.queue_files import QueueReader, Units
-from rmqtool.findings import FindingLog, Severity, Structure
-from rmqtool.findings.codes import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_MISSING_MSG, CQ_PHY_ORDER, CQ_TOPIC_GONE
-from rmqtool.findings.model import counted
+from rmqtool.findings import FindingLog, Severity, Structure, codes, counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNIT_SIZE, UNITS
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 from rmqtool.store.unread import unreadable_findings
@@ -168,7 +166,7 @@ def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges, la
         _report_range(report, MissingRange._make(row.item()), severity, sentence + against.get(number, ""))
     for severity, rest in ((None, ~is_late[shown:]), (Severity.WARNING, is_late[shown:])):
         count = int(ranges["records"][shown:][rest].sum())
-        report.add(CQ_MISSING_MSG, "more records without unit", severity=severity, count=count)
+        report.add(codes.CQ_MISSING_MSG, "more records without unit", severity=severity, count=count)
 
 
 def _against_lag(report: QueueReport, row: Row, lag: Lag) -> str:
@@ -190,7 +188,7 @@ def _report_range(
 ) -> None:
     segment = _file_of(report, missing)
     report.add(
-        CQ_MISSING_MSG,
+        codes.CQ_MISSING_MSG,
         sentence,
         segment=segment,
         position=None if segment is None else missing.queue_offset * UNIT_SIZE - segment.start,
@@ -213,7 +211,7 @@ def _report_deleted(report: QueueReport, ranges: Ranges) -> None:
     if since is not None:
         reason = f"the topic was deleted and created again before the message at {since}"
     report.add(
-        CQ_TOPIC_GONE,
+        codes.CQ_TOPIC_GONE,
         f"{counted(count, 'record has no unit', 'records have no unit')}, and {reason}; {_place_of(first)}",
         count=count,
         queue_offset=first.queue_offset,
@@ -337,7 +335,7 @@ class _QueueRun:
             self.report.log.extend(unreadable_findings(segment, ranges, Structure.CONSUMEQUEUE))
         for segment, position, data in reader.ragged:
             self.report.add(
-                BQ_BAD_UNIT if self._check.batch else CQ_BAD_UNIT,
+                codes.BQ_BAD_UNIT if self._check.batch else codes.CQ_BAD_UNIT,
                 f"{segment.label} ends inside a unit",
                 segment=segment,
                 position=position,
@@ -350,7 +348,7 @@ def _last_step(problems: list[Problem]) -> int | None:
     steps = [
         problem.units.first_number + int(problem.rows[-1]) - 1
         for problem in problems
-        if problem.code is CQ_PHY_ORDER
+        if problem.code is codes.CQ_PHY_ORDER
     ]
     return max(steps, default=None)
 

@@ -20,9 +20,7 @@ from rmqtool.check.model import (
 )
 from rmqtool.check.side_files import config_findings
 from rmqtool.errors import DeniedError, ExitStatus, RefusedError, UsageError
-from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
-from rmqtool.findings.codes import IO_DENIED, ST_LOCKED, ST_ONE_PATH, ST_ROCKSDB
-from rmqtool.findings.model import advises_rebuild
+from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure, advises_rebuild, codes
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
@@ -62,10 +60,10 @@ def limits_of(request: VerifyRequest) -> Iterator[str]:
 def _other_layouts(store: Store) -> Iterator[str]:
     for feature in store.features:
         if feature.unread is Structure.UNREAD_LOG:
-            is_path = feature.code is ST_ONE_PATH
+            is_path = feature.code is codes.ST_ONE_PATH
             what = f"{'' if is_path else 'without '}{feature.label}: {feature.code.title}"
             yield f"{what}, so nothing was compared with the log"
-        elif feature.code is ST_ROCKSDB and store.kind in {PathKind.STORE, PathKind.CONSUMEQUEUE}:
+        elif feature.code is codes.ST_ROCKSDB and store.kind in {PathKind.STORE, PathKind.CONSUMEQUEUE}:
             what = " of light queues" if feature.light_only else ""
             yield f"without {feature.label}: {feature.code.title}{what}"
 
@@ -202,7 +200,7 @@ def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
     try:
         holder = lock_holder(root) if root is not None else None
     except DeniedError as failure:
-        yield Finding(code=IO_DENIED, file="lock", message=failure.reason)
+        yield Finding(code=codes.IO_DENIED, file="lock", message=failure.reason)
         return
     if holder is None:
         return
@@ -211,7 +209,7 @@ def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
             f"{root}: {holder} holds the store's lock; stop the broker, or add --live to verify the store "
             "as it is now"
         )
-    yield Finding(code=ST_LOCKED, file="lock", message=f"{holder} holds the store's lock")
+    yield Finding(code=codes.ST_LOCKED, file="lock", message=f"{holder} holds the store's lock")
 
 
 def _warn_of_defaults(store: Store, progress: Progress) -> None:

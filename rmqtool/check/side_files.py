@@ -10,18 +10,7 @@ from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis
 from rmqtool.doctor.copies import ONLY_SHOWN, CopyState
 from rmqtool.doctor.diagnose import diagnose, diagnose_timer
 from rmqtool.errors import DeniedError
-from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.codes import (
-    CF_BACKUP,
-    CF_FORGETS,
-    CF_REFUSED,
-    CF_TIMER,
-    CP_AHEAD,
-    IO_DENIED,
-    OF_AHEAD,
-    OF_BEHIND,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
 from rmqtool.store import PathKind, QueueFiles, Store
@@ -63,7 +52,7 @@ def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Fin
         if time_ms > latest_ms:
             ahead = f"{time_ms - latest_ms} ms after the log's last record"
             yield Finding(
-                code=CP_AHEAD,
+                code=codes.CP_AHEAD,
                 file=label,
                 position=_FIELDS[name],
                 length=8,
@@ -133,7 +122,7 @@ def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
     where = "beyond the queue's end" if is_ahead else "below the queue's start"
     queue = f"{consumed.topic}/{consumed.queue_id}"
     yield Finding(
-        code=OF_AHEAD if is_ahead else OF_BEHIND,
+        code=codes.OF_AHEAD if is_ahead else codes.OF_BEHIND,
         file=consumed.file,
         topic=consumed.topic,
         queue_id=consumed.queue_id,
@@ -146,9 +135,9 @@ def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
 
 
 _CODES = {
-    BrokerTakes.BACKUP: CF_BACKUP,
-    BrokerTakes.NOTHING: CF_FORGETS,
-    BrokerTakes.REFUSES: CF_REFUSED,
+    BrokerTakes.BACKUP: codes.CF_BACKUP,
+    BrokerTakes.NOTHING: codes.CF_FORGETS,
+    BrokerTakes.REFUSES: codes.CF_REFUSED,
 }
 _GROUP_OFFSETS = "config/consumerOffset.json"
 
@@ -160,14 +149,14 @@ def config_findings(store: Store) -> Iterator[Finding]:
     for one in diagnose(store):
         denied = [copy for copy in one.copies if copy.state is CopyState.DENIED]
         for copy in denied:
-            yield Finding(code=IO_DENIED, file=copy.file, message=copy.reason)
+            yield Finding(code=codes.IO_DENIED, file=copy.file, message=copy.reason)
         if not one.is_sound and not denied:
             yield _config_finding(one)
     timer = diagnose_timer(store)
     if timer is not None:
         again = counted(timer.again_at_most, "timed message", spec=",")
         text = f"{timer.file} is {timer.state}: the timer reads up to {again} again, and delivers those due"
-        yield Finding(code=CF_TIMER, file=timer.file, observed=timer.state, message=text)
+        yield Finding(code=codes.CF_TIMER, file=timer.file, observed=timer.state, message=text)
 
 
 def _config_finding(one: ConfigDiagnosis) -> Finding:

@@ -18,17 +18,7 @@ from rmqtool.derived.positions import checked_half_offsets
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import Engine, opened_engine, options_of
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, Severity, Structure
-from rmqtool.findings.codes import (
-    CL_QOFF_GAP,
-    CQ_DANGLING,
-    CQ_STALE_TAIL,
-    CQ_SUPERFLUOUS,
-    IO_DENIED,
-    IX_DANGLING,
-    ST_UNCONFIRMED,
-)
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.classify import page_writer
@@ -45,7 +35,14 @@ _DERIVED_LEVEL = 2
 """From this level on derived files are compared with the log."""
 
 _LOSS_SIGNS = frozenset(
-    code.code for code in (CL_QOFF_GAP, CQ_DANGLING, CQ_STALE_TAIL, CQ_SUPERFLUOUS, IX_DANGLING)
+    code.code
+    for code in (
+        codes.CL_QOFF_GAP,
+        codes.CQ_DANGLING,
+        codes.CQ_STALE_TAIL,
+        codes.CQ_SUPERFLUOUS,
+        codes.IX_DANGLING,
+    )
 )
 """Without a finding of these, each message that a queue lists has its record."""
 
@@ -179,7 +176,7 @@ class _Contents:
             what = f"{counted(losses.states.unconfirmed, 'record', spec=',')} in {what}"
         message = f"{what} from {start} on are not confirmed, by the checkpoint"
         finding = Finding(
-            code=ST_UNCONFIRMED, physical_offset=start, length=log.log_end - start, message=message
+            code=codes.ST_UNCONFIRMED, physical_offset=start, length=log.log_end - start, message=message
         )
         self._run.findings.add(finding)
 
@@ -203,7 +200,9 @@ class _Contents:
                 segment.read_at(0, 1, [])
                 readable.append(segment)
             except DeniedError as failure:
-                self._run.findings.add(Finding(code=IO_DENIED, file=segment.label, message=failure.reason))
+                self._run.findings.add(
+                    Finding(code=codes.IO_DENIED, file=segment.label, message=failure.reason)
+                )
             except EnvironmentFailureError:
                 readable.append(segment)  # the check of the log says so
         return log if len(readable) == len(log) else replace(log, segments=tuple(readable))

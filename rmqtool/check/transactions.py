@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.codes import CL_HALF, CL_IN_DOUBT, CL_OP, CL_PREPARED
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
 from rmqtool.kernels.transactions import TRANSACTION_ROW, Role, collect_transactions
 from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.times import utc_text
@@ -142,11 +140,11 @@ class _Balance:
     def _check_shapes(self) -> None:
         texts = {
             Role.BAD_HALF: (
-                CL_HALF,
+                codes.CL_HALF,
                 "REAL_TOPIC, REAL_QID or transaction type of a half message is wrong",
             ),
-            Role.BAD_TAG: (CL_OP, 'an op message without the tag "d"'),
-            Role.BAD_BODY: (CL_OP, "an op message that is not a list of queue offsets"),
+            Role.BAD_TAG: (codes.CL_OP, 'an op message without the tag "d"'),
+            Role.BAD_BODY: (codes.CL_OP, "an op message that is not a list of queue offsets"),
         }
         for role, (code, text) in texts.items():
             self._add(code, role, self._rows.of(role, *_TOLD), text)
@@ -162,9 +160,11 @@ class _Balance:
             is_matched |= matched
             is_same[rows] = _have_same_keys(started[at[rows]], endings[rows])
         text = "PREPARED_TRANSACTION_OFFSET {target} points to no half message"
-        self._add(CL_PREPARED, Role.ENDING, endings[~is_matched & self._is_known(endings["target"])], text)
+        self._add(
+            codes.CL_PREPARED, Role.ENDING, endings[~is_matched & self._is_known(endings["target"])], text
+        )
         text = "the half message at PREPARED_TRANSACTION_OFFSET {target} has other keys"
-        self._add(CL_PREPARED, Role.ENDING, endings[is_matched & ~is_same], text)
+        self._add(codes.CL_PREPARED, Role.ENDING, endings[is_matched & ~is_same], text)
 
     def _is_known(self, log_offsets: Int64s) -> Bools:
         """Return which places lie among records that follow each other without damage."""
@@ -186,7 +186,7 @@ class _Balance:
             judged = np.full(len(some), self._task.log.start == 0)
             for oldest in halves[:1]:
                 judged |= (some["target"] >= oldest["target"]) & (some["log_offset"] > oldest["log_offset"])
-            self._add(CL_OP, Role.OP, some[judged & ~matched], text)
+            self._add(codes.CL_OP, Role.OP, some[judged & ~matched], text)
 
     def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s, committed: Int64s) -> None:
         """Say how many half messages wait for their end, and since when the oldest does."""
@@ -205,7 +205,7 @@ class _Balance:
         )
         if ended := int(np.isin(doubtful["log_offset"], committed).sum()):
             text += f"; {counted(ended, 'has', 'have')} been committed, without op message"
-        self._findings.add(self._finding(CL_IN_DOUBT, Role.HALF, oldest, text, observed=len(doubtful)))
+        self._findings.add(self._finding(codes.CL_IN_DOUBT, Role.HALF, oldest, text, observed=len(doubtful)))
 
     def _add(self, code: FindingCode, role: Role, rows: Rows, text: str) -> None:
         def finding(row: Any) -> Finding:  # noqa: ANN401 - a numpy row

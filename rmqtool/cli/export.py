@@ -25,7 +25,7 @@ from rmqtool.columns.names import FileFormat
 from rmqtool.commands.export import REPORT_NAME, Asked, ExportReport, ExportRequest
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.projection import json_value
 from rmqtool.report.fleet import forms_of_resumed
 from rmqtool.report.formats import Format, size_text

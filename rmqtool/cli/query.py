@@ -24,8 +24,7 @@ from rmqtool.cli.session import Session
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
-from rmqtool.findings import FailOn
-from rmqtool.findings.model import counted
+from rmqtool.findings import FailOn, counted
 from rmqtool.lookup.topic_names import some
 from rmqtool.projection import json_value
 from rmqtool.report.formats import Format

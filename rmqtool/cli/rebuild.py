@@ -30,7 +30,7 @@ from rmqtool.cli.session import Session, result_state_sentence, results_state_se
 from rmqtool.commands.rebuild import Asked, RebuildRequest
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.options import request_of
 from rmqtool.projection import json_value
 from rmqtool.report.outcome_text import rebuild_text

@@ -21,7 +21,7 @@ from rmqtool.cli.options import (
 from rmqtool.cli.session import Session, command_line
 from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.report.formats import Format, report_json
 from rmqtool.report.output import check_output_files, write_whole
 from rmqtool.version import __version__

@@ -14,8 +14,7 @@ from rmqtool.cli.session import Session, command_line
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics import TopicsReport, TopicsRequest, TopicTotals
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn
-from rmqtool.findings.model import counted
+from rmqtool.findings import FailOn, counted
 from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.formats import Format, write_records

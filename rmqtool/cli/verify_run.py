@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.cli.options import StorePath, check_lost, engine_of, given_options, lost_lines
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.io import local_name
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES

@@ -24,8 +24,7 @@ from rmqtool.carve.writing import (
 from rmqtool.check.digests import manifest_lines
 from rmqtool.engine import Engine, EngineOptions, open_engine
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings import FailOn
-from rmqtool.findings.model import counted
+from rmqtool.findings import FailOn, counted
 from rmqtool.io.location import refuse_same_device
 from rmqtool.progress import timed
 from rmqtool.projection import json_object

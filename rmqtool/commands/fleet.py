@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, 
 
 from rmqtool.engine import Engine, LocalEngine, MapInterruptedError, usable_cpus
 from rmqtool.errors import ExitStatus, RefusedError, RmqtoolError, UsageError
-from rmqtool.findings import CATALOG, FailOn, Severity
-from rmqtool.findings.log import status_of
+from rmqtool.findings import CATALOG, FailOn, Severity, status_of
 from rmqtool.io import Location, location_of, nothing_fits, places_of
 from rmqtool.progress import LimitedProgress, NullProgress, Progress, RecordingProgress
 from rmqtool.store.results import read_result

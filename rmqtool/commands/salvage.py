@@ -14,8 +14,7 @@ from rmqtool.check.digests import manifest_lines
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, EngineOptions, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
-from rmqtool.findings import FailOn, Structure
-from rmqtool.findings.model import counted
+from rmqtool.findings import FailOn, Structure, counted
 from rmqtool.progress import timed
 from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.doctor.copies import ConfigCopy, ConfigKind, Document, entries_of
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.store.broker_json import LARGEST_CONFIG
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import SCHEDULE_TOPIC

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json

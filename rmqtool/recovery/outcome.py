@@ -5,9 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding
-from rmqtool.findings.codes import NS_FORGETS, NS_LOSES, NS_REBUILDS, NS_REFUSED, NS_SKIPPED
-from rmqtool.findings.model import counted
+from rmqtool.findings import Finding, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.store.setting import Origin
@@ -58,16 +56,18 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
     broker = f"a {prediction.release.name} broker"
     for refusal in prediction.refusals:
         message = f"{broker} does not start: {refusal.file} {refusal.reason}"
-        yield Finding(code=NS_REFUSED, file=refusal.file, message=message, remedy_override=refusal.remedy)
+        yield Finding(
+            code=codes.NS_REFUSED, file=refusal.file, message=message, remedy_override=refusal.remedy
+        )
     outcome = outcome_of(prediction)
     if outcome is StartOutcome.HANGS and prediction.reput is not None:
         place = prediction.reput.stalled_at
         message = f"{broker} never finishes its start: it repeats the record at {place} for ever"
-        yield Finding(code=NS_REFUSED, physical_offset=place, message=message)
+        yield Finding(code=codes.NS_REFUSED, physical_offset=place, message=message)
     if prediction.lost and prediction.cut is not None:
         lost, cut = lost_messages(prediction), prediction.cut
         yield Finding(
-            code=NS_LOSES,
+            code=codes.NS_LOSES,
             file=cut.file,
             position=cut.position,
             physical_offset=cut.physical_offset,
@@ -77,17 +77,17 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
         )
     for one in prediction.forgets if prediction.starts else ():
         message = f"{broker} reads nothing from {one.file} and forgets {one.loses}"
-        yield Finding(code=NS_FORGETS, file=one.file, message=message)
+        yield Finding(code=codes.NS_FORGETS, file=one.file, message=message)
     if outcome is StartOutcome.REBUILDS:
         losses = prediction.log_losses
         none = "no more messages" if losses is not None and losses.messages else "no message"
         message = f"{broker} starts, loses {none}, and {' and '.join(_changes(prediction))}"
-        yield Finding(code=NS_REBUILDS, message=message)
+        yield Finding(code=codes.NS_REBUILDS, message=message)
 
 
 def skipped(reason: str) -> Finding:
     """Return the finding that there is no prediction."""
-    return Finding(code=NS_SKIPPED, message=f"prediction skipped: {reason}")
+    return Finding(code=codes.NS_SKIPPED, message=f"prediction skipped: {reason}")
 
 
 def _changes(prediction: Prediction) -> list[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.diff import Comparison, Difference, is_time
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.projection import json_value
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.projection import json_object
 from rmqtool.report.formats import Format, size_text, write_document
 from rmqtool.report.terminal import escape_text

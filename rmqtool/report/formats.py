@@ -9,7 +9,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
 

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
-from rmqtool.findings import Severity
+from rmqtool.findings import NOT_READ, Severity, counted
 from rmqtool.findings.codes import IO_DENIED
-from rmqtool.findings.log import NOT_READ
-from rmqtool.findings.model import counted
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.formats import Format, size_text, write_document
 from rmqtool.report.sentences import log_loss_facts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.account.model import before_words, lost_words
 from rmqtool.errors import ExitStatus
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.report.formats import capped, size_text
 from rmqtool.report.sentences import log_loss_facts, lost_facts
 from rmqtool.report.terminal import escape_text

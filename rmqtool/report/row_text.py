@@ -7,7 +7,7 @@ from codecs import getincrementaldecoder
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.report.formats import BodyMode, body_text
 from rmqtool.report.hex_text import HexText, field_label

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding, Severity
+from rmqtool.findings import Finding, Severity, counted
 from rmqtool.findings.codes import CL_TIME, CL_TS_BACK, CP_AHEAD
-from rmqtool.findings.model import counted
 from rmqtool.report.formats import capped, size_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import utc_text

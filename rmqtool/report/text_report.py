@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TextIO
 
-from rmqtool.findings import Finding, Severity
-from rmqtool.findings.model import StoreFinding
+from rmqtool.findings import Finding, Severity, StoreFinding
 from rmqtool.report.sentences import finding_line
 from rmqtool.report.terminal import (
     SEVERITY_STYLES,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.offsets import Progress, reader_totals
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, Severity
-from rmqtool.findings.model import counted
+from rmqtool.findings import FailOn, Severity, counted
 from rmqtool.report.formats import size_text
 from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text

@@ -11,7 +11,7 @@ from rmqtool.account.model import before_words, lost_words
 from rmqtool.check.model import PREDICTED, VerifyReport
 from rmqtool.doctor.copies import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, Finding, FindingCode, Severity, Structure
+from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure, counted
 from rmqtool.findings.codes import (
     CF_FORGETS,
     CF_REFUSED,
@@ -27,8 +27,6 @@ from rmqtool.findings.codes import (
     ST_DOUBT,
     ST_TIMER_GAP,
 )
-from rmqtool.findings.log import NOT_READ
-from rmqtool.findings.model import counted
 from rmqtool.io.local import as_owner
 from rmqtool.io.object_urls import is_object_url
 from rmqtool.report.formats import size_text

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.findings import Finding, Severity, Structure, code_of
+from rmqtool.findings import Finding, Severity, Structure, code_of, counted
 from rmqtool.findings.codes import CL_HALF_RECORD
-from rmqtool.findings.model import counted
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank
 from rmqtool.scan.gap_walk import GapWalk, gap_of

@@ -13,7 +13,7 @@ from rmqtool.account.belief import Belief
 from rmqtool.account.records import Cause, Grounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.salvage import Found, Holes, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.layout import LogLayout, in_batches
 from rmqtool.salvage.light import LightNames, LightRoom, light_queues

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.findings import Finding, FindingCode, Severity, Structure
+from rmqtool.findings import Finding, FindingCode, Severity, Structure, counted
 from rmqtool.findings.codes import (
     CL_BAD_MAGIC,
     CL_BLANK_LEN,
@@ -39,7 +39,6 @@ from rmqtool.findings.codes import (
     CL_TRANSIENT,
     IO_UNREADABLE,
 )
-from rmqtool.findings.model import counted
 from rmqtool.formats.message import (
     BLANK_MAGIC,
     END_FILE_MIN_BLANK_LENGTH,

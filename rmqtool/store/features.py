@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Structure
 from rmqtool.findings.codes import ST_DLEDGER, ST_ONE_PATH, ST_ROCKSDB, ST_ROCKSDB_BESIDE
-from rmqtool.findings.model import Structure
 from rmqtool.store.places import (
     DATABASE,
     FILE_QUEUES,

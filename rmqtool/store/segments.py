@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.findings.model import Finding, FindingCode
+from rmqtool.findings import Finding, FindingCode
 from rmqtool.io import Location, ReadOnlyFile, sha256_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding
+from rmqtool.findings import Finding, counted
 from rmqtool.findings.codes import ST_COMPACTION_PAIRS, ST_TIMER_GAP
-from rmqtool.findings.model import counted
 from rmqtool.formats.checkpoint import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding, Structure
+from rmqtool.findings import Finding, Structure, counted
 from rmqtool.findings.codes import IO_DENIED, IO_UNREADABLE
-from rmqtool.findings.model import counted
 from rmqtool.store.names import label_of
 from rmqtool.store.segments import Segment, StoreFile
 

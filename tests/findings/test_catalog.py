@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import pickle
 import re
@@ -12,16 +13,23 @@ import pytest
 
 from rmqtool.caches import packaged_text
 from rmqtool.errors import UsageError
-from rmqtool.findings import CATALOG, FindingCode, Severity, Structure, code_of, codes
+from rmqtool.findings import CATALOG, Severity, Structure, code_of, codes
 
+ROOT = Path(__file__).resolve().parents[2]
 RECORDED = Path(__file__).with_name("codes.txt").read_text("ascii").split()
 
 
-def test_every_entry_has_a_name_and_an_id_of_its_own() -> None:
-    names = {name: entry for name, entry in vars(codes).items() if isinstance(entry, FindingCode)}
-    assert names == {code.replace("-", "_"): entry for code, entry in CATALOG.items()}
+def test_every_code_that_the_source_names_is_in_the_catalogue() -> None:
+    """The checker of types takes any name of the module ``codes``; an id stands in the catalogue once."""
+    names = {code.replace("-", "_") for code in CATALOG}
+    for path in (ROOT / "rmqtool").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "codes":
+                assert node.attr in names or node.attr.islower(), f"{path}:{node.lineno}"
+            elif isinstance(node, ast.ImportFrom) and node.module == "rmqtool.findings.codes":
+                assert {one.name for one in node.names} <= names, f"{path}:{node.lineno}"
     ids = re.findall(r"^([A-Z]+-\S+) \w+ \S+$", packaged_text("findings/catalog.txt"), re.MULTILINE)
-    assert ids == list(CATALOG)  # no id twice
+    assert ids == list(CATALOG)
 
 
 def test_ids_are_append_only() -> None:

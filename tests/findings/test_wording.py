@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 
 
 @pytest.mark.parametrize(

@@ -227,7 +227,7 @@ def _fleet_line(definitions: Definitions) -> Schema:
 
 
 def _export(definitions: Definitions) -> Schema:
-    """Findings of several stores name theirs; see `rmqtool.findings.model.StoreFinding`."""
+    """Findings of several stores name theirs; see `rmqtool.findings.StoreFinding`."""
     definitions.defined["Finding"] = definitions.object(Finding, {"store": _TEXT}, "store")
     return definitions.object(ExportReport)
 

@@ -8,9 +8,8 @@ import pytest
 
 from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.commands.verify import Baseline, Verdict, identity
-from rmqtool.findings import FailOn, Finding, FindingLog
+from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
 from rmqtool.findings.codes import IO_UNREADABLE, RM_INTERNAL
-from rmqtool.findings.model import Severity, Structure
 from rmqtool.projection import json_object
 from rmqtool.report.ci_reports import junit
 from tests.report.verdicts import ABORT, CRC, MISSING, TAIL, verdict

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rmqtool.commands.verify import Baseline, identity
-from rmqtool.findings import CATALOG, Finding
+from rmqtool.findings import CATALOG, Finding, Severity
 from rmqtool.findings.codes import CL_CRC
-from rmqtool.findings.model import Severity
 from rmqtool.projection import json_object
 from rmqtool.report.ci_reports import sarif
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

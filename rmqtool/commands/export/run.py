@@ -21,8 +21,7 @@ from rmqtool.commands.export import (
 )
 from rmqtool.engine import Engine, opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog
-from rmqtool.findings.model import StoreFinding, counted
+from rmqtool.findings import Finding, FindingLog, StoreFinding, counted
 from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.projection import json_object

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, tag_rule
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import Reason

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
 from rmqtool.dispatch.index_keys import item_hashes
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.lookup.context import Reason
 from rmqtool.lookup.queue import peek_after, unit_at

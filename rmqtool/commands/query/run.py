@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.index import INDEX, QUEUES, IndexSearch, broker_hits, index_problem, part_problem
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings import Finding, FindingLog, Severity, counted
 from rmqtool.findings.codes import CL_GAP, CL_LOST, CL_PROPERTIES
-from rmqtool.findings.model import counted
 from rmqtool.lookup.context import Explanation, KeyQuestion, Limit, QueryContext, QueryRequest, Reason
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message

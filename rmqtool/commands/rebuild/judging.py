@@ -11,7 +11,7 @@ from rmqtool.check.log_findings import as_torn, illegal_queue_findings, record_f
 from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, without_copies
 from rmqtool.commands.rebuild import Generations
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity
+from rmqtool.findings import Finding, FindingLog, Severity, counted
 from rmqtool.findings.codes import (
     CL_PHY_MISMATCH,
     CL_QOFF_DUP,
@@ -20,7 +20,6 @@ from rmqtool.findings.codes import (
     CL_TAIL_DIRTY,
     ST_SETTINGS,
 )
-from rmqtool.findings.model import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.progress import NullProgress, Progress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings

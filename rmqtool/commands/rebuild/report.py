@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.account.model import LogLosses, before_words, lost_words
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, Findings
-from rmqtool.findings.model import counted
+from rmqtool.findings import FailOn, Findings, counted
 from rmqtool.store.results import fetched
 
 if TYPE_CHECKING:

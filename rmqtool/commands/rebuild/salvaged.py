@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, Salvaged
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.salvage import Holes, PartKind, SalvagePlan
 from rmqtool.salvage.derived import DerivedFiles, DerivedMaker

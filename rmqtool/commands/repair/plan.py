@@ -17,9 +17,7 @@ from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.doctor.copies import CONFIG_KINDS
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings import FailOn, Findings, Severity, Structure
-from rmqtool.findings.codes import CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY
-from rmqtool.findings.log import status_of
+from rmqtool.findings import FailOn, Findings, Severity, Structure, codes, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CheckpointFields
 from rmqtool.io import FileKind, Location
 from rmqtool.releases import UncleanStart
@@ -71,7 +69,7 @@ def _present(store: Store) -> CheckpointFields:
 QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
 _STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
-_CHECKPOINT = frozenset({CP_AHEAD, CP_MISSING, CP_SIZE, CP_STRAY})
+_CHECKPOINT = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
 _SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out DIR; a replica may have more"
 
 

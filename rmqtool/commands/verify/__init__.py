@@ -12,18 +12,16 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.findings import CATALOG, FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure
-from rmqtool.findings.codes import (
-    CL_QOFF_GAP,
-    CQ_DANGLING,
-    CQ_FILE_NAME,
-    CQ_GAP_FILE,
-    CQ_MISPLACED,
-    CQ_MISSING_MSG,
-    CQ_STALE_TAIL,
-    CQ_STRAY,
-    IX_DANGLING,
-    NS_LOSES,
+from rmqtool.findings import (
+    CATALOG,
+    FailOn,
+    Finding,
+    FindingCode,
+    FindingLog,
+    Findings,
+    Severity,
+    Structure,
+    codes,
 )
 from rmqtool.projection import json_object
 
@@ -240,9 +238,9 @@ def _counts(value: object) -> dict[str, int]:
     return counts
 
 
-_POINTING = {CQ_DANGLING, CQ_STALE_TAIL, IX_DANGLING, NS_LOSES}
-_OF_FILES = {CQ_GAP_FILE, CQ_FILE_NAME, CQ_STRAY}
-_OF_UNITS = {CQ_MISSING_MSG, CQ_MISPLACED, CQ_DANGLING}
+_POINTING = {codes.CQ_DANGLING, codes.CQ_STALE_TAIL, codes.IX_DANGLING, codes.NS_LOSES}
+_OF_FILES = {codes.CQ_GAP_FILE, codes.CQ_FILE_NAME, codes.CQ_STRAY}
+_OF_UNITS = {codes.CQ_MISSING_MSG, codes.CQ_MISPLACED, codes.CQ_DANGLING}
 _Queue = tuple[str, int]
 
 
@@ -313,7 +311,7 @@ def _root(finding: Finding, losses: list[Finding], queues: dict[_Queue, Finding]
             start = loss.physical_offset or 0
             if start <= place < start + (loss.length or 0):
                 return loss
-    if place is not None and finding.code is CL_QOFF_GAP:
+    if place is not None and finding.code is codes.CL_QOFF_GAP:
         before = [loss for loss in losses if (loss.physical_offset or 0) < place]
         return before[-1] if before else None
     if finding.code in _OF_UNITS and finding.topic is not None and finding.queue_id is not None:

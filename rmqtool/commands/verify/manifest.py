@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.digests import ListedFile, ManifestLine, hash_all, label_in, parse_line, store_files
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.codes import MF_EXTRA, MF_MISMATCH, MF_MISSING
+from rmqtool.findings import Finding, FindingCode, FindingLog, codes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,13 +85,13 @@ def check_manifest(
         if hashed.digest is not None and hashed.digest != wanted[file.label]:
             found.append(_mismatch(file, wanted[file.label], hashed.digest))
     found += [
-        _place(MF_MISSING, label, "is listed and missing")
+        _place(codes.MF_MISSING, label, "is listed and missing")
         for label in wanted
         if label not in files and _lies_in(label, part) and label != "lock"
     ]
     own = manifest.resolve()
     found += [
-        _place(MF_EXTRA, label, "is not listed")
+        _place(codes.MF_EXTRA, label, "is not listed")
         for label, file in files.items()
         if label not in wanted and file.path.local_path() != own
     ]
@@ -109,7 +108,7 @@ def _place(code: FindingCode, label: str, what: str) -> Finding:
 
 def _mismatch(file: ListedFile, expected: str, observed: str) -> Finding:
     return Finding(
-        code=MF_MISMATCH,
+        code=codes.MF_MISMATCH,
         file=file.label,
         length=file.size_bytes,
         expected=expected,

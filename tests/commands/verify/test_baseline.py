@@ -9,9 +9,8 @@ import pytest
 
 from rmqtool.commands.verify import Baseline, identity, load_baseline
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.findings import Finding, FindingLog
+from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import CL_CRC, CQ_MISSING_MSG, ST_ABORT
-from rmqtool.findings.model import Severity
 from rmqtool.projection import json_object
 
 if TYPE_CHECKING:

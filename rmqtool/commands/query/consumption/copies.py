@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.index import IndexSearch, index_problem
 from rmqtool.commands.query.scan import LogScan
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.javacompat import parse_int, split_keys, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import QueueConsumer, queues_problem

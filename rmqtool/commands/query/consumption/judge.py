@@ -18,7 +18,7 @@ from rmqtool.commands.query.consumption.copies import (
 )
 from rmqtool.commands.query.consumption.groups import GroupOffsets, PopLog, Popped
 from rmqtool.derived.queue_files import queue_bounds
-from rmqtool.findings.model import counted
+from rmqtool.findings import counted
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.lookup.queue import RecordPlace, find_queue
 from rmqtool.lookup.topic_names import topics_of
