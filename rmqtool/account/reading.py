@@ -14,7 +14,7 @@ from rmqtool.account.disputes import uncover
 from rmqtool.account.evidence import read_evidence
 from rmqtool.account.records import Cause, Grounds, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.engine.engines import LocalEngine
+from rmqtool.engine import LocalEngine
 from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk

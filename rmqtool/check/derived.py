@@ -13,8 +13,7 @@ from rmqtool.check.generations import restarts, with_queues_gone
 from rmqtool.check.model import CheckInterruptedError, Examined, VerifyRequest, run_guarded
 from rmqtool.check.queue_report import tell_delay_table_once
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine import Engine, MapInterruptedError
-from rmqtool.engine.engines import together
+from rmqtool.engine import Engine, MapInterruptedError, together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rmqtool.engine.engines import Engine, EngineError, EngineOptions, MapInterruptedError
+from rmqtool.engine import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.spark_plan import TaskPacker, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
 from rmqtool.errors import EnvironmentFailureError, FileNotSharedError, RmqtoolError

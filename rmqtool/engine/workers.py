@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from rmqtool.engine.engines import MapInterruptedError
+from rmqtool.engine import MapInterruptedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

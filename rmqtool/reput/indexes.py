@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.engine.engines import together
+from rmqtool.engine import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.javacompat import index_file_name

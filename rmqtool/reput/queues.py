@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.engine.engines import together
+from rmqtool.engine import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats
 from rmqtool.javacompat import decode_utf8

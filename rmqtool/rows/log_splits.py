@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from rmqtool.engine.engines import usable_cpus
+from rmqtool.engine import usable_cpus
 from rmqtool.findings import Finding
 from rmqtool.findings.codes import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC, Outcome

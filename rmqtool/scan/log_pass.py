@@ -13,7 +13,7 @@ from functools import partial
 from itertools import accumulate, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from rmqtool.engine.engines import MapInterruptedError, together
+from rmqtool.engine import MapInterruptedError, together
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.records import Gap
 

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from rmqtool.columns.pieces import log_job, pieces_of, trimmed
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
-from rmqtool.engine.spark_plan import PlannedTask, TaskPacker
+from rmqtool.engine.spark_plan import FIRST_PAGE, PlannedTask, TaskPacker
 from rmqtool.errors import UsageError
 from rmqtool.io import nothing_fits, places_of
-from rmqtool.io.planned import FIRST_PAGE
 from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.spark.options import ReadOptions, Table
-from rmqtool.spark.tasks import LogTask, index_rows, queue_rows, segment_facts
+from rmqtool.spark.reading import LogTask, index_rows, queue_rows, segment_facts
 from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.lock import lock_holder
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     from rmqtool.columns.encoder import ColumnJob
     from rmqtool.columns.names import ColumnChoice
-    from rmqtool.spark.tasks import Task
+    from rmqtool.spark.reading import Task
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader
     from pyspark.sql.types import StructType
 
-    from rmqtool.spark.filters import Narrowed
+    from rmqtool.spark.shapes import Narrowed
 
 NAME = "rocketmq-store"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -92,8 +92,7 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
     """Reader of present stores; `UsageError` if a column is unknown or of another type."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        from rmqtool.spark.filters import Narrowed
-        from rmqtool.spark.shapes import shape_of
+        from rmqtool.spark.shapes import Narrowed, shape_of
         from rmqtool.spark.stream import arrow_schema, checked_names
 
         self._left: Narrowed = Narrowed(options)
@@ -130,8 +129,7 @@ class PushingReader(StoreReader):
 
     def pushFilters(self, filters: Sequence[Any]) -> Iterable[Any]:
         """Apply filters; return those that Spark has to apply."""
-        from rmqtool.spark.filters import narrowed
-        from rmqtool.spark.shapes import shape_of
+        from rmqtool.spark.shapes import narrowed, shape_of
 
         self._left, rest = narrowed(self._left.options, shape_of(self._left.options), filters)
         return rest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.engine.engines import together
+from rmqtool.engine import together
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 import rmqtool
 from rmqtool.engine import EngineOptions, live_engine, open_engine
-from rmqtool.engine.spark_live import is_session
+from rmqtool.engine.spark import is_session
 from rmqtool.errors import UsageError
 from tests.engine.cluster import REPOSITORY, required_java, spark_home
 from tests.store.fixture_stores import fixture

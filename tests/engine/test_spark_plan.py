@@ -12,7 +12,7 @@ import pytest
 
 import rmqtool
 from rmqtool.engine import EngineOptions
-from rmqtool.engine.spark_plan import PlannedTask, TaskPacker, run_planned
+from rmqtool.engine.spark_plan import FIRST_PAGE, PlannedFiles, PlannedTask, TaskPacker, proof_of, run_planned
 from rmqtool.errors import (
     DeniedError,
     EnvironmentFailureError,
@@ -22,11 +22,10 @@ from rmqtool.errors import (
     SourceFailureError,
     SourceUnreachableError,
 )
-from rmqtool.io import LocalFiles, location_of, object_store, planned
+from rmqtool.io import LocalFiles, location_of, object_store
 from rmqtool.io.object_store import ObjectStore, Version
 from rmqtool.io.object_urls import split_url
 from rmqtool.io.objects import ObjectFiles
-from rmqtool.io.planned import FIRST_PAGE, PlannedFiles, proof_of
 from rmqtool.store.staging import StagingHandle
 from tests.builders import InlineEngine, read_result
 from tests.store.fixture_stores import fixture
@@ -194,7 +193,7 @@ def outcome(file: Path, copy: Path, monkeypatch: pytest.MonkeyPatch, later_us: i
     (task,) = TaskPacker().tasks([location_of(file)])
     end = in_place_of(file, copy)()
     with monkeypatch.context() as patch:
-        patch.setattr(planned, "_kernel", lambda: "another")
+        patch.setattr("rmqtool.engine.spark_plan._kernel", lambda: "another")
         told = failure_of(task)
     end()
     assert not told or f"sees another {file} than this command does (" in told

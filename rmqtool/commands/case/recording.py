@@ -26,7 +26,7 @@ from rmqtool.commands.case import (
     StoreSettings,
     counters_of,
 )
-from rmqtool.engine.engines import MapInterruptedError
+from rmqtool.engine import MapInterruptedError
 from rmqtool.findings import FindingLog
 from rmqtool.io import FileKind, Location, location_of
 from rmqtool.io.location import refuse_same_device
