@@ -12,8 +12,7 @@ from rmqtool.io import location_of
 from rmqtool.options import time_ms
 from rmqtool.store import open_store
 from rmqtool.store.geometry import local_zone, zone_of_name
-from rmqtool.store.kinds import DIRECTORY_NAMES
-from rmqtool.store.places import looks_like_store
+from rmqtool.store.kinds import DIRECTORY_NAMES, looks_like_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

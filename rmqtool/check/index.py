@@ -15,7 +15,7 @@ from rmqtool.check.model import Examined
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
 from rmqtool.kernels.compare import ItemMatch, match_items
-from rmqtool.store.unread import unreadable_findings
+from rmqtool.store.segments import unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -44,7 +44,7 @@ from rmqtool.reput.queues import QueuePlan, plan_queues
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, Split, SplitTask, plan_splits, read_split
 from rmqtool.scan.record_walk import find_log_end
-from rmqtool.store.unread import unreadable_findings
+from rmqtool.store.segments import unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -11,7 +11,7 @@ from rmqtool.check.queue_report import Detail, Problem, QueueReport
 from rmqtool.derived.ext_files import ExtColumns, ExtFile
 from rmqtool.findings import FindingCode, Severity, Structure, codes, counted
 from rmqtool.formats import consumequeue as formats
-from rmqtool.store.unread import unreadable_findings
+from rmqtool.store.segments import unreadable_findings
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:

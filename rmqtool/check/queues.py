@@ -17,7 +17,7 @@ from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.findings import FindingLog, Severity, Structure, codes, counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNIT_SIZE, UNITS
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
-from rmqtool.store.unread import unreadable_findings
+from rmqtool.store.segments import unreadable_findings
 
 if TYPE_CHECKING:
     import numpy.typing as npt

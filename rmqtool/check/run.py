@@ -24,7 +24,7 @@ from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure, a
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.unread import is_zero, tails_text, unfetched
+from rmqtool.store.segments import is_zero, tails_text, unfetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -26,7 +26,7 @@ from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.root import links_out
-from rmqtool.store.unread import tails_text, unfetched
+from rmqtool.store.segments import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rmqtool.releases import RELEASES
 from rmqtool.report.output import check_output_files, write_whole
 from rmqtool.report.verify_json import FINDING_COLUMNS, finding_objects, lines_of_store, verify_document
 from rmqtool.store import PathKind
-from rmqtool.store.names import label_of
+from rmqtool.store.segments import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -112,7 +112,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     from rmqtool.findings.codes import IO_DENIED
     from rmqtool.recovery.outcome import skipped, start_findings
     from rmqtool.recovery.predict import NotPredictedError
-    from rmqtool.store.unread import denied_finding
+    from rmqtool.store.segments import denied_finding
 
     releases = RELEASES if wanted == ALL else [None if wanted == INFERRED else wanted]
     with run.stage("prediction"):

@@ -29,7 +29,7 @@ from rmqtool.io.location import refuse_same_device
 from rmqtool.progress import timed
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
-from rmqtool.store.places import looks_like_store
+from rmqtool.store.kinds import looks_like_store
 from rmqtool.store.results import CARVE_REPORT
 from rmqtool.store.staging import StagingArea, StagingHandle
 

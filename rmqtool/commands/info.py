@@ -20,7 +20,7 @@ from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.unread import denied_finding
+from rmqtool.store.segments import denied_finding
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.unit_queue import QueueKey, UnitQueue
 from rmqtool.reput.chain import Region
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
-from rmqtool.store.names import label_of
+from rmqtool.store.segments import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,10 +18,9 @@ from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery import PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
-from rmqtool.store.names import label_of
-from rmqtool.store.segments import Segment
+from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, names_in
+from rmqtool.store.segments import Segment, label_of
 from rmqtool.store.setting import DEFINITIONS, Origin
-from rmqtool.store.side_layout import COMPACTION_LOGS, COMPACTION_QUEUES, names_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Kinds of files in a store: their places, their layouts, and how to recognise their bytes.
+"""Kinds of files in a store: their places, their layouts, how to recognise their bytes, and what a PATH is.
 
 A new kind is a row here. Commands have one table each by the same kinds: rows in `rmqtool.commands.dump.run`,
 comparison in `rmqtool.commands.diff.run`, checks in `rmqtool.check.derived`; a test compares them.
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats import Decoder, checkpoint, consumequeue, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import (
@@ -22,6 +23,9 @@ from rmqtool.formats.consumequeue import (
 )
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
 from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_STARTS
+from rmqtool.io import FileKind, Location
+from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
+from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -49,7 +53,7 @@ class PathKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class FileKind:
+class StoreFileKind:
     """One kind of file.
 
     ``directory`` is its place in a store root (``StorePathConfigHelper``), None where it has none of its own;
@@ -138,10 +142,10 @@ def _is_ext_unit(head: bytes, _size_bytes: int) -> bool:
     return unit.size == EXT_HEADS.size + unit.bit_map_size and _is_time(unit.store_timestamp_ms)
 
 
-KINDS: dict[PathKind, FileKind] = {
+KINDS: dict[PathKind, StoreFileKind] = {
     one.kind: one
     for one in (
-        FileKind(
+        StoreFileKind(
             PathKind.COMMITLOG,
             directory="commitlog",
             schemas={
@@ -152,7 +156,7 @@ KINDS: dict[PathKind, FileKind] = {
             recognises=_is_commitlog,
             rank=1,
         ),
-        FileKind(
+        StoreFileKind(
             PathKind.CONSUMEQUEUE,
             directory="consumequeue",
             is_queue=True,
@@ -161,7 +165,7 @@ KINDS: dict[PathKind, FileKind] = {
             recognises=_is_unit,
             rank=5,
         ),
-        FileKind(
+        StoreFileKind(
             PathKind.CONSUMEQUEUE_EXT,
             directory="consumequeue_ext",
             is_queue=True,
@@ -169,7 +173,7 @@ KINDS: dict[PathKind, FileKind] = {
             recognises=_is_ext_unit,
             rank=6,
         ),
-        FileKind(
+        StoreFileKind(
             PathKind.BATCHCONSUMEQUEUE,
             directory="batchconsumequeue",
             is_queue=True,
@@ -178,20 +182,20 @@ KINDS: dict[PathKind, FileKind] = {
             recognises=_is_batch_unit,
             rank=4,
         ),
-        FileKind(
+        StoreFileKind(
             PathKind.INDEX,
             directory="index",
             schemas={"index-header": index.HEADER, "slot": index.SLOT, "item": index.ITEM},
             recognises=_is_index,
             rank=3,
         ),
-        FileKind(
+        StoreFileKind(
             PathKind.CHECKPOINT,
             schemas={"checkpoint": checkpoint.CHECKPOINT},
             recognises=_is_checkpoint,
             rank=2,
         ),
-        FileKind(PathKind.CONFIG),
+        StoreFileKind(PathKind.CONFIG),
     )
 }
 
@@ -203,3 +207,139 @@ UNIT_QUEUE_KINDS = tuple(kind for kind in QUEUE_KINDS if KINDS[kind].units is no
 DIRECTORY_NAMES: dict[PathKind, str] = {
     one.kind: one.directory for one in KINDS.values() if one.directory is not None
 }
+
+
+CONFIG_DIRECTORY, BACKUP = "config", ".bak"
+
+KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a PATH turned out to be, links kept.
+
+    ``root`` is the store root around it, if its place shows one; the path itself for a store. ``depth``
+    counts a queue tree's levels down to queue directories: 2 for ``consumequeue/``, 1 for a topic, 0 for a
+    queue or one file of it.
+    """
+
+    path: Location
+    kind: PathKind
+    is_file: bool
+    root: Location | None
+    depth: int = 0
+
+
+def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = False) -> Place:
+    """Find out what a PATH is, from its place and its bytes; ``kind`` is the user's ``--type``.
+
+    With ``has_log``, the user names a commit log elsewhere, so an empty directory can be a root.
+
+    Raises:
+        EnvironmentFailureError: It does not exist, may not be read, or is not a part of a store.
+        UsageError: It is a directory where ``kind`` is a file, or the reverse.
+    """
+    status = path.status()
+    if status is not None and status.kind is FileKind.FILE:
+        return _place_of_file(path, kind)
+    if status is not None and status.kind is FileKind.DIRECTORY:
+        return _place_of_directory(path, PathKind.STORE if has_log and kind is None else kind)
+    found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
+    raise EnvironmentFailureError(f"{path}: {found}; give a store root or a part of one")
+
+
+def is_config_name(name: str) -> bool:
+    """Return whether a name is that of one of the broker's JSON files, or the ``.bak`` of one."""
+    return name.removesuffix(BACKUP).endswith(".json")
+
+
+def looks_like_store(path: Location) -> bool:
+    """Return whether a directory is a store root, by the names in it."""
+    if (path / "commitlog").is_directory():
+        return path.name not in KIND_OF_DIRECTORY or (path / "checkpoint").is_regular()
+    if path.name in KIND_OF_DIRECTORY:
+        return False
+    derived = any((path / name).is_directory() for name in DIRECTORY_NAMES.values())
+    return derived or (path / "checkpoint").is_regular() or any(path.matching("dledger-*/data"))
+
+
+def _place_of_file(path: Location, kind: PathKind | None) -> Place:
+    if kind is PathKind.STORE:
+        raise UsageError(f"{path}: is a file, not a store root")
+    placed = _kind_from_ancestors(path)
+    if placed is None:
+        with path.reader() as file:
+            found = kind_of_bytes(file)
+        placed = (found, None) if found else None
+    if kind is not None:
+        return Place(path, kind, True, placed[1] if placed and placed[0] is kind else None)
+    if placed is None:
+        raise EnvironmentFailureError(
+            f"{path}: is not a recognised file of a store; name its kind with --type"
+        )
+    return Place(path, placed[0], True, placed[1])
+
+
+def _kind_from_ancestors(path: Location) -> tuple[PathKind, Location | None] | None:
+    if path.name == "checkpoint":
+        return PathKind.CHECKPOINT, path.parent
+    parent = path.parent
+    if is_config_name(path.name):
+        return PathKind.CONFIG, _root_of_config(parent)
+    if parent.name == "index" and digits_of(path.name, INDEX_NAME_DIGITS) is not None:
+        return PathKind.INDEX, parent.parent
+    if digits_of(path.name, NAME_DIGITS) is None:
+        return None
+    if parent.name == "commitlog":
+        return PathKind.COMMITLOG, parent.parent
+    kind = KIND_OF_DIRECTORY.get(parent.parent.parent.name)
+    return (kind, parent.parent.parent.parent) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
+
+
+def _root_of_config(directory: Location) -> Location | None:
+    is_inside = directory.name == CONFIG_DIRECTORY and looks_like_store(directory.parent)
+    return directory.parent if is_inside else None
+
+
+def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
+    is_config = kind is None and path.name == CONFIG_DIRECTORY and any(path.matching("*.json*"))
+    if is_config or kind is PathKind.CONFIG:
+        return Place(path, PathKind.CONFIG, False, _root_of_config(path))
+    if kind is PathKind.CHECKPOINT:
+        raise UsageError(f"{path}: is a directory, a checkpoint is a file")
+    if kind is PathKind.STORE or (kind is None and looks_like_store(path)):
+        return Place(path, PathKind.STORE, False, path)
+    for depth, ancestor in ((2, path), (1, path.parent), (0, path.parent.parent)):
+        named = KIND_OF_DIRECTORY.get(ancestor.name)
+        if (
+            named is None
+            or (depth < 2 and named not in QUEUE_KINDS)
+            or (kind is not None and named is not kind)
+        ):
+            continue
+        return Place(path, named, False, ancestor.parent, depth if named in QUEUE_KINDS else 0)
+    found = kind or _kind_from_contents(path)
+    if found is None:
+        raise EnvironmentFailureError(
+            f"{path}: is not a store (no commitlog/ in it). For a file outside a store, add --type"
+        )
+    return Place(path, found, False, None, _queue_depth(path) if found in QUEUE_KINDS else 0)
+
+
+def _kind_from_contents(path: Location) -> PathKind | None:
+    """Recognise a directory of files by the name and the bytes of the first one."""
+    names = [name for name, status in path.entries() if status.kind is FileKind.FILE]
+    if any(digits_of(name, INDEX_NAME_DIGITS) is not None for name in names):
+        return PathKind.INDEX
+    for name in names:
+        if digits_of(name, NAME_DIGITS) is not None:
+            with (path / name).reader() as file:
+                return kind_of_bytes(file)
+    return None
+
+
+def _queue_depth(path: Location) -> int:
+    names = [name for name, status in path.entries() if status.kind is FileKind.DIRECTORY]
+    if not names:
+        return 0
+    return 1 if all(name.isdecimal() for name in names) else 2

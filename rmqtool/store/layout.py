@@ -41,16 +41,14 @@ from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
-from rmqtool.store.names import label_of
-from rmqtool.store.places import is_rocksdb
+from rmqtool.store.places import is_rocksdb, side_findings
+from rmqtool.store.segments import denied_finding, label_of
 from rmqtool.store.setting import Origin, Setting
-from rmqtool.store.side_layout import side_findings
-from rmqtool.store.unread import denied_finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.store.features import Feature
+    from rmqtool.store.places import Feature
     from rmqtool.store.root import Store
     from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.findings import Severity
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import decode_utf8
-from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray
+from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray, label_of
 from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
 if TYPE_CHECKING:
@@ -206,11 +206,6 @@ def list_directories(directory: Location, base: Location) -> tuple[list[Location
         else:
             strays.append(Stray(label, f"is {status.kind}"))
     return directories, strays
-
-
-def label_of(path: Location, base: Location) -> str:
-    """Return a path relative to the store, or the whole path if it lies elsewhere."""
-    return path.relative_to(base) if path.is_relative_to(base) else str(path)
 
 
 def _entries(directories: Iterable[Location], base: Location) -> Iterator[tuple[Location, str, Status]]:

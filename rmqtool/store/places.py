@@ -1,169 +1,49 @@
-"""Places in a store: what a PATH on the command line is, and what lies beside the examined structures.
+"""Places in a store beside the examined structures: other forms of log and queues, compaction, timers.
 
 A row of `PLACES` names a path, the release that first makes it, and the finding that reports it, so the rows
-also show which broker wrote here (`rmqtool.store.broker_version`).
+also show which broker wrote here (`rmqtool.store.broker_version`). Where a place may hold the log or queues,
+settings decide (`features_of`); of compaction and timer files, on which a start or a delivery depends, names
+are compared (`side_findings`).
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding, Structure, counted
 from rmqtool.findings.codes import (
     ST_COMPACTION,
+    ST_COMPACTION_PAIRS,
     ST_DLEDGER,
+    ST_ONE_PATH,
     ST_POP,
     ST_ROCKSDB,
     ST_ROCKSDB_BESIDE,
     ST_TIERED,
     ST_TIMER,
+    ST_TIMER_GAP,
 )
+from rmqtool.formats.checkpoint import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
 from rmqtool.io import FileKind, Location
-from rmqtool.store.kinds import DIRECTORY_NAMES, QUEUE_KINDS, PathKind, kind_of_bytes
-from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
+from rmqtool.javacompat import parse_long
+from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS
+from rmqtool.store.setting import DEFINITIONS, Origin
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.findings import FindingCode
-
-CONFIG_DIRECTORY, BACKUP = "config", ".bak"
-
-KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What a PATH turned out to be, links kept.
-
-    ``root`` is the store root around it, if its place shows one; the path itself for a store. ``depth``
-    counts a queue tree's levels down to queue directories: 2 for ``consumequeue/``, 1 for a topic, 0 for a
-    queue or one file of it.
-    """
-
-    path: Location
-    kind: PathKind
-    is_file: bool
-    root: Location | None
-    depth: int = 0
-
-
-def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = False) -> Place:
-    """Find out what a PATH is, from its place and its bytes; ``kind`` is the user's ``--type``.
-
-    With ``has_log``, the user names a commit log elsewhere, so an empty directory can be a root.
-
-    Raises:
-        EnvironmentFailureError: It does not exist, may not be read, or is not a part of a store.
-        UsageError: It is a directory where ``kind`` is a file, or the reverse.
-    """
-    status = path.status()
-    if status is not None and status.kind is FileKind.FILE:
-        return _place_of_file(path, kind)
-    if status is not None and status.kind is FileKind.DIRECTORY:
-        return _place_of_directory(path, PathKind.STORE if has_log and kind is None else kind)
-    found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
-    raise EnvironmentFailureError(f"{path}: {found}; give a store root or a part of one")
-
-
-def is_config_name(name: str) -> bool:
-    """Return whether a name is that of one of the broker's JSON files, or the ``.bak`` of one."""
-    return name.removesuffix(BACKUP).endswith(".json")
-
-
-def looks_like_store(path: Location) -> bool:
-    """Return whether a directory is a store root, by the names in it."""
-    if (path / "commitlog").is_directory():
-        return path.name not in KIND_OF_DIRECTORY or (path / "checkpoint").is_regular()
-    if path.name in KIND_OF_DIRECTORY:
-        return False
-    derived = any((path / name).is_directory() for name in DIRECTORY_NAMES.values())
-    return derived or (path / "checkpoint").is_regular() or any(path.matching("dledger-*/data"))
-
-
-def _place_of_file(path: Location, kind: PathKind | None) -> Place:
-    if kind is PathKind.STORE:
-        raise UsageError(f"{path}: is a file, not a store root")
-    placed = _kind_from_ancestors(path)
-    if placed is None:
-        with path.reader() as file:
-            found = kind_of_bytes(file)
-        placed = (found, None) if found else None
-    if kind is not None:
-        return Place(path, kind, True, placed[1] if placed and placed[0] is kind else None)
-    if placed is None:
-        raise EnvironmentFailureError(
-            f"{path}: is not a recognised file of a store; name its kind with --type"
-        )
-    return Place(path, placed[0], True, placed[1])
-
-
-def _kind_from_ancestors(path: Location) -> tuple[PathKind, Location | None] | None:
-    if path.name == "checkpoint":
-        return PathKind.CHECKPOINT, path.parent
-    parent = path.parent
-    if is_config_name(path.name):
-        return PathKind.CONFIG, _root_of_config(parent)
-    if parent.name == "index" and digits_of(path.name, INDEX_NAME_DIGITS) is not None:
-        return PathKind.INDEX, parent.parent
-    if digits_of(path.name, NAME_DIGITS) is None:
-        return None
-    if parent.name == "commitlog":
-        return PathKind.COMMITLOG, parent.parent
-    kind = KIND_OF_DIRECTORY.get(parent.parent.parent.name)
-    return (kind, parent.parent.parent.parent) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
-
-
-def _root_of_config(directory: Location) -> Location | None:
-    is_inside = directory.name == CONFIG_DIRECTORY and looks_like_store(directory.parent)
-    return directory.parent if is_inside else None
-
-
-def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
-    is_config = kind is None and path.name == CONFIG_DIRECTORY and any(path.matching("*.json*"))
-    if is_config or kind is PathKind.CONFIG:
-        return Place(path, PathKind.CONFIG, False, _root_of_config(path))
-    if kind is PathKind.CHECKPOINT:
-        raise UsageError(f"{path}: is a directory, a checkpoint is a file")
-    if kind is PathKind.STORE or (kind is None and looks_like_store(path)):
-        return Place(path, PathKind.STORE, False, path)
-    for depth, ancestor in ((2, path), (1, path.parent), (0, path.parent.parent)):
-        named = KIND_OF_DIRECTORY.get(ancestor.name)
-        if (
-            named is None
-            or (depth < 2 and named not in QUEUE_KINDS)
-            or (kind is not None and named is not kind)
-        ):
-            continue
-        return Place(path, named, False, ancestor.parent, depth if named in QUEUE_KINDS else 0)
-    found = kind or _kind_from_contents(path)
-    if found is None:
-        raise EnvironmentFailureError(
-            f"{path}: is not a store (no commitlog/ in it). For a file outside a store, add --type"
-        )
-    return Place(path, found, False, None, _queue_depth(path) if found in QUEUE_KINDS else 0)
-
-
-def _kind_from_contents(path: Location) -> PathKind | None:
-    """Recognise a directory of files by the name and the bytes of the first one."""
-    names = [name for name, status in path.entries() if status.kind is FileKind.FILE]
-    if any(digits_of(name, INDEX_NAME_DIGITS) is not None for name in names):
-        return PathKind.INDEX
-    for name in names:
-        if digits_of(name, NAME_DIGITS) is not None:
-            with (path / name).reader() as file:
-                return kind_of_bytes(file)
-    return None
-
-
-def _queue_depth(path: Location) -> int:
-    names = [name for name, status in path.entries() if status.kind is FileKind.DIRECTORY]
-    if not names:
-        return 0
-    return 1 if all(name.isdecimal() for name in names) else 2
+    from rmqtool.io import Location
+    from rmqtool.io.source import Status
+    from rmqtool.store.segments import FileQueue
+    from rmqtool.store.settings import Settings
 
 
 ROCKSDB_STORE = "rocksdbstore"
@@ -259,3 +139,272 @@ def holds(directory: Location, names: tuple[str, ...]) -> bool:
 def has_queue_files(directory: Location) -> bool:
     """Return whether a directory of topics has a file of a queue."""
     return any(directory.matching(_QUEUE_FILES))
+
+
+_SETTINGS_DATABASES = ("config/topics", "config/consumerOffsets", "config/metadata")
+"""Databases that only ``storeType=defaultRocksDB`` makes (``BrokerController#<init>``, 5.1.4+)."""
+_ROWS = re.compile(r"[0-9]{6,}\.(log|sst|blob)")
+_ROCKSDB_TYPE = "defaultRocksDB"
+_LIGHT = "which alone holds the light queues (combineCQUseRocksdbForLmq)"
+_PERHAPS_LIGHT = "which may alone hold the light queues: give combineCQUseRocksdbForLmq"
+_ALONE = "the only form of the queues that is here"
+_UNSETTLED = "or beside them: the broker's settings (-c broker.conf) say which queues it reads"
+_FEWEST_GAPS = 2
+"""Equal gaps from which on a log is taken as one of several directories' parts."""
+_LISTED = 100
+"""Places of one row that are reported singly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something in the store that is recognised by its name and left alone.
+
+    ``unread`` is ``UNREAD_LOG`` where it holds the log or a part of it, ``UNREAD`` where it alone holds
+    queues, None where the rest is complete without it. With ``light_only`` those are light queues. ``note``
+    says why it counts.
+    """
+
+    code: FindingCode
+    label: str
+    is_empty: bool = False
+    unread: Structure | None = None
+    light_only: bool = False
+    note: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Return a description: label, title and note."""
+        return f"{self.label}: {self.code.title}{f', {self.note}' if self.note else ''}"
+
+    @property
+    def unshown(self) -> str:
+        """Return the warning of a command that shows the store's content."""
+        return f"{self.label}: {self.code.title}; its content is not shown"
+
+
+def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
+    """Return the places that a store root has, or should have, beside the examined structures."""
+    found = []
+    for place in PLACES:
+        if place.code is not None:
+            for path in islice(place.found_in(root), _LISTED):
+                is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
+                unread = Structure.UNREAD_LOG if place.code is ST_DLEDGER else None
+                found.append(Feature(place.code, path.relative_to(root), is_empty, unread))
+    queues = [one for one in found if one.label in QUEUE_DATABASES]
+    others = [one for one in found if one.label not in QUEUE_DATABASES]
+    if settings["enableDLegerCommitLog"].value and not any(one.code is ST_DLEDGER for one in found):
+        label = f"dledger-{settings['dLegerSelfId'].value or '*'}"
+        note = "which enableDLegerCommitLog requires, is missing"
+        others.insert(0, Feature(ST_DLEDGER, label, unread=Structure.UNREAD_LOG, note=note))
+    return (*_queue_features(root, settings, queues), *others)
+
+
+def _queue_features(root: Location, settings: Settings, databases: list[Feature]) -> Iterator[Feature]:
+    """Yield places of queues that are not read; settings decide which of two forms consumers see.
+
+    Java: ``DefaultMessageStore#createConsumeQueueStore`` (5.3.3), ``CombineConsumeQueueStore`` (5.3.4+).
+    """
+    has_files = has_queue_files(root / FILE_QUEUES)
+    note = _why_unread(root, settings, has_files=has_files, has_database=bool(databases))
+    light_only = note in {_LIGHT, _PERHAPS_LIGHT}
+    if not databases and note:
+        yield Feature(
+            ST_ROCKSDB, FILE_QUEUES, unread=Structure.UNREAD, light_only=light_only, note=f"{note}, not here"
+        )
+    if not databases and not note and _wants_database(settings):
+        yield Feature(ST_ROCKSDB_BESIDE, FILE_QUEUES, note="which the settings require, is missing")
+    for one in databases:
+        if note:
+            yield replace(one, unread=Structure.UNREAD, light_only=light_only, note=note)
+        elif (root / "abort").status() is None and not _has_rows(
+            root / one.label
+        ):  # a clean stop flushes rows
+            yield replace(one, unread=Structure.UNREAD, note="its tables (.sst) are missing")
+        else:
+            yield replace(one, code=ST_ROCKSDB_BESIDE)
+
+
+def _wants_database(settings: Settings) -> bool:
+    """Return whether settings name a database of queues beside the files, or a use of one."""
+    names_light = settings["combineCQUseRocksdbForLmq"]
+    is_given = names_light.origin is Origin.GIVEN and bool(names_light.value)
+    prefers = settings["combineCQPreferCQType"].value == _ROCKSDB_TYPE
+    return bool(settings["rocksdbCQDoubleWriteEnable"].value) or is_given or prefers
+
+
+def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_database: bool) -> str:
+    """Return why the file queues do not hold all that consumers see; empty where they do."""
+    reads, writes_both = settings["storeType"], settings["rocksdbCQDoubleWriteEnable"].value
+    light = settings["combineCQUseRocksdbForLmq"]
+    is_open = reads.origin is not Origin.GIVEN and not settings.has_conf
+    prefers = writes_both and settings["combineCQPreferCQType"].value == _ROCKSDB_TYPE
+    made_by = next((one for one in _SETTINGS_DATABASES if holds(root / one, DATABASE)), None)
+    reasons = (
+        (reads.value == _ROCKSDB_TYPE, f"which storeType={_ROCKSDB_TYPE} reads"),
+        (prefers, f"which combineCQPreferCQType={_ROCKSDB_TYPE} reads"),
+        (writes_both and light.value, _LIGHT),
+        (has_database and not has_files, _ALONE),
+        (has_database and not writes_both and is_open, _UNSETTLED),
+        (has_database and writes_both and _may_hold_light(root, settings), _PERHAPS_LIGHT),
+        (made_by and is_open and not has_database, f"which a broker with {made_by}/ reads"),
+    )
+    return next((reason for holds, reason in reasons if holds), "")
+
+
+def _may_hold_light(root: Location, settings: Settings) -> bool:
+    """Whether light queues may be in the database alone (5.5.0+), as no file has any."""
+    setting = settings["combineCQUseRocksdbForLmq"]
+    is_known = DEFINITIONS[setting.name].is_known_to(settings.release)
+    if not is_known or setting.origin is Origin.GIVEN or settings.has_conf:
+        return False
+    return not any((root / FILE_QUEUES).matching(f"{LMQ_PREFIX}*"))
+
+
+def split_log(log: FileQueue) -> Iterator[Feature]:
+    """Yield a log that is one part of several directories: its files lie apart by equal gaps.
+
+    Java: ``MultiPathMappedFileQueue#tryCreateMappedFile`` (4.9.2+): file k lies in directory k mod n.
+    """
+    gaps = list(log.gaps())
+    strides = {(gap.found - gap.after.start, gap.after.size_bytes) for gap in gaps}
+    if len(gaps) < _FEWEST_GAPS or len(gaps) < len(log) - 1 or len(strides) > 1:
+        return
+    stride, size = strides.pop()
+    if size > 0 and stride > size and stride % size == 0:
+        note = f"1 of {stride // size} (storePathCommitLog): the files between are in the others"
+        yield Feature(ST_ONE_PATH, log.segments[0].path.parent.name, unread=Structure.UNREAD_LOG, note=note)
+
+
+def _has_rows(directory: Location) -> bool:
+    """Whether any row was ever written into a database; True where that is unknown.
+
+    Rows are in tables and in the write-ahead log; what an empty database writes into its MANIFEST is not a
+    row.
+    """
+    try:
+        return any(_ROWS.fullmatch(name) and status.size_bytes > 0 for name, status in directory.entries())
+    except EnvironmentFailureError:
+        return True
+
+
+COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"
+_TIMER_LOG, _TIMER_CHECKPOINT, _TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
+_NEVER = (1 << 63) - 1
+_PAGE_BYTES = 1 << 16
+
+
+def side_findings(root: Location, timer_precision_ms: int) -> Iterator[Finding]:
+    """Yield the findings about names of compaction and timer files, as far as they may be listed."""
+    for label, reason in _unpaired_compaction(root):
+        yield Finding(code=ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
+    yield from _timer_findings(root, timer_precision_ms)
+
+
+def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
+    """Yield the files of compaction topics that lack their partner, relative to the root, and why.
+
+    Each file of a log needs one of the same name in its queue, named by a number
+    (``CompactionLog.TopicPartitionLog#sanityCheck``). Queues without a log are not examined.
+    """
+    for topic in names_in(root / COMPACTION_LOGS, FileKind.DIRECTORY):
+        for queue in names_in(root / COMPACTION_LOGS / topic, FileKind.DIRECTORY):
+            sides = [f"{side}/{topic}/{queue}" for side in (COMPACTION_LOGS, COMPACTION_QUEUES)]
+            names = [names_in(root / side, FileKind.FILE) for side in sides]
+            for side, own, others in ((sides[0], *names), (sides[1], *reversed(names))):
+                for name in sorted(own):
+                    if not name.isdecimal():
+                        yield f"{side}/{name}", "is named by no number: a compaction left it that was stopped"
+                    elif name not in others:
+                        other = sides[side == sides[0]]
+                        yield f"{side}/{name}", f"has no file of its name in {other}"
+
+
+def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
+    """Yield the missing files of the timer log, by their neighbours, the checkpoint or the wheel."""
+    directory = root / _TIMER_LOG
+    files = sorted(
+        name for name in names_in(directory, FileKind.FILE) if digits_of(name, NAME_DIGITS) is not None
+    )
+    sizes = {name: status.size_bytes for name, status in _entries(directory)}
+    checkpoint = _timer_checkpoint(root / _TIMER_CHECKPOINT)
+    start = int(files[0]) if files else _NEVER
+    if start and (slots := _slots_before(root, start, checkpoint.last_read_time_ms // max(precision_ms, 1))):
+        yield _first_files_gone(start, slots)
+    for one, two in pairwise(files):
+        if (missing := int(two) - int(one) - sizes[one]) > 0:
+            yield _timer_gap(int(one) + sizes[one], missing, f"between {one} and {two}")
+    end = int(files[-1]) + sizes[files[-1]] if files else 0
+    if (flushed := checkpoint.last_timer_log_flush_pos) > end:
+        yield _timer_gap(
+            end, flushed - end, f"before {flushed}, to which {_TIMER_CHECKPOINT} says it was written"
+        )
+
+
+def _timer_gap(position: int, length: int, where: str) -> Finding:
+    text = f"{_TIMER_LOG} lacks {counted(length, 'byte')} from {position} on, {where}"
+    return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=position, message=text)
+
+
+def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
+    """Return the finding about chains that begin before the first file, so their beginning is lost."""
+    before = min(first for first, _ in slots)
+    messages = sum(count for _, count in slots)
+    text = (
+        f"{counted(len(slots), 'slot')} of {_TIMER_WHEEL} with {counted(messages, 'message')} to come lead to"
+        f" {before} and further on in {_TIMER_LOG}, which"
+        f" {'has no file' if start == _NEVER else f'begins at {start}'}"
+    )
+    length = None if start == _NEVER else start - before
+    return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=before, message=text)
+
+
+def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]]:
+    """Return first position and number of messages of future slots that begin before one in the timer log.
+
+    With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
+    """
+    snapshots = [one for one in names_in(root, FileKind.FILE) if one.startswith(f"{_TIMER_WHEEL}.")]
+    newest = sorted(
+        (number, one) for one in snapshots if (number := parse_long(one[len(_TIMER_WHEEL) + 1 :]))
+    )
+    for name in (_TIMER_WHEEL, *(one for _, one in newest[-1:])):
+        if slots := list(_slots(root / name)):
+            return [one[1::2] for one in slots if one[0] >= read and 0 <= one[1] < start]
+    return []
+
+
+def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
+    data = b""
+    if wheel.is_regular():
+        with suppress(EnvironmentFailureError):
+            data = wheel.read_head(WHEEL_BYTES, [])
+    for at in range(0, len(data), _PAGE_BYTES):
+        page = data[at : at + _PAGE_BYTES]
+        if page.count(0) < len(page):  # most are empty
+            whole = len(page) // SLOT.size * SLOT.size
+            yield from (one[:4] for one in SLOT.iter_unpack(page[:whole]) if one[3] > 0)
+
+
+def _timer_checkpoint(path: Location) -> TimerCheckpoint:
+    if path.is_regular():
+        with suppress(EnvironmentFailureError):
+            found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+            if found is not None:
+                return found
+    return TimerCheckpoint(0, 0, 0, 0)
+
+
+def names_in(directory: Location, kind: FileKind) -> set[str]:
+    """Return the names of one kind in a directory; none where it may not be listed."""
+    return {name for name, status in _entries(directory) if status.kind is kind}
+
+
+def _entries(directory: Location) -> list[tuple[str, Status]]:
+    """Return the entries of a directory; nothing where it may not be listed: IO-DENIED reports that."""
+    if directory.kind() is not FileKind.DIRECTORY:
+        return []
+    try:
+        return list(directory.entries())
+    except EnvironmentFailureError:
+        return []

@@ -6,7 +6,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import Structure, exit_status
 from rmqtool.io import UnreadableRange, location_of
 from rmqtool.store import Segment, StoreFile
-from rmqtool.store.unread import unreadable_findings
+from rmqtool.store.segments import unreadable_findings
 
 BAD = [UnreadableRange(4096, 8192)]
 

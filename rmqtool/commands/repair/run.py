@@ -43,8 +43,8 @@ from rmqtool.store.journal import (
     undo,
 )
 from rmqtool.store.lock import held_lock
-from rmqtool.store.names import digits_of, label_of
-from rmqtool.store.segments import NAME_DIGITS
+from rmqtool.store.names import digits_of
+from rmqtool.store.segments import NAME_DIGITS, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

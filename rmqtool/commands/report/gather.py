@@ -33,7 +33,7 @@ from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store import PathKind, QueueFiles, Store
-from rmqtool.store.names import label_of
+from rmqtool.store.segments import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
