@@ -25,11 +25,8 @@ from typing import TYPE_CHECKING
 
 _HOMES = {
     "account.lost": ("LostMessage", "LostTotals"),
-    "api.carving": ("carve_images",),
-    "api.engines": ("open_engine",),
-    "api.exporting": ("export",),
-    "api.fleet": ("ask_stores",),
-    "api.opening": ("decode_id", "open"),
+    "api.arguments": ("open_engine",),
+    "api.functions": ("ask_stores", "carve_images", "decode_id", "export", "open"),
     "api.parts": ("Index", "Messages", "Queue"),
     "api.results": ("Answer", "Differences", "Rows"),
     "api.store": ("Store",),
@@ -64,12 +61,12 @@ __all__ = [*_HOME_OF]  # noqa: PLE0604
 if TYPE_CHECKING:
     from rmqtool.account.lost import LostMessage as LostMessage
     from rmqtool.account.lost import LostTotals as LostTotals
-    from rmqtool.api.carving import carve_images as carve_images
-    from rmqtool.api.engines import open_engine as open_engine
-    from rmqtool.api.exporting import export as export
-    from rmqtool.api.fleet import ask_stores as ask_stores
-    from rmqtool.api.opening import decode_id as decode_id
-    from rmqtool.api.opening import open as open
+    from rmqtool.api.arguments import open_engine as open_engine
+    from rmqtool.api.functions import ask_stores as ask_stores
+    from rmqtool.api.functions import carve_images as carve_images
+    from rmqtool.api.functions import decode_id as decode_id
+    from rmqtool.api.functions import export as export
+    from rmqtool.api.functions import open as open
     from rmqtool.api.parts import Index as Index
     from rmqtool.api.parts import Messages as Messages
     from rmqtool.api.parts import Queue as Queue

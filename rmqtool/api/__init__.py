@@ -1,8 +1,8 @@
 """LIBRARY. What ``import rmqtool`` offers: stores, opened and compared from Python.
 
-``opening`` leads from a path to a store: ``opened`` has its settings and summaries, ``store`` its methods,
-``parts`` its messages, queues and index, ``results`` yields rows. ``options``, ``arguments`` and ``engines``
-turn what callers write into requests.
+``functions`` lead from a path to a store: ``opened`` has its settings and summaries, ``store`` its methods,
+``parts`` its messages, queues and index, ``results`` yields rows. ``options`` and ``arguments`` turn what
+callers write into requests.
 
 Nothing is printed, no signal is caught, and nothing of the process is changed. Everything may be used by
 several threads at once but for what comes row by row: each such iterator belongs to one thread.

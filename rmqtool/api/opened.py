@@ -163,16 +163,3 @@ class OpenedStore:
                 "show them"
             )
         return self.files
-
-
-def kind_named(name: str) -> PathKind:
-    """Return a kind of a store's parts.
-
-    Raises:
-        UsageError: There is no such kind.
-    """
-    kinds: Iterable[PathKind] = [kind for kind in PathKind if kind is not PathKind.STORE]
-    for kind in kinds:
-        if kind.value == name:
-            return kind
-    raise UsageError(f"--type {name!r}: give one of {', '.join(kind.value for kind in kinds)}")

@@ -7,8 +7,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import AnyStore, target_of
-from rmqtool.api.opened import OpenedStore, kind_named
+from rmqtool.api.arguments import AnyStore, kind_named, target_of
+from rmqtool.api.opened import OpenedStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.options import names_of, request_of
 from rmqtool.progress import NullProgress, Progress, RecordingProgress
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rmqtool.account.lost import LostMessage
-    from rmqtool.api.engines import AnyEngine
+    from rmqtool.api.arguments import AnyEngine
     from rmqtool.api.options import (
         DumpOptions,
         MessagesOptions,
@@ -234,7 +234,7 @@ class Store(OpenedStore):
             EnvironmentFailureError: A directory cannot be listed, or scratch files cannot be written.
             VerifyInterruptedError: Ctrl-C; it carries the report so far.
         """
-        from rmqtool.api.engines import engine_of
+        from rmqtool.api.arguments import engine_of
         from rmqtool.check.model import VerifyRequest
         from rmqtool.check.run import verify
 
@@ -294,7 +294,7 @@ class Store(OpenedStore):
             RefusedError: A broker holds the lock, or has worked on the store since the repair to be undone.
             EnvironmentFailureError: A file cannot be read or written; run it again to finish, or undo.
         """
-        from rmqtool.api.engines import engine_of
+        from rmqtool.api.arguments import engine_of
         from rmqtool.commands.repair import RepairRequest
         from rmqtool.commands.repair.run import plan_repair, repair, undo_repair
 
@@ -346,7 +346,7 @@ class Store(OpenedStore):
             RefusedError: A broker holds the lock, the output exists, or it lies inside the store.
             EnvironmentFailureError: Reading the log or writing the output failed; nothing was left behind.
         """
-        from rmqtool.api.engines import engine_of
+        from rmqtool.api.arguments import engine_of
         from rmqtool.commands.rebuild import RebuildRequest
         from rmqtool.commands.rebuild.run import rebuild
 

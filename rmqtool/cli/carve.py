@@ -73,7 +73,7 @@ def carve_command(
     session.begin_case(images=map(image_at, images))
     with session.output(whole=True, evidence=images) as stream:
         # Here, because help needs none of it.
-        from rmqtool.api.carving import carve_images
+        from rmqtool.api.functions import carve_images
 
         names = ("domain_maps", "one_log", "broker_conf", "properties", "jobs")
         chosen = {name: options[name] for name in names}

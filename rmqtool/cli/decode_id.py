@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.api.opening import decode_id
+from rmqtool.api.functions import decode_id
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import shared_options
 from rmqtool.cli.session import Session

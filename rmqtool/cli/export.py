@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.api.exporting import export, export_request
+from rmqtool.api.functions import export, export_request
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_STORE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from rmqtool.api.fleet import log_bytes, open_part
+from rmqtool.api.functions import log_bytes, open_part
 from rmqtool.commands.fleet import (
     Ask,
     FleetMember,

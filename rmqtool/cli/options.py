@@ -323,7 +323,7 @@ def engine_of(options: dict[str, Any]) -> EngineOptions:
     Raises:
         UsageError: They contradict each other, or a Spark setting is no ``NAME=VALUE``.
     """
-    from rmqtool.api.engines import engine_options as options_of
+    from rmqtool.api.arguments import engine_options as options_of
 
     pairs = [text.partition("=") for text in options["spark_conf"]]
     for name, separator, _ in pairs:

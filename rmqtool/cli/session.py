@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 import click
 from click.core import ParameterSource
 
-from rmqtool.api.opening import kind_of_part
-from rmqtool.api.opening import open as open_store
+from rmqtool.api.functions import kind_of_part
+from rmqtool.api.functions import open as open_store
 from rmqtool.cli.case_record import recording_of
 from rmqtool.cli.options import StorePath, state_of
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError

@@ -9,7 +9,6 @@ a Spark engine opens.
 from __future__ import annotations
 
 import os
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +19,7 @@ from rmqtool.errors import EnvironmentFailureError, RmqtoolError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from concurrent.futures import Future, ThreadPoolExecutor
     from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
@@ -179,7 +179,7 @@ class LocalEngine(Engine):
         if self._jobs == 1:
             yield partial(self.map, function, items)
             return
-        pool = ThreadPoolExecutor(self._jobs, thread_name_prefix="rmqtool")
+        pool = _threads(self._jobs)
         try:
             futures = [pool.submit(function, item) for item in items]
             yield partial(_results, futures)
@@ -204,10 +204,16 @@ def beside(
     return nullcontext(partial(engine.map, function, items))
 
 
+def _threads(count: int) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # and logging, which look-ups do without
+
+    return ThreadPoolExecutor(count, thread_name_prefix="rmqtool")
+
+
 def _map_in_threads(
     function: Callable[[T], R], items: Sequence[T], threads: int, progress: Callable[[int], None] | None
 ) -> list[R]:
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
+    pool = _threads(threads)
     futures: list[Future[R]] = []
     interrupted = False
     try:
@@ -225,6 +231,8 @@ def _map_in_threads(
 
 def _follow(futures: Sequence[Future[R]], progress: Callable[[int], None] | None) -> None:
     """Wait until everything is done or the first item has failed."""
+    from concurrent.futures import as_completed
+
     for completed, future in enumerate(as_completed(futures), start=1):
         if future.exception() is not None:
             return

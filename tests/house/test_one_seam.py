@@ -224,7 +224,7 @@ def stores(local: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Location]:
                 return Location(place.source, text)
         return location_of(path)
 
-    monkeypatch.setattr("rmqtool.api.opening.location_of", place_of)
+    monkeypatch.setattr("rmqtool.api.functions.location_of", place_of)
     for owner, names in (
         (os, ("stat", "lstat", "open", "scandir", "listdir")),
         (builtins, ("open",)),
