@@ -55,7 +55,14 @@ _OTHERWISE = {
     "Setting": "value origin candidates? doubt?",
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason records",
     "Step": "reason file message *facts",
+    "StoreSummary": (
+        "path kind settings=noted_settings commitlog=log queues index index_coverage other_parts checkpoint"
+        " abort abort_process lock_holder log_losses findings counts=findings.counts"
+    ),
     "TagRule": "value=value.__str__ origin reason",
+    "TopicsReport": (
+        "rows store log log_losses topics messages bytes truncated more counts=findings.counts findings"
+    ),
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
     "VerifyReport": (
         "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"

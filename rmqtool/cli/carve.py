@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.case_record import case_option
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import A_PATH, jobs_option, out_option, shared_options
-from rmqtool.cli.session import Session, result_state_sentence
+from rmqtool.cli.options import A_PATH, A_SOURCE, case_option, jobs_option, out_option
+from rmqtool.cli.session import Session, command
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.io.location import image_at
 from rmqtool.report.outcome_text import carve_text
@@ -30,14 +27,14 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
 """
 
 
-@click.command("carve", cls=Command, examples=_EXAMPLES)
+@command("carve", "text", "json", examples=_EXAMPLES)
 @click.argument("images", type=A_PATH, metavar="IMAGE…", nargs=-1, required=True)
 @out_option("Result directory; must be new or empty.", takes_url=False)
 @click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
 @click.option(
     "--domain-map",
     "domain_maps",
-    type=A_PATH,
+    type=A_SOURCE,
     multiple=True,
     metavar="FILE",
     help="Map of ddrescue; only finished areas (+) are read. One for each IMAGE, in the same order.",
@@ -50,13 +47,7 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
 )
 @jobs_option
 @case_option
-@shared_options("text", "json")
-def carve_command(
-    images: tuple[Path, ...],
-    out: Path | None,
-    dry_run: bool,
-    **options: Any,  # noqa: ANN401 - click's options
-) -> ExitStatus:
+def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, dry_run: bool) -> ExitStatus:
     """Recover messages from disk images and raw bytes.
 
     An IMAGE is any bytes with records at any position: a disk image, a block device, a blob, a memory dump, a
@@ -66,23 +57,19 @@ def carve_command(
     each image and digests. The images are only read. The exit status is 5 if bytes are missing between the
     records, 1 if there are no records.
     """
-    session = Session(options)
     if dry_run == (out is not None):
         raise UsageError("give --out DIR for the result, or --dry-run")
-    session.leaves(partial(result_state_sentence, out, CARVE_REPORT))
+    session.makes(out, CARVE_REPORT)
     session.begin_case(images=map(image_at, images))
     with session.output(whole=True, evidence=images) as stream:
         # Here, because help needs none of it.
         from rmqtool.api.functions import carve_images
 
         names = ("domain_maps", "one_log", "broker_conf", "properties", "jobs")
-        chosen = {name: options[name] for name in names}
+        chosen = {name: session.options[name] for name in names}
         report = carve_images(images, out, progress=session.console, **chosen)
         status = report.exit_status(session.fail_on)
         session.show(report, status, stream, carve_text)
     if report.hint:
         session.console.note(report.hint)
     return status
-
-
-COMMANDS = {"carve": carve_command}

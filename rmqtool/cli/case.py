@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import A_PATH, jobs_option, shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.options import A_PATH, jobs_option
+from rmqtool.cli.session import Session, command
 from rmqtool.report.outcome_text import case_text
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ rmqtool verify $STORE --case mycase; rmqtool case verify mycase --files
 """
 
 
-@click.command("case", cls=Command, examples=_EXAMPLES)
+@command("case", "text", "json", examples=_EXAMPLES)
 @click.argument("action", type=click.Choice(["verify"]))
 @click.argument("directory", type=A_PATH, metavar="DIR")
 @click.option(
@@ -38,14 +37,8 @@ rmqtool verify $STORE --case mycase; rmqtool case verify mycase --files
     help="A digest noted elsewhere; it must be that of a record; repeatable.",
 )
 @jobs_option
-@shared_options("text", "json")
 def case_command(
-    action: str,
-    directory: Path,
-    files: bool,
-    heads: tuple[str, ...],
-    jobs: int | None,
-    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+    session: Session, directory: Path, files: bool, heads: tuple[str, ...], jobs: int | None
 ) -> ExitStatus:
     """Check the records of runs that --case wrote.
 
@@ -54,8 +47,6 @@ def case_command(
     or differs from its last record; else 0. The chain cannot show that its last records were deleted: note
     the last digest elsewhere, and pass it with --head.
     """
-    del action  # there is one
-    session = Session(shared)
     from rmqtool.commands.case.check import check_case
 
     with session.output(whole=True, evidence=[directory]) as stream:
@@ -63,6 +54,3 @@ def case_command(
         status = found.exit_status(session.fail_on)
         session.show(found, status, stream, case_text)
     return status
-
-
-COMMANDS = {"case": case_command}

@@ -30,7 +30,7 @@ from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
 
     Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
@@ -100,18 +100,6 @@ def complete_code(_: click.Context, _parameter: click.Parameter, incomplete: str
 
     codes = ((code, entry.title) for code, entry in CATALOG.items())
     return [CompletionItem(code, help=title) for code, title in codes if code.startswith(incomplete.upper())]
-
-
-def complete_target(purposes: Sequence[str]) -> Completer:
-    """Return a completer of values ``PURPOSE:FILE``."""
-    by_purpose = completer(lambda _: (f"{purpose}:" for purpose in purposes))
-
-    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        if ":" in incomplete:
-            return [CompletionItem(incomplete, type="file")]
-        return by_purpose(context, parameter, incomplete)
-
-    return complete
 
 
 def _store_of(context: click.Context) -> Store | None:
@@ -229,6 +217,3 @@ def completion_command(shell: str) -> ExitStatus:
 def answer_shell(root: click.Command, state: object, instruction: str) -> int:
     """Print what the line may go on with; ``instruction`` is such as ``zsh_complete``."""
     return shell_complete(root, {"obj": state}, _PROGRAM, VARIABLE, instruction)
-
-
-COMMANDS = {"completion": completion_command}

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rmqtool.api.functions import decode_id
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.decode_id import Reading
 from rmqtool.errors import ExitStatus
 from rmqtool.report.formats import Format, write_records
@@ -29,16 +27,13 @@ echo C0A80114E24018B4AAC24AF57400002A | rmqtool decode-id -
 """
 
 
-@click.command("decode-id", cls=Command, examples=_EXAMPLES)
+@command("decode-id", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option(
     "--near", metavar="TIME", help="A time near the message's; a unique ID does not hold the month."
 )
-@shared_options("text", "json", "ndjson", "csv")
 def decode_id_command(
-    ids: tuple[str, ...],
-    near: str | None,
-    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+    session: Session, ids: tuple[str, ...], near: str | None, timezone: str | None
 ) -> ExitStatus:
     """Decode message IDs: offset IDs and unique IDs.
 
@@ -47,9 +42,7 @@ def decode_id_command(
     argument is not a message ID. The text shows only plausible readings, if there is one. --timezone is the
     client's. Without --near a unique ID may be of any month, and json has the candidates.
     """
-    session = Session(shared)
-    zone = shared["timezone"]
-    found = [(text, decode_id(text, near=near, timezone=zone)) for text in _texts(ids)]
+    found = [(text, decode_id(text, near=near, timezone=timezone)) for text in _texts(ids)]
     for text, readings in found:
         if not readings:
             session.console.error(f"{text}: is not a message ID; an ID has 32, 34 or 56 hexadecimal digits")
@@ -81,6 +74,3 @@ def _texts(ids: tuple[str, ...]) -> Iterator[str]:
             found = line.decode("utf-8", "replace").strip()
             if found:
                 yield found
-
-
-COMMANDS = {"decode-id": decode_id_command}

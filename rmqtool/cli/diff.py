@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import (
-    A_STORE,
-    StorePath,
-    given_options,
-    request_options,
-    shared_options,
-    type_option,
-)
-from rmqtool.cli.session import Session, other_command
+from rmqtool.cli.options import A_STORE, StorePath, other_command, request_options, type_option
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.diff import Comparison, Difference
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
@@ -32,7 +22,7 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
 """
 
 
-@click.command("diff", cls=Command, examples=_EXAMPLES)
+@command("diff", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
 @click.argument("a", type=A_STORE)
 @click.argument("b", type=A_STORE)
 @type_option()
@@ -42,13 +32,8 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
     help="Allow different bounds of the logs and different checkpoints, as between running replicas.",
 )
 @request_options(Comparison)
-@shared_options("text", "json", "ndjson", "csv")
 def diff_command(
-    a: StorePath,
-    b: StorePath,
-    type_name: str | None,
-    replica: bool,
-    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+    session: Session, a: StorePath, b: StorePath, type_name: str | None, replica: bool
 ) -> ExitStatus:
     """Compare two stores, or the same part of two stores.
 
@@ -58,11 +43,10 @@ def diff_command(
     reads. Entries whose records one log does not hold, or no longer holds, are counted apart. Any difference
     makes the exit status 1, a damaged log 5.
     """
-    session = Session(shared)
-    one, other = session.open_root(a, type_name), session.open_root(b, type_name)
+    one, other = session.open(a, type_name), session.open(b, type_name)
     for store in (one, other):
         session.note_broker(store)
-    rows = one.diff(other, **given_options(Comparison, shared))
+    rows = one.diff(other, **session.given(Comparison))
     comparison = rows.comparison
 
     def status() -> ExitStatus:
@@ -101,6 +85,3 @@ def _status(comparison: Comparison, fail_on: FailOn, *, replica: bool) -> ExitSt
     if comparison.is_damaged:
         return ExitStatus.LOG_DAMAGED
     return ExitStatus.NEGATIVE if comparison.differs(replica=replica) else ExitStatus.CLEAN
-
-
-COMMANDS = {"diff": diff_command}

@@ -8,19 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import rows
-from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
-    A_PATH,
+    A_RESULT_FILE,
     A_STORE,
     StorePath,
-    body_mode,
     body_option,
-    given_options,
     request_options,
-    shared_options,
     type_option,
 )
-from rmqtool.cli.session import Session
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.hex import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
@@ -61,22 +57,21 @@ rmqtool dump --layout --type index
 """
 
 
-@click.command("dump", cls=Command, examples=_EXAMPLES)
+@command("dump", "text", "json", "ndjson", "csv", "replay", examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option("config")
 @request_options(DumpRequest)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; damage is extra.")
 @body_option
-@click.option("--body-dir", type=A_PATH, metavar="DIR", help="Write each body to a file there.")
+@click.option("--body-dir", type=A_RESULT_FILE, metavar="DIR", help="Write each body to a file there.")
 @click.option("--layout", is_flag=True, help="Print the fields of a format; needs no PATH.")
-@shared_options("text", "json", "ndjson", "csv", "replay")
 def dump_command(
+    session: Session,
     paths: tuple[StorePath, ...],
     type_name: str | None,
     body_dir: Path | None,
     limit: int | None,
     layout: bool,
-    **options: Any,  # noqa: ANN401 - what click makes of the shared options
 ) -> ExitStatus:
     """Show the records, units and items in a store's files.
 
@@ -86,21 +81,19 @@ def dump_command(
     shown entry by entry, as strict JSON. Exit status 1 if nothing matches a filter. --format replay writes
     users' messages only, unpacked, for rmqtool replay.
     """
-    session = Session(options)
+    options = session.options
     if session.format is Format.REPLAY:
         options["row_types"] = ("message", _INNER)
-    stores = [] if layout else [session.open_root(path, type_name, takes_config=True) for path in paths]
+    stores = [] if layout else [session.open(path, type_name, takes_config=True) for path in paths]
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
     options["unpack_batches"] |= _INNER in options["row_types"]
-    body = body_mode(options)
+    body = session.body
     takes_lines = session.format is Format.NDJSON and limit is None and body_dir is None
-    options |= {"lines": body or BodyMode.NONE} if takes_lines else {"lines": None}
-    options |= session.bounds(options)
+    lines = body or BodyMode.NONE if takes_lines else None
+    session.read_times()
     for store in stores:
-        session.note_broker(store)
-        session.note_unread(store)
-        session.note_settings(store)
+        session.note_state(store)
     session.stream_data()
     with session.output(*stores) as stream:
         sink = open_sink(
@@ -114,10 +107,15 @@ def dump_command(
             asked_for=options["row_types"],
             warn=session.console.warn,
         )
-        found = (
+        found: Iterable[rows.Row] = (
             layout_rows(None if type_name is None else PathKind(type_name))
             if layout
-            else _rows(stores, type_name, options, session)
+            else chain.from_iterable(
+                one.dump(
+                    types=type_name or (), lines=lines, progress=session.console, **session.given(DumpRequest)
+                )
+                for one in stores
+            )
         )
         if body_dir is not None:
             found = _with_bodies(
@@ -157,16 +155,6 @@ def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any])
             session.console.note(f"hint: {sentence}")
 
 
-def _rows(
-    stores: list[Store], type_name: str | None, options: dict[str, Any], session: Session
-) -> Iterable[rows.Row]:
-    given = given_options(DumpRequest, options)
-    types = () if type_name is None else type_name
-    return chain.from_iterable(
-        store.dump(types=types, lines=options["lines"], progress=session.console, **given) for store in stores
-    )
-
-
 def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:
     for row in found:
         if isinstance(row, rows.Message | rows.InnerMessage):
@@ -189,6 +177,3 @@ def _write(found: Iterable[rows.Row], sink: RowSink, limit: int | None) -> tuple
             break
         sink.add(row)
     return findings, count + blanks
-
-
-COMMANDS = {"dump": dump_command}

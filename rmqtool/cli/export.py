@@ -8,19 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.api.functions import export, export_request
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import (
-    A_STORE,
-    StorePath,
-    engine_of,
-    engine_options,
-    given_options,
-    is_fleet,
-    note_engine,
-    request_options,
-    shared_options,
-)
-from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence
+from rmqtool.cli.options import A_STORE, StorePath, engine_options, is_fleet, request_options
+from rmqtool.cli.session import Session, command
 from rmqtool.columns.names import FileFormat
 from rmqtool.commands.export import REPORT_NAME, Asked, ExportReport, ExportRequest
 from rmqtool.engine import Engine, EngineOptions
@@ -53,7 +42,7 @@ rmqtool export $STORE --out sheets --format csv
 """
 
 
-@click.command("export", cls=Command, examples=_EXAMPLES)
+@command("export", *(one.value for one in FileFormat), examples=_EXAMPLES, makes_folder=True)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @request_options(ExportRequest)
 @click.option(
@@ -65,8 +54,9 @@ rmqtool export $STORE --out sheets --format csv
     help="Write the folder of each of several stores by itself, and skip the folders that exist.",
 )
 @engine_options("local", handover=False)
-@shared_options(*(one.value for one in FileFormat), makes_folder=True)
-def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def export_command(
+    session: Session, paths: tuple[StorePath, ...], out: StorePath, resume: bool
+) -> ExitStatus:
     """Write messages as files of Parquet, Arrow, ndjson or csv.
 
     STORE is a store root, its commitlog/, or one file of that. Every 256 MiB of log become a file, or one in
@@ -74,36 +64,31 @@ def export_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus: 
     cannot be read is left out. The column damage describes damage of a record; the report _export.json beside
     the files lists damage between records. Exit status 1 if nothing matches a filter.
     """
-    session = Session(options)
-    left = results_state_sentence if options["resume"] else result_state_sentence
-    session.leaves(partial(left, options["out"], REPORT_NAME))
-    engine = engine_of(options)
-    words = _words(options | session.bounds(options))
-    note_engine(options, engine, session.console)
-    if options["resume"]:
-        return _resumed(session, paths, words, options)
+    session.makes(out, REPORT_NAME, several=resume)
+    engine = session.engine
+    session.read_times()
+    words = _words(session)
+    if resume:
+        return _resumed(session, paths, words, out)
     stores, left_out = _stores(session, paths)
     for store in stores:
-        session.note_broker(store)
-        session.note_unread(store)
-        session.note_settings(store)
+        session.note_state(store)
     with session.output(*stores, whole=True) as stream:
-        report = export(
-            stores, options["out"], left_out=left_out, engine=engine, progress=session.console, **words
-        )
+        report = export(stores, out, left_out=left_out, engine=engine, progress=session.console, **words)
         session.console.close()
         export_text(report, session.text(stream))
     return report.exit_status(session.fail_on)
 
 
-def _words(options: dict[str, Any]) -> dict[str, Any]:
+def _words(session: Session) -> dict[str, Any]:
     """Return the options as `rmqtool.export` takes them."""
-    columns = None if options["columns"] is None else options["columns"].split(",")
-    return given_options(ExportRequest, options) | {"format": options["format_name"], "columns": columns}
+    names = session.options["columns"]
+    columns = None if names is None else names.split(",")
+    return session.given(ExportRequest) | {"format": session.options["format_name"], "columns": columns}
 
 
 def _resumed(
-    session: Session, paths: tuple[StorePath, ...], words: dict[str, Any], options: dict[str, Any]
+    session: Session, paths: tuple[StorePath, ...], words: dict[str, Any], out: StorePath
 ) -> ExitStatus:
     """Export all that paths and globs name, each by itself, and return the worst status."""
     if not is_fleet(paths):
@@ -112,12 +97,11 @@ def _resumed(
 
     forms = forms_of_resumed("export", _verdict, "out", export_text, _totals)
     fleet = Fleet(session, paths, forms, notes_brokers=True)
-    outs = fleet.folders(options["out"], "store=")
+    outs = fleet.folders(out, "store=")
     question = MakingQuestion(
         REPORT_NAME, partial(_make, words), partial(_asked, words), session.fail_on, outs, resume=True
     )
-    engine, then = engine_of(options), session.report_interrupt
-    return fleet.ask(question, engine, travels=True, then=then, chosen=Format.TEXT)
+    return fleet.ask(question, session.engine, then=session.report_interrupt, chosen=Format.TEXT)
 
 
 def _make(
@@ -156,6 +140,3 @@ def _stores(session: Session, paths: tuple[StorePath, ...]) -> tuple[list[Store]
     from rmqtool.cli.fleet import stores_of
 
     return stores_of(session, paths)
-
-
-COMMANDS = {"export": export_command}

@@ -22,7 +22,6 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
 from rmqtool.report.fleet import Forms, fleet_document, write_fleet
 from rmqtool.report.formats import document_of
-from rmqtool.report.output import silence_standard_output
 from rmqtool.store.results import Target, folder_names, refuse_evidence
 
 if TYPE_CHECKING:
@@ -178,16 +177,14 @@ class Fleet(Generic[R]):
         question: Ask[Store, R],
         engine: EngineOptions | None = None,
         *,
-        travels: bool = False,
         then: Callable[[FleetReport[R]], None] | None = None,
         chosen: Format | None = None,
     ) -> ExitStatus:
         """Ask all of them with one engine, write what was found, and return the exit status.
 
         Args:
-            question: Of the command.
+            question: Of the command; picklable.
             engine: Where it runs; None is threads of this process.
-            travels: Whether the question can be pickled.
             then: Told what was found, before it is written.
             chosen: How it is written; None is ``--format``.
 
@@ -197,28 +194,13 @@ class Fleet(Generic[R]):
         """
         session, report = self._session, FleetReport[R]((), 0.0)
         session.begin_case(*self.stores)
-        try:
-            with session.output(*self.stores, whole=True) as stream:
-                with open_engine(engine or EngineOptions("local")) as working:
-                    report = ask_members(
-                        self.members,
-                        question,
-                        working,
-                        session.console,
-                        travels=travels,
-                    )
-                session.console.close()
-                session.report_to_case(partial(fleet_document, report, self._forms))
-                if then is not None:
-                    then(report)
-                write_fleet(
-                    chosen or session.format,
-                    report,
-                    self._forms,
-                    stream,
-                    session.text(stream),
-                    details=session.is_verbose,
-                )
-        except BrokenPipeError:  # the reader has enough; the report stands
-            silence_standard_output()
+        with session.output_of_verdict(*self.stores) as stream:
+            with open_engine(engine or EngineOptions("local")) as working:
+                report = ask_members(self.members, question, working, session.console, travels=True)
+            session.console.close()
+            session.report_to_case(partial(fleet_document, report, self._forms))
+            if then is not None:
+                then(report)
+            text, details = session.text(stream), session.is_verbose
+            write_fleet(chosen or session.format, report, self._forms, stream, text, details=details)
         return report.exit_status

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 
 class CommandEntry(NamedTuple):
-    """Summary of a command, and its module if that has another name; so that help need not import it."""
+    """Summary of a command, and its module if that has another name; so that help need not import it.
+
+    The module has the command as ``NAME_command``.
+    """
 
     section: str
     summary: str
@@ -47,7 +50,7 @@ COMMANDS = {
     "carve": CommandEntry("Rebuild", "Recover messages from disk images and raw bytes."),
     "repair": CommandEntry("Rebuild", "Repair a store in place where that loses nothing, with undo."),
     "replay": CommandEntry("Aids", "Send the messages of a file to a cluster, through its proxy."),
-    "decode-id": CommandEntry("Aids", "Decode message IDs: offset IDs and unique IDs.", "decode_id"),
+    "decode-id": CommandEntry("Aids", "Decode message IDs: offset IDs and unique IDs."),
     "warmup": CommandEntry("Aids", "Compile all kernels now instead of at the first run.", "prepare"),
     "spark": CommandEntry("Aids", "Pack rmqtool for the executors of a Spark cluster.", "prepare"),
     "help": CommandEntry("Aids", "Print a page of the manual, or the list of its pages.", "manual"),
@@ -132,7 +135,10 @@ class LazyGroup(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        command: click.Command = import_module(f"rmqtool.cli.{entry.module or cmd_name}").COMMANDS[cmd_name]
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(
+            import_module(f"rmqtool.cli.{entry.module or name}"), f"{name}_command"
+        )
         return command
 
     def resolve_command(

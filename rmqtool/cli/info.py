@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import A_STORE, StorePath, shared_options, type_option
-from rmqtool.cli.session import Session, other_command
+from rmqtool.cli.options import A_STORE, StorePath, other_command, type_option
+from rmqtool.cli.session import Session, command
 from rmqtool.io.local import as_owner
 from rmqtool.report.formats import Format
 from rmqtool.report.info_text import info_text, write_info
@@ -30,30 +29,24 @@ rmqtool info $STORE --format csv
 """
 
 
-@click.command("info", cls=Command, examples=_EXAMPLES)
+@command("info", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
 @click.argument("path", type=A_STORE)
 @type_option()
-@shared_options("text", "json", "ndjson", "csv")
-def info(
-    path: StorePath,
-    type_name: str | None,
-    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
-) -> ExitStatus:
+def info_command(session: Session, path: StorePath, type_name: str | None) -> ExitStatus:
     """Sum up a store: files, ranges, settings, queues.
 
     PATH is a store root, one of its directories, or one file. Every setting is shown with its origin: given,
     inferred from the files, or the broker's default. -v also shows every queue, and the defaults of features
     that this store does not use. The csv lists the queues.
     """
-    session = Session(shared)
-    store = session.open(path, type_name, reads_queues=True)
+    store = session.open(path, type_name, narrows_root=True, reads_queues=True)
     session.note_broker(store)
     with session.output(store, whole=True) as stream:
         summary = store.info()
         status = summary.findings.exit_status(session.fail_on)
         if session.format is Format.TEXT:
-            command = _next(path, summary, status)
-            info_text(summary, session.text(stream), session.zone, command, details=shared["verbose"])
+            line = _next(path, summary, status)
+            info_text(summary, session.text(stream), session.zone, line, details=session.is_verbose)
         else:
             write_info(summary, status, session.format, stream)
     return status
@@ -68,6 +61,3 @@ def _next(path: StorePath, summary: StoreSummary, status: ExitStatus) -> str:
         return other_command("verify", path, more=["--live"])
     is_doubtful = summary.kind == PathKind.STORE and (summary.abort or status)
     return other_command("verify", path, more=["--predict-recovery"] if is_doubtful else [])
-
-
-COMMANDS = {"info": info}

@@ -109,6 +109,3 @@ def schema_command(name: str | None) -> ExitStatus:
     else:
         raise click.UsageError(f"No schema {name!r}. Without a NAME, rmqtool schema lists them.")
     return ExitStatus.CLEAN
-
-
-COMMANDS = {"help": help_command, "schema": schema_command}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rmqtool.cli.completion import complete_group, complete_topic
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import A_STORE, StorePath, shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.options import A_STORE, StorePath
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.offsets import (
     CONFIG_FILES,
     Progress,
@@ -34,7 +33,7 @@ rmqtool offsets $STORE --group billing --out-of-range
 """
 
 
-@click.command("offsets", cls=Command, examples=_EXAMPLES)
+@command("offsets", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
     "-t",
@@ -49,13 +48,8 @@ rmqtool offsets $STORE --group billing --out-of-range
     "-g", "--group", metavar="GLOB", shell_complete=complete_group, help="Only offsets of these groups."
 )
 @click.option("--out-of-range", is_flag=True, help="Only offsets that lie outside of their queue.")
-@shared_options("text", "json", "ndjson", "csv")
 def offsets_command(
-    store_path: StorePath,
-    topics: tuple[str, ...],
-    group: str | None,
-    out_of_range: bool,
-    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+    session: Session, store_path: StorePath, topics: tuple[str, ...], group: str | None, out_of_range: bool
 ) -> ExitStatus:
     """Show consumer lag and out-of-range offsets.
 
@@ -63,7 +57,6 @@ def offsets_command(
     bounds of the queues. Lag is counted in consume queue units; a queue that a group has not begun lags in
     full. An offset out of range is a warning: see --fail-on. Exit status 1 if a file cannot be decoded.
     """
-    session = Session(shared)
     store = session.open(store_path)
     session.note_broker(store)
     rows = store.offsets(topic=topics, group=group)
@@ -117,6 +110,3 @@ def _warn(session: Session, store: Store) -> bool:
     for feature in store.files.features:
         session.console.warn(feature.unshown)
     return not problems
-
-
-COMMANDS = {"offsets": offsets_command}

@@ -1,8 +1,9 @@
-"""Options that several commands share, of stores, messages, the engine and ``--lost``."""
+"""Options that several commands share, of stores, messages, the engine and ``--lost``; and lines of them."""
 
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
+from click.shell_completion import CompletionItem
 
 from rmqtool.cli.completion import (
     complete_group,
@@ -29,17 +31,13 @@ from rmqtool.report.formats import BodyMode, to_json
 from rmqtool.report.output import check_output_files, open_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
     from os import PathLike
 
     from _typeshed import DataclassInstance
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.api.store import Store
-    from rmqtool.cli.group import SharedState
-    from rmqtool.engine import EngineOptions
-    from rmqtool.report.console import Console
-
 
 StorePath: TypeAlias = "Path | Location"
 """Value of `A_STORE`."""
@@ -47,8 +45,16 @@ StorePath: TypeAlias = "Path | Location"
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
-class _LocalPath(click.Path):
+READ, WRITTEN = "read", "written"
+"""Roles of a path beside the stores: a run that ``--case`` records has the digest of each."""
+
+
+class LocalPath(click.Path):
     """A path of this machine's; a URL is refused."""
+
+    def __init__(self, role: str = "") -> None:
+        super().__init__(path_type=Path)
+        self.role = role
 
     def convert(
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -61,7 +67,7 @@ class _LocalPath(click.Path):
         return Path(os.fsdecode(super().convert(local_name(value), param, ctx)))
 
 
-class _StorePath(_LocalPath):
+class _StorePath(LocalPath):
     """A path of this machine's, or a URL of an object store's."""
 
     def convert(  # type: ignore[override]  # which our commands take
@@ -76,17 +82,67 @@ class _StorePath(_LocalPath):
         return location_of(value) if is_elsewhere else super().convert(value, param, ctx)
 
 
-A_PATH = _LocalPath(path_type=Path)
-A_STORE = _StorePath(path_type=Path)
-"""Store to read, or target of a result that may lie in object storage."""
+class Target(str):
+    """Value of an option that names a file and its purpose: ``PURPOSE:FILE``."""
+
+    __slots__ = ()
+
+    @property
+    def purpose(self) -> str:
+        """Return the word before the file."""
+        return self.partition(":")[0]
+
+    @property
+    def path(self) -> Path:
+        """Return the file."""
+        return Path(local_name(self.partition(":")[2]))
+
+
+class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versions of click have some
+    """Type of such values; ``roles`` has the role of the file by purpose."""
+
+    name = "target"
+
+    def __init__(self, **roles: str) -> None:
+        self.roles = roles
+        self.forms = [f"{purpose}:FILE" for purpose in roles]
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Target:
+        """Return the file and its purpose.
+
+        Raises:
+            UsageError: The purpose is not one of this option's, or there is no file.
+        """
+        found = Target(value)
+        if found.purpose not in self.roles or len(found) <= len(found.purpose) + 1:
+            option = "" if param is None else f"{param.opts[0]} "
+            raise UsageError(f"{option}{value!r}: expected {' or '.join(self.forms)}")
+        return found
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Offer the purposes, and files after one."""
+        if ":" in incomplete:
+            return [CompletionItem(incomplete, type="file")]
+        purposes = (f"{purpose}:" for purpose in self.roles)
+        return [CompletionItem(one) for one in purposes if one.startswith(incomplete)]
+
+
+A_PATH, A_SOURCE, A_RESULT_FILE = LocalPath(), LocalPath(READ), LocalPath(WRITTEN)
+A_STORE, A_RESULT = _StorePath(), _StorePath(WRITTEN)
+"""Store to read, and target of a result that may lie in object storage."""
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
+
+OPENING = ("broker_conf", "properties", "broker_version", "timezone")
+"""Options that decide how a store is opened."""
 
 _setting = partial(click.option, cls=SectionOption, section="Settings", shared=True)
 _output = partial(click.option, cls=SectionOption, section="Output")
 _remark = partial(click.option, cls=SectionOption, section="Progress and remarks", shared=True)
 
 _SETTINGS = (
-    _setting("-c", "--broker-conf", type=A_PATH, metavar="FILE", help="The broker's own properties file."),
+    _setting("-c", "--broker-conf", type=A_SOURCE, metavar="FILE", help="The broker's own properties file."),
     _setting(
         "-p",
         "--property",
@@ -109,13 +165,17 @@ _SETTINGS = (
     ),
 )
 _FILE = _output(
-    "-o", "--output", type=A_PATH, metavar="FILE", help="Write data there instead of to standard output."
+    "-o",
+    "--output",
+    type=A_RESULT_FILE,
+    metavar="FILE",
+    help="Write data there instead of to standard output.",
 )
 
 
 def out_option(summary: str, *, takes_url: bool = True, required: bool = False) -> Callable[[Any], Any]:
     """Return what adds ``--out``, the directory of a result."""
-    kind = A_STORE if takes_url else A_PATH
+    kind = A_RESULT if takes_url else A_RESULT_FILE
     return _output("--out", type=kind, metavar="DIR", required=required, help=summary)
 
 
@@ -245,22 +305,18 @@ def _click_option(option: Option) -> Callable[[Any], Any]:
     )
 
 
+case_option = _output(
+    "--case",
+    type=A_PATH,
+    metavar="DIR",
+    help="Add a record of this run to DIR: who, when, how, SHA-256 of all files read and written, findings."
+    " Input is read once more for it. See rmqtool help case.",
+)
 body_option = click.option(
     "--body",
     type=click.Choice([mode.value for mode in BodyMode]),
     help="Message bodies; default: a preview in text, else none.",
 )
-
-
-def body_mode(options: dict[str, Any]) -> BodyMode | None:
-    """Return how ``--body`` shows bodies; None is the format's habit."""
-    return None if options["body"] is None else BodyMode(options["body"])
-
-
-def state_of(context: click.Context) -> SharedState:
-    """Return the state that the outermost function made."""
-    state: SharedState = context.find_root().obj
-    return state
 
 
 _engine = partial(click.option, cls=SectionOption, section="Engine")
@@ -317,43 +373,26 @@ def shared_help() -> str:
     return formatter.getvalue().lstrip("\n")
 
 
-def engine_of(options: dict[str, Any]) -> EngineOptions:
-    """Return the engine of a command's options; this process, if Spark is missing and only the default.
+def setting_words(options: dict[str, Any]) -> tuple[str, ...]:
+    """Return the arguments that gave settings, for commands that need the same."""
+    conf = options["broker_conf"]
+    words = [] if conf is None else ["-c", str(conf)]
+    for text in options["properties"]:
+        words += ["-p", text]
+    return tuple(words)
+
+
+def pairs_of(option: str, texts: Iterable[str], form: str) -> dict[str, str]:
+    """Return the values of an option ``NAME=VALUE`` by name.
 
     Raises:
-        UsageError: They contradict each other, or a Spark setting is no ``NAME=VALUE``.
+        UsageError: One has another form.
     """
-    from rmqtool.api.arguments import engine_options as options_of
-
-    pairs = [text.partition("=") for text in options["spark_conf"]]
-    for name, separator, _ in pairs:
-        if not name or not separator:
-            raise UsageError(f"--spark-conf {name!r}: expected NAME=VALUE")
-    return options_of(
-        "local" if _is_spark_given_up(options) else options["engine_name"],
-        jobs=options["jobs"],
-        master=options["master"],
-        spark_conf={name: value for name, _, value in pairs},
-        log_file=options["log_file"],
-        scratch=options.get("scratch"),
-    )
-
-
-def _is_spark_given_up(options: dict[str, Any]) -> bool:
-    """Return whether Spark is the default only, and not installed."""
-    from rmqtool.engine import is_spark_installed
-
-    source = click.get_current_context().get_parameter_source("engine_name")
-    is_given = source is not ParameterSource.DEFAULT or options["master"] is not None or options["spark_conf"]
-    return not is_given and options["engine_name"] == "spark" and not is_spark_installed()
-
-
-def note_engine(options: dict[str, Any], engine: EngineOptions, console: Console) -> None:
-    """Say in one line that Spark is missing, where it would have been used."""
-    from rmqtool.engine import HOW_TO_GET_SPARK
-
-    if engine.kind != options["engine_name"]:
-        console.note(f"Spark is not installed ({HOW_TO_GET_SPARK}): this runs as with --engine local")
+    pairs = [text.partition("=") for text in texts]
+    for name, separator, value in pairs:
+        if not (name and separator and value):
+            raise UsageError(f"{option} {name!r}: expected {form}")
+    return {name: value for name, _, value in pairs}
 
 
 _STANDARD_OUTPUT = Path("-")
@@ -363,7 +402,7 @@ def lost_option(what: str) -> Callable[[_Function], _Function]:
     """Add ``--lost``; ``what`` says of which messages."""
     return click.option(
         "--lost",
-        type=A_PATH,
+        type=A_RESULT_FILE,
         metavar="FILE",
         help=f"Also list {what}, as ndjson; - is standard output, with -o for the report.",
     )
@@ -404,3 +443,41 @@ def lost_lines(options: dict[str, Any], store: Store) -> Iterator[Callable[[Lost
 
 def _line(message: LostMessage) -> str:
     return to_json(json_object(message)) + "\n"
+
+
+def command_line(*more: str, **changed: object) -> str:
+    """Return the command line of the running command, with further words.
+
+    Args:
+        more: Words that are added.
+        changed: Parameters that get another value, by name.
+    """
+    context = click.get_current_context()
+    return shlex.join(["rmqtool", context.info_name or "", *_words(context, changed), *more])
+
+
+def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
+    """Return the line of another command on the same store, with the settings that were given."""
+    context = click.get_current_context()
+    unwanted: dict[str, object] = {
+        one.name or "": None for one in context.command.params if one.name not in OPENING
+    }
+    return shlex.join(["rmqtool", name, *map(str, paths), *_words(context, unwanted), *more])
+
+
+def _words(context: click.Context, changed: dict[str, object]) -> Iterator[str]:
+    for parameter in sorted(context.command.params, key=lambda one: isinstance(one, click.Option)):
+        name = parameter.name or ""
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        value = changed.get(name, context.params.get(name) if is_given else None)
+        if value is None:
+            continue
+        values: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
+        for one in values:
+            if not isinstance(parameter, click.Option):
+                yield str(one)
+            elif parameter.is_flag:
+                yield parameter.opts[-1]
+            else:
+                yield parameter.opts[0] if len(parameter.opts) == 1 else max(parameter.opts, key=len)
+                yield str(one)

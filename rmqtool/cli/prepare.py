@@ -140,6 +140,3 @@ def spark_command(action: str, output: Path, with_arrow: bool, quiet: bool) -> E
             f" {sys.version_info[0]}.{sys.version_info[1]} on {platform.system()} {platform.machine()}"
         )
     return ExitStatus.CLEAN
-
-
-COMMANDS = {"warmup": warmup_command, "spark": spark_command}

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import rows
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import (
-    A_STORE,
-    StorePath,
-    body_mode,
-    body_option,
-    given_options,
-    request_options,
-    shared_options,
-)
-from rmqtool.cli.session import Session
+from rmqtool.cli.options import A_STORE, StorePath, body_option, command_line, request_options
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
@@ -62,7 +53,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 """
 
 
-@click.command("query", cls=Command, examples=_EXAMPLES)
+@command("query", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @request_options(QueryRequest)
 @click.option(
@@ -74,11 +65,8 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.option("--explain", is_flag=True, help="Print every step, and why something was not found.")
 @body_option
 @request_options(DumpRequest, only=("decompress", "unpack_batches"))
-@shared_options("text", "json", "ndjson", "csv")
 def query_command(
-    store_path: StorePath,
-    explain: bool,
-    **options: Any,  # noqa: ANN401 - what click makes of the other options
+    session: Session, store_path: StorePath, explain: bool, keys_file: str | None
 ) -> ExitStatus:
     """Find messages by key, tag, ID, offset or time.
 
@@ -95,20 +83,21 @@ def query_command(
     Every message is read and compared before it is shown. Standard error names the structure that answered;
     --explain adds every step, with --format json in the document, too.
     """  # noqa: D301 - click's mark of lines that stay as they are
-    session = Session(options)
-    options |= session.bounds(options)
+    options = session.options
+    session.read_times()
     store = session.open(store_path)
-    keys = None if options["keys_file"] is None else read_keys(options["keys_file"], options["topic"])
-    answer = _ask(session, store, options, keys, explain=explain)
-    session.note_broker(store)
-    session.note_unread(store)
-    session.note_settings(store)
+    keys = None if keys_file is None else read_keys(keys_file, options["topic"])
+    given = session.given(QueryRequest)
+    if given["max"] is None and given["queue_offset"] is None:
+        given["max"] = store.files.settings.max_msgs_num_batch
+    answer = store.query(keys=keys, explain=explain, progress=session.console, **given)
+    session.note_state(store)
     with session.output(store) as stream:
         sink = open_sink(
             session.format,
             stream,
             schema=_SCHEMA,
-            body=body_mode(options),
+            body=session.body,
             zone=session.zone,
             keyed=keys is not None,
             judged=options["consumed_by"] is not None,
@@ -143,20 +132,6 @@ def _facts(answer: Answer, *, explain: bool, is_cut: bool) -> dict[str, object]:
     """Return the members of the document beside its rows."""
     facts: dict[str, object] = {TRUNCATED: is_cut}
     return facts | ({"explain": json_value(answer.steps)} if explain else {})
-
-
-def _ask(
-    session: Session,
-    store: Store,
-    options: dict[str, Any],
-    keys: tuple[KeyQuestion, ...] | None,
-    *,
-    explain: bool,
-) -> Answer:
-    given = given_options(QueryRequest, options)
-    if given["max"] is None and given["queue_offset"] is None:
-        given["max"] = store.files.settings.max_msgs_num_batch
-    return store.query(keys=keys, explain=explain, progress=session.console, **given)
 
 
 def _write(
@@ -220,8 +195,6 @@ def _next(
     store: Store, options: dict[str, Any], *, explain: bool, has_structure: bool, lost: bool
 ) -> Iterator[str]:
     """Yield what else could be tried, each with its command line."""
-    from rmqtool.cli.session import command_line
-
     root = store.files.place.root
     if not has_structure and root is not None and root != store.files.place.path:
         yield f"query the whole store: {command_line(store_path=root)}"
@@ -238,9 +211,6 @@ def _question(options: dict[str, Any]) -> str:
     given = {name: options[name] for name in (*names, "begin", "end")}
     conditions = [f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value is not None]
     return f"for {' '.join(conditions)}"
-
-
-COMMANDS = {"query": query_command}
 
 
 _LARGEST_BYTES = 256 << 20

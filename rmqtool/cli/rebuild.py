@@ -8,25 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.case_record import case_option
-from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_STORE,
     StorePath,
     adding,
+    case_option,
     check_lost,
-    engine_of,
     engine_options,
-    given_options,
     is_fleet,
     lost_lines,
     lost_option,
-    note_engine,
     out_option,
     request_options,
-    shared_options,
 )
-from rmqtool.cli.session import Session, result_state_sentence, results_state_sentence, rows_state_sentence
+from rmqtool.cli.session import Session, command, rows_state_sentence
 from rmqtool.commands.rebuild import Asked, RebuildRequest
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
@@ -78,53 +73,49 @@ _OPTIONS = (
     request_options(RebuildRequest, without=("salvage",)),
     engine_options("spark"),
     case_option,
-    shared_options("text", "json"),
 )
-
-
 _rebuild_options = adding(_OPTIONS)
 
 
-@click.command("rebuild", cls=Command, examples=_EXAMPLES)
+@command("rebuild", "text", "json", examples=_EXAMPLES)
 @_rebuild_options
 @lost_option("every message missing from the result")
 @request_options(RebuildRequest, only=("salvage",))
-def rebuild_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
     """Rebuild consumequeue/ and index/ from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with the
     report rebuild.json. The store is only read. --compare and --dry-run need no --out. Several stores, or a
     glob in quotes, are one run: see rmqtool help fleets.
     """
-    return _rebuild(paths, frozenset({"consumequeue", "index"}), options)
+    return _rebuild(session, paths, frozenset({"consumequeue", "index"}))
 
 
-@click.command("rebuild-index", cls=Command, examples=_INDEX_EXAMPLES)
+@command("rebuild-index", "text", "json", examples=_INDEX_EXAMPLES)
 @_rebuild_options
-def rebuild_index_command(paths: tuple[StorePath, ...], **options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+def rebuild_index_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
     """Rebuild index/ from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with the
     report rebuild.json. The store is only read. --compare and --dry-run need no --out. Several stores, or a
     glob in quotes, are one run: see rmqtool help fleets.
     """
-    return _rebuild(paths, frozenset({"index"}), options | {"lost": None, "salvage": False})
+    session.options |= {"lost": None, "salvage": False}
+    return _rebuild(session, paths, frozenset({"index"}))
 
 
-def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[str, Any]) -> ExitStatus:
-    session = Session(options)
-    left = results_state_sentence if is_fleet(paths) else result_state_sentence
-    session.leaves(partial(left, options["out"], REBUILD_REPORT))
+def _rebuild(session: Session, paths: tuple[StorePath, ...], parts: frozenset[str]) -> ExitStatus:
+    options = session.options
+    session.makes(options["out"], REBUILD_REPORT, several=is_fleet(paths))
     until = session.moment("--until-timestamp", options["until_timestamp"])
-    words = given_options(RebuildRequest, options) | {"parts": parts, "until_timestamp": until}
+    words = session.given(RebuildRequest) | {"parts": parts, "until_timestamp": until}
     if is_fleet(paths):
-        return _rebuild_all(session, paths, words, options)
+        return _rebuild_all(session, paths, words)
     if options["resume"]:
         raise UsageError("--resume is for several stores: a single result appears as a whole, or not at all")
-    engine = engine_of(options)
+    engine = session.engine
     store = session.open(paths[0], reads_queues=True)
     session.note_settings(store)
-    note_engine(options, engine, session.console)
     if check_lost(options) is None and options["lost"] is not None:
         session.leaves(rows_state_sentence)
     session.begin_case(store)
@@ -140,23 +131,21 @@ def _rebuild(paths: tuple[StorePath, ...], parts: frozenset[str], options: dict[
     return status
 
 
-def _rebuild_all(
-    session: Session, paths: tuple[StorePath, ...], words: dict[str, Any], options: dict[str, Any]
-) -> ExitStatus:
+def _rebuild_all(session: Session, paths: tuple[StorePath, ...], words: dict[str, Any]) -> ExitStatus:
     """Rebuild all that paths and globs name, each into a directory of its own; return the worst status."""
     from rmqtool.cli.fleet import Fleet, MakingQuestion
     from rmqtool.report.fleet import forms_of_resumed
 
+    options, out = session.options, session.options["out"]
     _check_all(options)
-    engine, out = engine_of(options), options["out"]
-    note_engine(options, engine, session.console)
+    engine = session.engine
     name = "rebuild" if "consumequeue" in words["parts"] else "rebuild-index"
     forms = forms_of_resumed(name, _verdict, "store", rebuild_text, _totals)
     fleet = Fleet(session, paths, forms, reads_queues=True)
     outs = {} if out is None else fleet.folders(out)
     make, asked = partial(_make, words), partial(_asked, words)
     question = MakingQuestion(REBUILD_REPORT, make, asked, session.fail_on, outs, options["resume"])
-    return fleet.ask(question, engine, travels=True, then=partial(_say_what_next_of_all, session, out))
+    return fleet.ask(question, engine, then=partial(_say_what_next_of_all, session, out))
 
 
 def _make(
@@ -219,6 +208,3 @@ def _verdict(document: Mapping[str, Any]) -> str:
 
 def _totals(document: Mapping[str, Any]) -> dict[str, int]:
     return {name: document[name] for name in ("records", "bytes", "queues", "units", "indexEntries")}
-
-
-COMMANDS = {"rebuild": rebuild_command, "rebuild-index": rebuild_index_command}

@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from rmqtool.cli.case_record import case_option
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import (
-    A_PATH,
-    engine_of,
-    engine_options,
-    given_options,
-    note_engine,
-    request_options,
-    shared_options,
-)
-from rmqtool.cli.session import Session
+from rmqtool.cli.options import A_PATH, case_option, engine_options, pairs_of, request_options
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.repair import RepairReport, RepairRequest
-from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.errors import ExitStatus, RefusedError
 from rmqtool.report.formats import Format
 from rmqtool.report.outcome_text import repair_text
 
@@ -41,7 +31,7 @@ rmqtool repair $STORE --undo
 """
 
 
-@click.command("repair", cls=Command, examples=_EXAMPLES)
+@command("repair", "text", "json", examples=_EXAMPLES)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
 @click.option("--plan", is_flag=True, help="Show what would change, change nothing.")
 @click.option("--undo", is_flag=True, help="Undo the newest repair, finished or interrupted.")
@@ -56,14 +46,8 @@ rmqtool repair $STORE --undo
 )
 @engine_options("local", handover=False)
 @case_option
-@shared_options("text", "json")
 def repair_command(
-    store_path: Path,
-    plan: bool,
-    undo: bool,
-    yes: bool,
-    choices: tuple[str, ...],
-    **options: Any,  # noqa: ANN401 - what click makes of the other options
+    session: Session, store_path: Path, plan: bool, undo: bool, yes: bool, choices: tuple[str, ...]
 ) -> ExitStatus:
     """Repair a store in place where that loses nothing, with undo.
 
@@ -73,12 +57,11 @@ def repair_command(
     back every byte. Stop the broker first: repair holds its lock. After an interrupt, the next repair
     finishes what was begun and asks first, or --undo undoes it.
     """
-    session = Session(options)
     session.leaves(lambda: "the next repair finishes what was begun, or --undo undoes it")
-    engine = engine_of(options)
+    chosen = pairs_of("--config", choices, "FILE=CHOICE, such as consumerOffset.json=merged")
+    engine = session.engine
     store = session.open(store_path)
     session.note_settings(store)
-    note_engine(options, engine, session.console)
     session.begin_case(store, in_place=True)
     with session.output(store, whole=True) as stream:
 
@@ -88,24 +71,16 @@ def repair_command(
         report = store.repair(
             plan=plan,
             undo=undo,
-            config=_pairs(choices),
+            config={name.removeprefix("config/"): choice for name, choice in chosen.items()},
             agreed=agreed,
             command=shlex.join(sys.argv),
             engine=engine,
             progress=session.console,
-            **given_options(RepairRequest, options),
+            **session.given(RepairRequest),
         )
         status = report.exit_status(session.fail_on)
         session.show(report, status, stream, repair_text)
     return status
-
-
-def _pairs(choices: tuple[str, ...]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in choices]
-    for name, separator, choice in pairs:
-        if not (name and separator and choice):
-            raise UsageError(f"--config {name!r}: expected FILE=CHOICE, such as consumerOffset.json=merged")
-    return {name.removeprefix("config/"): choice for name, _, choice in pairs}
 
 
 def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
@@ -125,6 +100,3 @@ def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
         )
     repair_text(planned, session.text(sys.stderr if session.format is Format.JSON else stream))
     return click.confirm("Do this?", default=False, err=True)
-
-
-COMMANDS = {"repair": repair_command}

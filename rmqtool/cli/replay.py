@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import A_PATH, given_options, request_options, shared_options
-from rmqtool.cli.session import Session
+from rmqtool.cli.options import A_PATH, pairs_of, request_options
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.replay import ReplayRequest
-from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.options import request_of
 from rmqtool.report.outcome_text import replay_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
 # write the messages of a store to a file, and show what would be sent
@@ -28,7 +27,7 @@ rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
 """
 
 
-@click.command("replay", cls=Command, examples=_EXAMPLES)
+@command("replay", "text", "json", examples=_EXAMPLES)
 @click.argument("file", type=A_PATH, metavar="FILE")
 @click.option("--proxy", required=True, metavar="HOST:PORT", help="gRPC address of the cluster's proxy.")
 @request_options(ReplayRequest)
@@ -53,14 +52,8 @@ rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
     metavar="N",
     help="At most N messages a second.",
 )
-@shared_options("text", "json")
 def replay_command(
-    file: Path,
-    proxy: str,
-    ledger: Path | None,
-    mapped: tuple[str, ...],
-    rate: float,
-    **shared: Any,  # noqa: ANN401 - what click makes of the shared options
+    session: Session, file: Path, proxy: str, ledger: Path | None, mapped: tuple[str, ...], rate: float
 ) -> ExitStatus:
     """Send the messages of a file to a cluster, through its proxy.
 
@@ -70,17 +63,16 @@ def replay_command(
     left out unless --topic-map names them. Delays have passed: all messages are sent at once. Exit status 1
     if the cluster did not accept a message. Credentials: RMQTOOL_ACCESS_KEY, RMQTOOL_SECRET_KEY.
     """
-    session = Session(shared)
     from rmqtool.commands.replay import replay
 
     session.leaves(lambda: "the ledger lists the sent messages; run the same command again to continue")
     request = request_of(
         ReplayRequest,
-        given_options(ReplayRequest, shared),
+        session.given(ReplayRequest),
         path=file,
         proxy=proxy,
         ledger=ledger or file.with_name(f"{file.name}.ledger"),
-        topic_map=_pairs(mapped),
+        topic_map=pairs_of("--topic-map", mapped, "OLD=NEW"),
         rate=rate,
     )
     with session.output(whole=True) as stream:
@@ -88,14 +80,3 @@ def replay_command(
         status = report.exit_status(session.fail_on)
         session.show(report, status, stream, replay_text)
     return status
-
-
-def _pairs(mapped: tuple[str, ...]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in mapped]
-    for old, separator, new in pairs:
-        if not (old and separator and new):
-            raise UsageError(f"--topic-map {old!r}: expected OLD=NEW")
-    return {old: new for old, _, new in pairs}
-
-
-COMMANDS = {"replay": replay_command}

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
-    A_PATH,
+    A_RESULT_FILE,
     A_STORE,
     StorePath,
-    engine_of,
+    command_line,
     engine_options,
-    given_options,
     request_options,
-    shared_options,
+    setting_words,
 )
-from rmqtool.cli.session import Session, command_line
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import counted
@@ -30,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
+    from rmqtool.engine import EngineOptions
 
 
 _IN_ORDER = {"ok", "no-offset"}
@@ -43,50 +42,42 @@ rmqtool report $STORE -o sealed.html --hash-log
 """
 
 
-@click.command("report", cls=Command, examples=_EXAMPLES)
+@command("report", "html", "json", examples=_EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
-    "--timeline", type=A_PATH, metavar="FILE", help="Also write the events as JSON lines for Timesketch."
+    "--timeline",
+    type=A_RESULT_FILE,
+    metavar="FILE",
+    help="Also write the events as JSON lines for Timesketch.",
 )
 @request_options(ReportRequest)
 @engine_options("local")
-@shared_options("html", "json")
-def report_command(
-    store_path: StorePath,
-    **options: Any,  # noqa: ANN401 - what click makes of the other options
-) -> ExitStatus:
+def report_command(session: Session, store_path: StorePath, timeline: Path | None) -> ExitStatus:
     """Write one page about a store: losses, log, topics, findings.
 
     The page is one HTML file, without script, that fetches nothing, for a screen and for paper. It shows the
     verdict and the next command, losses by topic, the files of the log, messages over time, topics, backlog,
     gaps, delays, findings, and the evidence. The exit status is that of verify --predict-recovery.
     """
-    session = Session(options)
-    engine = engine_of(options)
+    engine = session.engine
     store = session.open(store_path)
-    timeline = options["timeline"]
     if timeline is not None:
-        check_output_files([options["output"]], store.files.evidence_roots, new=[timeline])
+        check_output_files([session.options["output"]], store.files.evidence_roots, new=[timeline])
     session.note_settings(store)
     with session.output(store, whole=True) as stream:
-        report, status = _gather(session, store, options, engine)
+        report, status = _gather(session, store, engine)
         if session.format is Format.JSON:
             stream.write(report_json(report, status))
         else:
             from rmqtool.report.page import render_page
 
-            stream.write(render_page(report, session.fail_on, session.setting_arguments, session.zone))
+            stream.write(render_page(report, session.fail_on, setting_words(session.options), session.zone))
         if timeline is not None:
             _write_timeline(session, timeline, report)
     return status
 
 
-def _gather(
-    session: Session,
-    store: Store,
-    options: dict[str, Any],
-    engine: Any,  # noqa: ANN401 - EngineOptions
-) -> tuple[StoreReport, ExitStatus]:
+def _gather(session: Session, store: Store, engine: EngineOptions) -> tuple[StoreReport, ExitStatus]:
     from rmqtool.commands.report.gather import gather
 
     request = ReportRequest(
@@ -94,8 +85,8 @@ def _gather(
         __version__,
         command_line(),
         engine=engine,
-        broker_conf=options["broker_conf"],
-        **given_options(ReportRequest, options),
+        broker_conf=session.options["broker_conf"],
+        **session.given(ReportRequest),
     )
     report = gather(request, partial(_backlogs, session, store), session.console)
     session.console.close()
@@ -131,6 +122,3 @@ def _write_timeline(session: Session, path: Path, report: StoreReport) -> None:
     write_whole(path, data)
     left_out = f"; {undated:,} have no date and are left out" if undated else ""
     session.console.note(f"{path}: {counted(events, 'event', spec=',')}{left_out}")
-
-
-COMMANDS = {"report": report_command}

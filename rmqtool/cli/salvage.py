@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.case_record import case_option
-from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
-    A_PATH,
+    A_RESULT_FILE,
+    A_SOURCE,
     A_STORE,
     StorePath,
-    given_options,
+    case_option,
     jobs_option,
     out_option,
     request_options,
-    shared_options,
 )
-from rmqtool.cli.session import Session, result_state_sentence
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
@@ -49,30 +46,35 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 """
 
 
-@click.command("salvage", cls=Command, examples=_EXAMPLES)
+@command("salvage", "text", "json", examples=_EXAMPLES)
 @click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
 @out_option("Result directory, or its URL; must be new or empty.")
-@click.option("--plan", "plan_path", type=A_PATH, metavar="FILE", help="Write the plan as JSON, and stop.")
+@click.option(
+    "--plan", "plan_path", type=A_RESULT_FILE, metavar="FILE", help="Write the plan as JSON, and stop."
+)
 @click.option(
     "--apply",
     "applied",
-    type=A_PATH,
+    type=A_SOURCE,
     metavar="FILE",
     help="Carry out that plan; refused if a file of the log has changed since.",
 )
 @request_options(SalvageRequest)
 @click.option(
     "--replay",
-    type=A_PATH,
+    type=A_RESULT_FILE,
     metavar="FILE",
     help="Also write the recovered messages as rmqtool replay takes them.",
 )
 @jobs_option
 @case_option
-@shared_options("text", "json")
 def salvage_command(
+    session: Session,
     store_paths: tuple[StorePath, ...],
-    **options: Any,  # noqa: ANN401 - click's options
+    out: StorePath | None,
+    plan_path: Path | None,
+    replay: Path | None,
+    until_timestamp: str | None,
 ) -> ExitStatus:
     """Write a new store of what is left of a damaged one.
 
@@ -82,18 +84,17 @@ def salvage_command(
     lists lost messages and the digests of all files; DIR/lost+found holds the bytes that were left out. The
     exit status is 5 if the log was damaged.
     """
-    session = Session(options)
-    if (options["out"] is None) == (options["plan_path"] is None):
+    if (out is None) == (plan_path is None):
         raise UsageError("give --out DIR for the result, or --plan FILE for what would be done")
-    if options["until_timestamp"] is not None:
-        parse_time(options["until_timestamp"], session.zone)
-    session.leaves(partial(result_state_sentence, options["out"], SALVAGE_REPORT))
+    if until_timestamp is not None:
+        parse_time(until_timestamp, session.zone)
+    session.makes(out, SALVAGE_REPORT)
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])
-    if options["replay"] is not None:
-        _check_replay(options, stores)
+    if replay is not None:
+        _check_replay(session, out, replay, stores)
     session.begin_case(*stores)
-    report = _plan(stores, session, options) if options["out"] is None else _salvage(stores, session, options)
+    report = _plan(stores, session) if out is None else _salvage(stores, session, out, replay)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
         session.show(report, status, stream, salvage_text)
@@ -102,51 +103,49 @@ def salvage_command(
     return status
 
 
-def _plan(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
-    from rmqtool.commands.salvage import SalvageReport
+def _plan(stores: list[Store], session: Session) -> SalvageReport:
     from rmqtool.salvage.sidecars import plan_text
 
+    options = session.options
     if options["applied"] is not None:
         raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
     roots = [root for store in stores for root in store.files.evidence_roots]
     check_output_files([options["output"]], roots, new=[options["plan_path"]])
-    given = given_options(SalvageRequest, options)
+    given = session.given(SalvageRequest)
     plan = stores[0].plan_salvage(stores[1:], jobs=options["jobs"], progress=session.console, **given)
     with open_output(options["plan_path"], roots) as stream:
         stream.write(plan_text(plan))
     return SalvageReport.of(plan)
 
 
-def _salvage(stores: list[Store], session: Session, options: dict[str, Any]) -> SalvageReport:
+def _salvage(stores: list[Store], session: Session, out: StorePath, replay: Path | None) -> SalvageReport:
     from rmqtool.salvage.sidecars import read_plan
 
-    plan = None
-    if options["applied"] is not None:
+    plan, applied = None, session.options["applied"]
+    if applied is not None:
         try:
-            plan = read_plan(options["applied"].read_text("utf-8"))
+            plan = read_plan(applied.read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as failure:
-            raise EnvironmentFailureError(f"{options['applied']}: cannot be read: {failure}") from failure
-    given = given_options(SalvageRequest, options)
-    report = stores[0].salvage(
-        options["out"], stores[1:], plan=plan, jobs=options["jobs"], progress=session.console, **given
-    )
-    if options["replay"] is not None:
-        _write_replay(options["replay"], options["out"], session)
+            raise EnvironmentFailureError(f"{applied}: cannot be read: {failure}") from failure
+    given, jobs = session.given(SalvageRequest), session.options["jobs"]
+    report = stores[0].salvage(out, stores[1:], plan=plan, jobs=jobs, progress=session.console, **given)
+    if replay is not None:
+        _write_replay(replay, out, session)
     return report
 
 
-def _check_replay(options: dict[str, Any], stores: list[Store]) -> None:
+def _check_replay(session: Session, out: StorePath | None, replay: Path, stores: list[Store]) -> None:
     """Check, before the work begins, that the file can be written.
 
     Raises:
         UsageError: No message is recovered.
         RefusedError: The file exists, or lies in a store or in the result.
     """
-    if options["out"] is None:
+    if out is None:
         raise UsageError("--replay is of the messages in --out; give that")
     roots = [root for store in stores for root in store.files.evidence_roots]
-    out = location_of(options["out"]).local_path()
-    check_output_files([options["output"]], roots if out is None else [*roots, out], new=[options["replay"]])
+    made = location_of(out).local_path()
+    check_output_files([session.options["output"]], roots if made is None else [*roots, made], new=[replay])
 
 
 def _write_replay(path: Path, out: StorePath, session: Session) -> None:
@@ -158,6 +157,3 @@ def _write_replay(path: Path, out: StorePath, session: Session) -> None:
         for row in made.dump(types="commitlog", row_types=("message", "inner-message"), unpack_batches=True):
             sink.add(row)
         sink.finish(ExitStatus.CLEAN)
-
-
-COMMANDS = {"salvage": salvage_command}

@@ -1,10 +1,12 @@
-"""Session of a command: console, output and stores of one run, and the sentence about an interrupt."""
+"""Session of a command: console, engine, stores, output and record of one run."""
 
 from __future__ import annotations
 
-import shlex
 import sys
-from functools import partial
+from contextlib import contextmanager
+from functools import cached_property, partial
+from inspect import signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -12,15 +14,25 @@ from click.core import ParameterSource
 
 from rmqtool.api.functions import kind_of_part
 from rmqtool.api.functions import open as open_store
-from rmqtool.cli.case_record import recording_of
-from rmqtool.cli.options import StorePath, state_of
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError
+from rmqtool.cli.group import Command, SharedState
+from rmqtool.cli.options import (
+    OPENING,
+    READ,
+    WRITTEN,
+    LocalPath,
+    StorePath,
+    Target,
+    TargetType,
+    given_options,
+    shared_options,
+)
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.io import Location, location_of
 from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console, ProgressMode
-from rmqtool.report.formats import Format, document_of, report_json
-from rmqtool.report.output import open_output, refuse_evidence
+from rmqtool.report.formats import BodyMode, Format, document_of, report_json
+from rmqtool.report.output import open_output, refuse_evidence, silence_standard_output
 from rmqtool.report.text_report import TextReport
 from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
@@ -28,33 +40,62 @@ from rmqtool.store.lock import lock_holder
 from rmqtool.store.root import links_out
 from rmqtool.store.segments import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from datetime import tzinfo
-    from pathlib import Path
 
     from _typeshed import DataclassInstance
 
     from rmqtool.api.store import Store
+    from rmqtool.commands.case import CaseOption
+    from rmqtool.commands.case.recording import Recording
     from rmqtool.commands.fleet import FleetReport
-    from rmqtool.store.results import Target
+    from rmqtool.engine import EngineOptions
+    from rmqtool.progress import Progress
 
 
 _Report = TypeVar("_Report", bound="DataclassInstance")
 _LINKS_NAMED = 5
-_OPENING = ("broker_conf", "properties", "broker_version", "timezone")
 _COLORS = {"auto": None, "always": True, "never": False}
 
 
-class Session:
-    """The shared options, ready for use.
+def command(
+    name: str, *formats: str, examples: str, kind: type[Command] = Command, makes_folder: bool = False
+) -> Callable[[Callable[..., ExitStatus]], click.Command]:
+    """Make a command of a function, which gets its session, and those of its options that it names.
 
     Args:
-        shared: What `rmqtool.cli.options.shared_options` added to a command.
+        name: Of the command.
+        formats: Of its data; the first is the default.
+        examples: As of `rmqtool.cli.group.Command`.
+        kind: Class of the command.
+        makes_folder: Whether data goes to a directory of files.
+    """
+
+    def decorate(function: Callable[..., ExitStatus]) -> click.Command:
+        names = [*signature(function).parameters][1:]
+
+        @shared_options(*formats, makes_folder=makes_folder)
+        def run(**options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
+            return function(Session(options), **{one: options[one] for one in names})
+
+        vars(run)["__click_params__"] += vars(function)["__click_params__"]
+        return click.command(name, cls=kind, examples=examples, help=function.__doc__)(run)
+
+    return decorate
+
+
+class Session:
+    """One run of a command.
+
+    Args:
+        options: Arguments and options of the command, `rmqtool.cli.options.shared_options` among them.
 
     Attributes:
+        options: The same; times among them become epoch milliseconds with `read_times`.
         console: Where everything that is not data goes.
         format: How data is written.
         fail_on: Which findings count for the exit status.
@@ -64,35 +105,67 @@ class Session:
 
     reports_tails = False
 
-    def __init__(self, shared: dict[str, Any]) -> None:
-        self._shared = shared
-        self.format = Format(shared["format_name"])
-        self.fail_on = FailOn(shared["fail_on"])
-        self.color = _COLORS[shared["color"]]
-        self._state = state_of(click.get_current_context())
+    def __init__(self, options: dict[str, Any]) -> None:
+        context = click.get_current_context()
+        self.options = options
+        self.format = Format(options["format_name"])
+        self.fail_on = FailOn(options["fail_on"])
+        self.color = _COLORS[options["color"]]
+        self._state: SharedState = context.find_root().obj
         self.console = self._state.console = Console(
-            ProgressMode(shared["progress"]),
-            quiet=shared["quiet"],
-            verbose=shared["verbose"],
+            ProgressMode(options["progress"]),
+            quiet=options["quiet"],
+            verbose=options["verbose"],
             color=self.color,
         )
-
         COMPILATION.listener = self.console.compiling
-        self._case = recording_of(click.get_current_context(), self._state.words, self.console)
+        self._case = recording_of(context, self._state.words, self.console)
+
+    def given(self, request: type[DataclassInstance]) -> dict[str, Any]:
+        """Return the values of the options that a request declares."""
+        return given_options(request, self.options)
 
     @property
     def is_verbose(self) -> bool:
         """Whether ``-v`` was given."""
-        return bool(self._shared["verbose"])
+        return bool(self.options["verbose"])
 
     @property
-    def setting_arguments(self) -> tuple[str, ...]:
-        """Return the arguments that gave settings, for commands that need the same."""
-        conf, properties = self._shared["broker_conf"], self._shared["properties"]
-        words = [] if conf is None else ["-c", str(conf)]
-        for text in properties:
-            words += ["-p", text]
-        return tuple(words)
+    def body(self) -> BodyMode | None:
+        """Return how ``--body`` shows bodies; None is the format's habit."""
+        return None if self.options["body"] is None else BodyMode(self.options["body"])
+
+    @cached_property
+    def engine(self) -> EngineOptions:
+        """Return the engine; this process, with a remark, if Spark is missing and only the default.
+
+        Raises:
+            UsageError: Its options contradict each other, or a Spark setting is no ``NAME=VALUE``.
+        """
+        from rmqtool.api.arguments import engine_options
+        from rmqtool.engine import HOW_TO_GET_SPARK, is_spark_installed
+
+        options = self.options
+        name, master = options["engine_name"], options["master"]
+        pairs = [text.partition("=") for text in options["spark_conf"]]
+        for setting, separator, _ in pairs:
+            if not setting or not separator:
+                raise UsageError(f"--spark-conf {setting!r}: expected NAME=VALUE")
+        source = click.get_current_context().get_parameter_source("engine_name")
+        is_given = source is not ParameterSource.DEFAULT or master is not None or pairs
+        if name == "spark" and not is_given and not is_spark_installed():
+            name = "local"
+            self.console.note(
+                f"Spark is not installed ({HOW_TO_GET_SPARK}): this runs as with --engine local"
+            )
+        return engine_options(
+            name,
+            jobs=options["jobs"],
+            master=master,
+            spark_conf={setting: value for setting, _, value in pairs},
+            log_file=options["log_file"],
+            scratch=options.get("scratch"),
+        )
 
     @property
     def zone(self) -> tzinfo | None:
@@ -101,7 +174,7 @@ class Session:
         Raises:
             UsageError: There is no such zone.
         """
-        name = self._shared["timezone"]
+        name = self.options["timezone"]
         return None if name is None else zone_of_name(name)
 
     def moment(self, option: str, text: str | None) -> int | None:
@@ -117,23 +190,26 @@ class Session:
             self.console.note(f"{option} {text} is {time_text(found_ms, self.zone)}")
         return found_ms
 
-    def bounds(self, options: dict[str, Any]) -> dict[str, int | None]:
-        """Return ``--begin`` and ``--end`` in epoch milliseconds; see `moment`."""
-        return {name: self.moment(f"--{name}", options[name]) for name in ("begin", "end")}
+    def read_times(self) -> None:
+        """Make epoch milliseconds of ``--begin`` and ``--end``; see `moment`."""
+        for name in ("begin", "end"):
+            self.options[name] = self.moment(f"--{name}", self.options[name])
 
     def open(
         self,
         path: StorePath,
         kind: str | None = None,
         *,
+        narrows_root: bool = False,
         takes_config: bool = False,
         reads_queues: bool = False,
     ) -> Store:
-        """Open a store, or a part of it; of a store root, that part alone.
+        """Open a store, or a part of it.
 
         Args:
             path: Of the store, or of a part.
-            kind: The part.
+            kind: The part, if the user says so.
+            narrows_root: Whether of a store root that part alone is opened.
             takes_config: Whether the command can do something with a config file.
             reads_queues: Whether it reads all queues, so that it is worth a look at their directories.
 
@@ -141,7 +217,8 @@ class Session:
             EnvironmentFailureError: Nothing of a store is there; or a config file, which few commands take.
             UsageError: The settings make no sense.
         """
-        store = open_store(path, type=kind, **self.opening)
+        part = kind if kind is None or narrows_root else kind_of_part(path, kind)
+        store = open_store(path, type=part, **self.opening)
         if store.kind == PathKind.CONFIG and not takes_config:
             raise EnvironmentFailureError(
                 f"{path}: holds settings of the broker; name the store root here, or use dump to show them"
@@ -152,7 +229,7 @@ class Session:
     @property
     def opening(self) -> dict[str, Any]:
         """Return how every store of this run is opened: the settings, as `rmqtool.open` takes them."""
-        return {name: self._shared[name] for name in _OPENING}
+        return {name: self.options[name] for name in OPENING}
 
     def note_opened(self, store: Store, *, reads_queues: bool) -> None:
         """Say what a store is, which links lead out of it, and in the end what of it was not fetched."""
@@ -179,25 +256,19 @@ class Session:
         if len(found) > _LINKS_NAMED:
             self.console.note(f"{len(found) - _LINKS_NAMED} more links lead out of the store")
 
-    def open_root(
-        self,
-        path: StorePath,
-        kind: str | None = None,
-        *,
-        takes_config: bool = False,
-        reads_queues: bool = False,
-    ) -> Store:
-        """Open as `open`; of a store root, ``kind`` is left to the caller to choose."""
-        return self.open(path, kind_of_part(path, kind), takes_config=takes_config, reads_queues=reads_queues)
-
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""
-        self.console.draws_bars = self._shared.get("output") is not None or not sys.stdout.isatty()
+        self.console.draws_bars = self.options.get("output") is not None or not sys.stdout.isatty()
 
-    def note_unread(self, store: Store) -> None:
-        """Warn of parts that hold messages, or queues that consumers see, in a form that is not read."""
+    def note_state(self, store: Store) -> None:
+        """Say that a broker is at work on the store, and what is not read; with ``-v``, show the settings.
+
+        What is not read holds messages, or queues that consumers see.
+        """
+        self.note_broker(store)
         for feature in store.files.unread:
             self.console.warn(feature.unshown)
+        self.note_settings(store)
 
     def note_broker(self, store: Store) -> None:
         """Say when a broker is at work on the store; what is read may change under the reader."""
@@ -257,6 +328,17 @@ class Session:
         else:
             write(report, self.text(stream))
 
+    def makes(self, out: StorePath | None, name: str, *, several: bool = False) -> None:
+        """Say on an interrupt whether results are complete: each appears so, or not at all.
+
+        Args:
+            out: Where the result appears; of several stores, a directory in it for each. None writes nothing.
+            name: Of a file that a result has.
+            several: Whether the run is over several stores.
+        """
+        if out is not None:
+            self.leaves(partial(_results_state if several else _result_state, out, name))
+
     def leaves(self, left: Callable[[], str]) -> None:
         """Set the function that says what an interrupt leaves from now on."""
         self._state.interruption = left
@@ -280,7 +362,7 @@ class Session:
             RefusedError: The log file lies in one of them.
             EnvironmentFailureError: The log file cannot be opened.
         """
-        log_file, path = self._shared["log_file"], self._shared.get("output")
+        log_file, path = self.options["log_file"], self.options.get("output")
         is_file_written = log_file is not None or path is not None
         roots = [root for store in stores if is_file_written for root in store.files.evidence_roots]
         roots += evidence
@@ -290,6 +372,15 @@ class Session:
         if not whole:
             self.leaves(partial(rows_state_sentence, path))
         return open_output(path, roots)
+
+    @contextmanager
+    def output_of_verdict(self, *stores: Store) -> Iterator[TextIO]:
+        """Open the output for a verdict, which stands where a reader has enough of it; see `output`."""
+        try:
+            with self.output(*stores, whole=True) as stream:
+                yield stream
+        except BrokenPipeError:
+            silence_standard_output()
 
 
 def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:
@@ -312,27 +403,11 @@ def rows_state_sentence(path: Path | None = None) -> str:
     return "the output so far is incomplete" if path is None else _NOTHING
 
 
-def result_state_sentence(out: Target | None, name: str) -> str:
-    """Return the state after an interrupt of a result that appears complete or not at all.
-
-    Args:
-        out: Where it appears; None where nothing is written.
-        name: Of a file that it has.
-    """
-    if out is None:
-        return ""
+def _result_state(out: StorePath, name: str) -> str:
     return f"the result in {out} is complete" if _is_whole(out, name) else _NOTHING
 
 
-def results_state_sentence(out: Target | None, name: str) -> str:
-    """Return the state after an interrupt of results of many stores, each of which appears by itself.
-
-    Args:
-        out: Receives a directory for each; None where nothing is written.
-        name: Of a file that each has.
-    """
-    if out is None:
-        return ""
+def _results_state(out: StorePath, name: str) -> str:
     try:
         # of an object store, another look than the one that the run began with
         entries = location_of(out.text if isinstance(out, Location) else out).entries()
@@ -343,7 +418,7 @@ def results_state_sentence(out: Target | None, name: str) -> str:
     return _NOTHING
 
 
-def _is_whole(out: Target, name: str) -> bool:
+def _is_whole(out: StorePath, name: str) -> bool:
     from rmqtool.store.results import read_result  # what only reads needs no staging
 
     try:
@@ -352,39 +427,49 @@ def _is_whole(out: Target, name: str) -> bool:
         return False
 
 
-def command_line(*more: str, **changed: object) -> str:
-    """Return the command line of the running command, with further words.
+def recording_of(context: click.Context, words: Sequence[str], progress: Progress) -> Recording | None:
+    """Return the recording of the run of a command; None without ``--case``.
 
-    Args:
-        more: Words that are added.
-        changed: Parameters that get another value, by name.
+    A command needs the option, and two calls of its session: `Session.begin_case` before it reads, and
+    `Session.report_to_case` when it has a result. `rmqtool.cli.entry` ends the record, however the command
+    ends.
     """
-    context = click.get_current_context()
-    return shlex.join(["rmqtool", context.info_name or "", *_words(context, changed), *more])
+    directory = context.params.get("case")
+    if directory is None:
+        return None
+    from rmqtool.commands.case.recording import Recording, facts_now
+
+    facts = facts_now(__version__, words, dict(_recorded_options(context)))
+    read, written = (sorted(_files(context, role)) for role in (READ, WRITTEN))
+    return Recording(directory, facts, read, written, context.params.get("jobs"), progress)
 
 
-def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
-    """Return the line of another command on the same store, with the settings that were given."""
-    context = click.get_current_context()
-    unwanted: dict[str, object] = {
-        one.name or "": None for one in context.command.params if one.name not in _OPENING
-    }
-    return shlex.join(["rmqtool", name, *map(str, paths), *_words(context, unwanted), *more])
+def _recorded_options(context: click.Context) -> Iterator[tuple[str, CaseOption]]:
+    from rmqtool.commands.case import CaseOption
 
-
-def _words(context: click.Context, changed: dict[str, object]) -> Iterator[str]:
-    for parameter in sorted(context.command.params, key=lambda one: isinstance(one, click.Option)):
+    for parameter in context.command.params:
         name = parameter.name or ""
-        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        value = changed.get(name, context.params.get(name) if is_given else None)
-        if value is None:
-            continue
-        values: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
-        for one in values:
-            if not isinstance(parameter, click.Option):
-                yield str(one)
-            elif parameter.is_flag:
-                yield parameter.opts[-1]
-            else:
-                yield parameter.opts[0] if len(parameter.opts) == 1 else max(parameter.opts, key=len)
-                yield str(one)
+        source = context.get_parameter_source(name)
+        origin = "default" if source in {None, ParameterSource.DEFAULT} else "given"
+        option = (
+            parameter.opts[-1] if isinstance(parameter, click.Option) else parameter.make_metavar(context)
+        )
+        yield option, CaseOption(_plain(context.params.get(name)), origin)
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - what click makes of an option
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return str(value) if isinstance(value, Path | Location) else value
+
+
+def _files(context: click.Context, role: str) -> Iterator[Path]:
+    """Yield the files and directories of this machine that the command line names beside the stores."""
+    for parameter in context.command.params:
+        kind, value = parameter.type, context.params.get(parameter.name or "")
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Target) and isinstance(kind, TargetType):
+                if kind.roles[one.purpose] == role:
+                    yield one.path
+            elif isinstance(one, Path) and isinstance(kind, LocalPath) and kind.role == role:
+                yield one  # a result in object storage has its manifest

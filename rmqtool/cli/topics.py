@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.cli.group import Command
-from rmqtool.cli.options import A_STORE, StorePath, given_options, is_fleet, request_options, shared_options
-from rmqtool.cli.session import Session, command_line
+from rmqtool.cli.options import A_STORE, StorePath, command_line, is_fleet, request_options
+from rmqtool.cli.session import Session, command
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics import TopicsReport, TopicsRequest, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, counted
 from rmqtool.lookup.topic_names import missing_topic
-from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.formats import Format, write_records
+from rmqtool.projection import columns_of, json_object
+from rmqtool.report.formats import Format, document_of, write_records
 from rmqtool.report.topics_text import topics_text, topics_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet import FleetReport
@@ -46,14 +44,10 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 """
 
 
-@click.command("topics", cls=Command, examples=_EXAMPLES)
+@command("topics", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @request_options(TopicsRequest)
-@shared_options("text", "json", "ndjson", "csv")
-def topics_command(
-    paths: tuple[StorePath, ...],
-    **options: Any,  # noqa: ANN401 - what click makes of the options
-) -> ExitStatus:
+def topics_command(session: Session, paths: tuple[StorePath, ...], topic: tuple[str, ...]) -> ExitStatus:
     """Add up the log by topic: messages, bytes, rate, backlog.
 
     A message is a record of the log, under the topic it is stored with: half and op messages of transactions,
@@ -65,19 +59,18 @@ def topics_command(
     Damaged parts of the log are skipped and reported; the exit status is then 5. Several stores, or a glob in
     quotes, are one run: see rmqtool help fleets.
     """
-    session = Session(options)
-    question = TopicsQuestion(options, session.fail_on)
+    question = partial(_add_up, session.given(TopicsRequest), session.fail_on)
     if is_fleet(paths):
         from rmqtool.cli.fleet import Fleet
 
         fleet = Fleet(session, paths, _forms(session), notes_brokers=True)
-        return fleet.ask(question, travels=True, then=partial(_warn_of_cuts, session))
+        return fleet.ask(question, then=partial(_warn_of_cuts, session))
     store = session.open(paths[0])
     session.note_broker(store)
     report, status = question(store, None, session.console)
     session.console.close()
     if not report.rows:
-        _tell_missed(session, store, options["topic"])
+        _tell_missed(session, store, topic)
     if report.truncated and session.format is Format.CSV:
         session.console.warn(f"{report.more} more rows are left out; without --top all are shown")
     with session.output(store, whole=True) as stream:
@@ -96,31 +89,21 @@ def topics_command(
     return status
 
 
-@dataclass(frozen=True)
-class TopicsQuestion:
-    """A question to a store."""
-
-    options: dict[str, Any]
-    fail_on: FailOn
-
-    def __call__(
-        self, store: Store, _engine: Engine | None, progress: Progress
-    ) -> tuple[TopicsReport, ExitStatus]:
-        """Add up a store, and say what may be missing from the answer.
-
-        Raises:
-            RmqtoolError: As `Store.topics`.
-        """
-        options, problems = self.options, list(_problems(store))
-        for sentence in problems:
-            progress.warn(sentence)
-        for feature in store.files.features:
-            progress.warn(feature.unshown)
-        report = store.topics(progress=progress, **given_options(TopicsRequest, options))
-        status = report.findings.exit_status(self.fail_on)
-        if (problems or not report.rows) and self.fail_on is not FailOn.NEVER:
-            status = max(status, ExitStatus.NEGATIVE)
-        return report, max(status, ExitStatus.FAILED) if store.files.is_log_unread else status
+def _add_up(
+    given: dict[str, Any], fail_on: FailOn, store: Store, _engine: Engine | None, progress: Progress
+) -> tuple[TopicsReport, ExitStatus]:
+    """Add up a store, and say what may be missing from the answer; errors are those of `Store.topics`."""
+    # of readers, whose backlog is missing then
+    problems = [] if store.files.root is None else list(undecodable_files(store.files))
+    for sentence in problems:
+        progress.warn(sentence)
+    for feature in store.files.features:
+        progress.warn(feature.unshown)
+    report = store.topics(progress=progress, **given)
+    status = report.findings.exit_status(fail_on)
+    if (problems or not report.rows) and fail_on is not FailOn.NEVER:
+        status = max(status, ExitStatus.NEGATIVE)
+    return report, max(status, ExitStatus.FAILED) if store.files.is_log_unread else status
 
 
 def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
@@ -131,43 +114,23 @@ def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
         session.console.warn(f"more rows of {stores} are left out; without --top all are shown")
 
 
-def _problems(store: Store) -> Iterable[str]:
-    """Return which files of readers could not be read: their backlog is missing."""
-    return undecodable_files(store.files) if store.files.root is not None else ()
-
-
 def _write_text(session: Session, report: TopicsReport, text: TextReport) -> None:
     topics_text(report, text, session.zone, command_line(top=_DROPPED))
 
 
 def _facts(report: TopicsReport) -> dict[str, Any]:
-    return {
-        "store": report.store,
-        "log": json_value(report.log),
-        "logLosses": json_value(report.log_losses),
-        "topics": report.topics,
-        "messages": report.messages,
-        "bytes": report.bytes,
-        "truncated": report.truncated,
-        "more": report.more,
-        "counts": report.findings.counts,
-        "findings": json_value(report.findings),
-    }
+    return {name: value for name, value in json_object(report).items() if name not in {"schema", "rows"}}
 
 
 def _forms(session: Session) -> Forms[TopicsReport]:
     from rmqtool.report.fleet import Forms
-
-    def document(report: TopicsReport, status: ExitStatus) -> dict[str, Any]:
-        head = {"schema": report.schema, "rows": json_value(report.rows)}
-        return head | _facts(report) | {"exitStatus": int(status)}
 
     def lines(report: TopicsReport, _status: ExitStatus) -> Iterator[dict[str, Any]]:
         yield from (row | {"store": report.store} for row in _rows(report))
         yield {"type": "summary", "schema": report.schema, **_facts(report)}
 
     text = partial(_write_text, session)
-    return Forms("topics", topics_verdict, document, text, _totals, lines, _rows, columns_of(TopicTotals))
+    return Forms("topics", topics_verdict, document_of, text, _totals, lines, _rows, columns_of(TopicTotals))
 
 
 def _totals(report: TopicsReport) -> dict[str, int]:
@@ -185,6 +148,3 @@ def _tell_missed(session: Session, store: Store, topics: tuple[str, ...]) -> Non
         sentence = missing_topic(store.files, topic, session.console)
         if sentence is not None:
             session.console.note(f"hint: {sentence}")
-
-
-COMMANDS = {"topics": topics_command}

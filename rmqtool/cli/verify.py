@@ -1,56 +1,75 @@
-"""``rmqtool verify``."""
+"""``rmqtool verify``: of one store, or of many in workers, with the files beside the data.
+
+All files are checked before the work begins, which may take hours.
+"""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmqtool.check.model import VerifyRequest
-from rmqtool.cli.case_record import case_option
-from rmqtool.cli.completion import complete_code, complete_target
+from rmqtool.cli.completion import complete_code
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
-    A_PATH,
+    A_SOURCE,
     A_STORE,
+    READ,
+    WRITTEN,
     StorePath,
+    TargetType,
+    case_option,
     check_lost,
-    engine_of,
     engine_options,
+    given_options,
     is_fleet,
+    lost_lines,
     lost_option,
     request_options,
-    shared_options,
+    setting_words,
     type_option,
 )
-from rmqtool.cli.session import Session
-from rmqtool.cli.verify_run import (
-    ALL,
-    INFERRED,
-    MANIFEST_ACTIONS,
-    PREDICT,
-    REPORT_KINDS,
-    VerifyFiles,
-    VerifyQuestion,
-    metavar,
-    refuse_prediction,
-    verify_stores,
-)
-from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.cli.session import Session, command
+from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.findings import FailOn, counted
+from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from rmqtool.report.formats import Format
-from rmqtool.report.verify_json import verify_document, write_explanations, write_verdict
+from rmqtool.report.output import check_output_files, write_whole
+from rmqtool.report.verify_json import (
+    FINDING_COLUMNS,
+    finding_objects,
+    lines_of_store,
+    verify_document,
+    write_explanations,
+    write_verdict,
+)
+from rmqtool.store import PathKind
+from rmqtool.store.segments import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from rmqtool.commands.verify import Verdict
+    from rmqtool.api.store import Store
+    from rmqtool.check.model import VerifyReport, VerifyRun
+    from rmqtool.commands.fleet import FleetReport
+    from rmqtool.commands.verify import Comparison, Verdict
+    from rmqtool.engine import Engine, EngineOptions
+    from rmqtool.progress import Progress
+    from rmqtool.recovery import Prediction
+    from rmqtool.report.fleet import Forms
 
+_PREDICT = "--predict-recovery"
+_INFERRED, _ALL = "inferred", "all"
 _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 
+_REPORTS = TargetType(junit=WRITTEN, sarif=WRITTEN)
+_MANIFEST = TargetType(write=WRITTEN, check=READ)
 _EXAMPLES = """\
 # is this store sound
 rmqtool verify $STORE
@@ -81,43 +100,43 @@ class _VerifyCommand(Command):
         options = words[: words.index("--")] if "--" in words else words
         for place, word in enumerate(options):
             following = words[place + 1] if words[place + 1 :] else ""
-            if word == PREDICT and not _names_releases(following):
-                words[place] = f"{PREDICT}={INFERRED}"
+            if word == _PREDICT and not _names_releases(following):
+                words[place] = f"{_PREDICT}={_INFERRED}"
         return super().parse_args(ctx, words)
 
 
 def _names_releases(word: str) -> bool:
     """Return whether a word is meant as a value of ``--predict-recovery``, right or wrong."""
-    if word in {*RELEASES, ALL, INFERRED}:
+    if word in {*RELEASES, _ALL, _INFERRED}:
         return True
     return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
 
 
-@click.command("verify", cls=_VerifyCommand, examples=_EXAMPLES)
+@command("verify", "text", "json", "ndjson", "csv", examples=_EXAMPLES, kind=_VerifyCommand)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option()
 @request_options(VerifyRequest)
 @click.option(
-    "--baseline", type=A_PATH, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
+    "--baseline", type=A_SOURCE, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
 )
 @click.option(
-    PREDICT,
+    _PREDICT,
     "predict",
-    type=click.Choice([*RELEASES, ALL, INFERRED]),
+    type=click.Choice([*RELEASES, _ALL, _INFERRED]),
     help="Predict the next start of a broker of that release; default: the version that wrote the store.",
 )
 @click.option(
     "--report",
     "reports",
     multiple=True,
-    metavar=metavar(REPORT_KINDS),
-    shell_complete=complete_target(REPORT_KINDS),
+    type=_REPORTS,
+    metavar="|".join(_REPORTS.forms),
     help="Also write a report to FILE; repeatable.",
 )
 @click.option(
     "--manifest",
-    metavar=metavar(MANIFEST_ACTIONS),
-    shell_complete=complete_target(MANIFEST_ACTIONS),
+    type=_MANIFEST,
+    metavar="|".join(_MANIFEST.forms),
     help="Write or check SHA-256 of all files, as sha256sum -c does.",
 )
 @click.option(
@@ -127,14 +146,11 @@ def _names_releases(word: str) -> bool:
     shell_complete=complete_code,
     help="Print what a finding means; needs no PATH.",
 )
-@lost_option(f"every message that {PREDICT} finds lost")
+@lost_option(f"every message that {_PREDICT} finds lost")
 @engine_options("local")
 @case_option
-@shared_options("text", "json", "ndjson", "csv")
 def verify_command(
-    paths: tuple[StorePath, ...],
-    type_name: str | None,
-    **options: Any,  # noqa: ANN401 - what click makes of the other options
+    session: Session, paths: tuple[StorePath, ...], type_name: str | None, explain_code: str | None
 ) -> ExitStatus:
     """Check a store, or a part of it, and report damage.
 
@@ -142,51 +158,42 @@ def verify_command(
     log; a part of a store is compared with the log beside it. The store is only read. Several PATHs, or a
     glob in quotes, are one run: a line for each, and one exit status.
     """
-    session = Session(options)
     session.reports_tails = True
-    if options["explain_code"] is not None:
-        return _explain(session, options["explain_code"])
+    if explain_code is not None:
+        return _explain(session, explain_code)
     if not paths:
         raise UsageError("give a PATH to verify, or --explain CODE")
-    engine_of(options)  # contradictions are refused before a store is looked at
+    options, engine = session.options, session.engine  # contradictions are refused before a store is opened
     _check_lost(paths, options)
     if is_fleet(paths):
-        return verify_stores(session, paths, type_name, options)
-    store = session.open_root(paths[0], type_name, reads_queues=True)
-    refuse_prediction(store, options)
-    files = VerifyFiles(session, [store], options)
+        return _verify_all(session, paths, type_name)
+    store = session.open(paths[0], type_name, reads_queues=True)
+    _refuse_prediction(store, options)
+    files = VerifyFiles(session, [store])
     session.begin_case(store)
     session.note_settings(store)
-    question = VerifyQuestion(options, session.fail_on, session.setting_arguments, files)
-    verdict, status = question(store, engine_of(options), session.console)
+    verdict, status = verified(options, files, store, engine, session.console)
     session.console.close()
     session.report_to_case(partial(verify_document, verdict))
     files.end([verdict], status)
-    try:
-        with session.output(store, whole=True) as stream:
-            _write(session, verdict, stream)
-    except BrokenPipeError:  # the reader has enough; the verdict stands
-        from rmqtool.report.output import silence_standard_output
+    with session.output_of_verdict(store) as stream:
+        if session.format is Format.TEXT:
+            from rmqtool.report.verify_text import verify_text
 
-        silence_standard_output()
+            verify_text(verdict, session.text(stream), notes=session.is_verbose)
+        else:
+            write_verdict(verdict, session.format, stream)
     return status
 
 
 def _check_lost(paths: Sequence[StorePath], options: dict[str, Any]) -> None:
     if options["lost"] is None:
         return
-    if options["predict"] in {None, ALL} or is_fleet(paths):
-        raise UsageError(f"--lost is what one start does to one store: give {PREDICT}, one release, one PATH")
+    if options["predict"] in {None, _ALL} or is_fleet(paths):
+        raise UsageError(
+            f"--lost is what one start does to one store: give {_PREDICT}, one release, one PATH"
+        )
     check_lost(options)
-
-
-def _write(session: Session, verdict: Verdict, stream: TextIO) -> None:
-    if session.format is Format.TEXT:
-        from rmqtool.report.verify_text import verify_text
-
-        verify_text(verdict, session.text(stream), notes=session.is_verbose)
-    else:
-        write_verdict(verdict, session.format, stream)
 
 
 def _explain(session: Session, text: str) -> ExitStatus:
@@ -203,4 +210,204 @@ def _explain(session: Session, text: str) -> ExitStatus:
     return ExitStatus.CLEAN
 
 
-COMMANDS = {"verify": verify_command}
+def verified(
+    options: dict[str, Any],
+    files: VerifyFiles | None,
+    store: Store,
+    engine: Engine | EngineOptions,
+    progress: Progress,
+) -> tuple[Verdict, ExitStatus]:
+    """Verify a store, and return the verdict on it; an interrupted run has one of what it has seen.
+
+    Args:
+        options: Of the command.
+        files: What is written and compared with; None for one store of many.
+        store: Its errors are those of `Store.verify`; or a prediction is of a part of a store.
+        engine: Serves the run.
+        progress: Receives stages and remarks.
+    """
+    from rmqtool.check.model import VerifyInterruptedError, VerifyRun
+    from rmqtool.commands.verify import Verdict
+
+    _refuse_prediction(store, options)
+    predictions: tuple[Prediction, ...] = ()
+    given = given_options(VerifyRequest, options)
+    given["max_findings"] += 0 if files is None else files.known_findings
+    try:
+        report = store.verify(engine=engine, progress=progress, **given)
+    except VerifyInterruptedError as stop:
+        report = stop.report
+    else:
+        run = VerifyRun(report)
+        with suppress(KeyboardInterrupt):  # the report says so
+            if files is not None:
+                files.manifest(store, run, options["jobs"])
+            predictions = _predict(store, run, options)
+        report = run.report()
+    compared = None if files is None else files.compare(report)
+    part = None if store.kind == PathKind.STORE else label_of(store.files.place.path, store.files.base)
+    fail_on = FailOn(options["fail_on"])
+    verdict = Verdict(report, fail_on, compared, predictions, part, setting_words(options))
+    return verdict, verdict.status
+
+
+def _refuse_prediction(store: Store, options: dict[str, Any]) -> None:
+    """Refuse to predict what a start would do to a part of a store.
+
+    Raises:
+        UsageError: It is a part.
+    """
+    if options["predict"] is not None and store.kind != PathKind.STORE:
+        raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
+
+
+def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Prediction, ...]:
+    wanted = options["predict"]
+    if wanted is None:
+        return ()
+    from rmqtool.findings.codes import IO_DENIED
+    from rmqtool.recovery.outcome import skipped, start_findings
+    from rmqtool.recovery.predict import NotPredictedError
+    from rmqtool.store.segments import denied_finding
+
+    releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
+    with run.stage("prediction"):
+        try:
+            with lost_lines(options, store) as tell_lost:
+                predictions = tuple(store.predict_recovery(one, lost=tell_lost) for one in releases)
+        except (NotPredictedError, EnvironmentFailureError) as failure:
+            run.findings.add(skipped(str(failure)))
+            if isinstance(failure, DeniedError) and IO_DENIED.code not in run.findings.counts:
+                run.findings.add(denied_finding(failure, store.files.base))
+            return ()
+        for prediction in predictions:
+            run.findings.extend(start_findings(prediction))
+    return predictions
+
+
+class VerifyFiles:
+    """Files that the run writes and compares with.
+
+    Raises:
+        RefusedError: A file to write exists, or lies in a store.
+        EnvironmentFailureError: A file cannot be read, or has no directory to be written into.
+        UsageError: A file to read is something else, or two outputs are one file.
+    """
+
+    def __init__(self, session: Session, stores: Sequence[Store]) -> None:
+        options = session.options
+        self._session = session
+        self._reports, self._manifest = options["reports"], options["manifest"]
+        self._baseline = self._lines = None
+        new = [check_lost(options)]
+        if self._manifest is not None and self._manifest.purpose == "write":
+            new.append(self._manifest.path)
+        reports = [options["output"], *(target.path for target in self._reports)]
+        check_output_files(reports, [root for store in stores for root in store.files.evidence_roots], new)
+        if options["baseline"] is not None:
+            from rmqtool.commands.verify import load_baseline
+
+            self._baseline = load_baseline(options["baseline"])
+        if self._manifest is not None and self._manifest.purpose == "check":
+            from rmqtool.commands.verify.manifest import load_manifest
+
+            self._lines = load_manifest(self._manifest.path)
+
+    @property
+    def known_findings(self) -> int:
+        """Return the room that known findings of a code need beside new ones."""
+        return 0 if self._baseline is None else self._baseline.largest
+
+    def compare(self, report: VerifyReport) -> Comparison | None:
+        """Tell findings apart by the baseline, and say what only their number speaks for."""
+        if self._baseline is None:
+            return None
+        comparison = self._baseline.compare(report.findings, complete=report.interrupted is None)
+        for code, count in comparison.by_number.items():
+            self._session.console.warn(
+                f"{counted(count, 'finding')} of {code} known by number only, as the baseline does not list"
+                " them; write it again with a higher --max-findings"
+            )
+        return comparison
+
+    def manifest(self, store: Store, run: VerifyRun, jobs: int | None) -> None:
+        """Write the manifest, or add what differs from it to what was found."""
+        if self._manifest is None:
+            return
+        from rmqtool.commands.verify.manifest import check_manifest, make_manifest
+
+        console, path = self._session.console, self._manifest.path
+        with run.stage("manifest"):
+            if self._lines is not None:
+                run.findings.extend(check_manifest(store.files, path, self._lines, jobs, console))
+                return
+            lines = make_manifest(store.files, jobs, console, run.findings)
+            write_whole(path, b"".join(line.to_bytes() for line in lines))
+        files = counted(len(lines), "file")
+        console.note(f"{path}: SHA-256 of {files}; check with verify --manifest check:FILE")
+
+    def end(
+        self, verdicts: Sequence[Verdict], status: ExitStatus, failures: Mapping[str, str] | None = None
+    ) -> None:
+        """Write the reports, each whole, or say that an interrupted run has none.
+
+        JUnit has no way to say that something is missing: half a run would look like a sound store.
+
+        Args:
+            verdicts: Of the stores that could be examined.
+            status: Of the run.
+            failures: Why others could not, by their paths.
+        """
+        if status is ExitStatus.INTERRUPTED:
+            names = [str(one.path) for one in self._reports]
+            missing = f", and not written to {', '.join(names)}" if names else ""
+            self._session.console.error(f"interrupted; the report covers the part examined before{missing}")
+        elif self._reports:
+            from rmqtool.report.ci_reports import junit, sarif
+
+            for one in self._reports:
+                write_whole(one.path, (junit if one.purpose == "junit" else sarif)(verdicts, failures))
+
+
+def _verify_all(session: Session, paths: Sequence[StorePath], kind: str | None) -> ExitStatus:
+    """Verify all that paths and globs name, and return the worst status."""
+    from rmqtool.cli.fleet import Fleet
+
+    options = session.options
+    if options["baseline"] or options["manifest"]:
+        raise UsageError("--baseline and --manifest are those of one store; give one PATH")
+    fleet = Fleet(session, paths, _forms(), kind=kind, reads_queues=True)
+    files = VerifyFiles(session, fleet.stores)
+    return fleet.ask(partial(verified, options, None), session.engine, then=partial(_write_reports, files))
+
+
+def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:
+    verdicts = [one.report for one in report if one.report is not None]
+    failures = {one.store: one.failure or "" for one in report if one.report is None}
+    files.end(verdicts, report.exit_status, failures)
+
+
+def _forms() -> Forms[Verdict]:
+    from rmqtool.report.fleet import Forms
+    from rmqtool.report.verify_text import verdict_line, verify_text
+
+    return Forms(
+        "verify",
+        verdict_line,
+        lambda verdict, _status: verify_document(verdict),
+        partial(verify_text, notes=True),
+        _totals,
+        lambda verdict, _status: lines_of_store(verdict),
+        _rows,
+        ("part", *FINDING_COLUMNS),
+    )
+
+
+def _totals(verdict: Verdict) -> dict[str, int]:
+    report = verdict.report
+    return json_object(report.examined) | {"findings": sum(report.findings.counts.values())}
+
+
+def _rows(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    for value in finding_objects(verdict):
+        yield {"part": verdict.part} | value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool import rows
 from rmqtool.account.model import LogLosses, indexes_beyond
@@ -15,6 +15,7 @@ from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
 from rmqtool.findings.codes import IO_CHANGED, IO_DENIED
+from rmqtool.projection import json_object
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -118,6 +119,7 @@ class StoreSummary:
             file points to a loss: then they are not counted.
     """
 
+    schema: ClassVar = "rmqtool.info/1"
     path: str
     kind: str
     settings: tuple[Setting, ...]
@@ -132,6 +134,11 @@ class StoreSummary:
     lock_holder: str | None
     findings: Findings
     log_losses: LogLosses | None = None
+
+    @property
+    def noted_settings(self) -> dict[str, dict[str, Any]]:
+        """Return the settings as JSON, with the evidence of their origin."""
+        return {one.name: json_object(one) | {"note": one.note or None} for one in self.settings}
 
     @property
     def denied(self) -> tuple[str, ...]:
@@ -157,12 +164,13 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         process = _abort_process(store)
     with denied.noted():
         holder = None if store.root is None else lock_holder(store.root)
-    ends = _Ends(0 if log is None else log.start, None if log is None or holder else log.end)
-    queues = tuple(_queue_summaries(store, ends, denied))
+    end = None if log is None or holder else log.end  # of a log at rest
+    found = list(_queue_summaries(store, 0 if log is None else log.start, end, denied))
+    beyond = sum(messages for _, messages in found)
     index = tuple(_index_summaries(store, denied))
     losses = None
     with denied.noted():
-        if log is not None and ends.end is not None and _points_to_loss(store, log, ends, findings):
+        if log is not None and end is not None and _points_to_loss(store, log, beyond, findings):
             from rmqtool.account.log_losses import (
                 StoreAccount,  # numpy comes with it
             )
@@ -180,7 +188,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         kind=store.kind.value,
         settings=tuple(store.settings),
         log=log,
-        queues=queues,
+        queues=tuple(queue for queue, _ in found),
         index=index,
         index_coverage=_coverage(index, log),
         other_parts=tuple(
@@ -195,24 +203,10 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     )
 
 
-def _points_to_loss(store: Store, log: LogSummary, ends: _Ends, findings: FindingLog) -> bool:
+def _points_to_loss(store: Store, log: LogSummary, beyond: int, findings: FindingLog) -> bool:
     """Whether names, sizes and ends of files show that messages may be lost: then the log is read."""
     is_broken = log.gaps or not log.clean_end or Structure.COMMITLOG in findings.errors
-    return bool(ends.beyond or is_broken) or indexes_beyond(store, log.end)
-
-
-@dataclass
-class _Ends:
-    """Begin and end of the log, None where that moves, and the messages that queues list beyond it."""
-
-    start: int
-    end: int | None
-    beyond: int = 0
-
-    def take(self, queue: QueueFiles, max_offset: int) -> None:
-        """Add what a queue lists beyond the log; light queues list what others do."""
-        if self.end is not None and not (queue.topic or "").startswith(LMQ_PREFIX):
-            self.beyond += messages_from(queue, max_offset, max(self.end, self.start))
+    return bool(beyond or is_broken) or indexes_beyond(store, log.end)
 
 
 class _Denied:
@@ -267,7 +261,10 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
     )
 
 
-def _queue_summaries(store: Store, ends: _Ends, denied: _Denied) -> Iterator[QueueSummary]:
+def _queue_summaries(
+    store: Store, start: int, end: int | None, denied: _Denied
+) -> Iterator[tuple[QueueSummary, int]]:
+    """Yield the queues, each with the number of messages that it lists beyond the log."""
     for kind in UNIT_QUEUE_KINDS:
         topics: list[str | None] = [None]
         with denied.noted():
@@ -276,15 +273,16 @@ def _queue_summaries(store: Store, ends: _Ends, denied: _Denied) -> Iterator[Que
             with denied.noted():
                 for queue in store.queues(kind, topic):
                     with denied.noted():
-                        yield _queue_summary(queue, ends)
+                        yield _queue_summary(queue, start, end)
 
 
-def _queue_summary(queue: QueueFiles, ends: _Ends) -> QueueSummary:
-    bounds = queue_bounds(queue, ends.start)
-    ends.take(queue, bounds.max_offset)
+def _queue_summary(queue: QueueFiles, start: int, end: int | None) -> tuple[QueueSummary, int]:
+    bounds, beyond = queue_bounds(queue, start), 0
+    if end is not None and not (queue.topic or "").startswith(LMQ_PREFIX):  # light queues list what others do
+        beyond = messages_from(queue, bounds.max_offset, max(end, start))
     queue.files.close()
-    messages = bounds.max_offset - bounds.min_offset
-    return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, len(queue.files), *bounds, messages)
+    messages, files = bounds.max_offset - bounds.min_offset, len(queue.files)
+    return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, files, *bounds, messages), beyond
 
 
 def _coverage(index: tuple[IndexSummary, ...], log: LogSummary | None) -> IndexCoverage | None:

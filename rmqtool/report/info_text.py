@@ -10,15 +10,15 @@ from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import NOT_READ, Severity, counted
 from rmqtool.findings.codes import IO_DENIED
-from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.formats import Format, size_text, write_document
+from rmqtool.projection import columns_of, json_object
+from rmqtool.report.formats import Format, document_of, size_text, write_document
 from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
     from rmqtool.errors import ExitStatus
@@ -197,32 +197,6 @@ def _value(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else escape_text(str(value))
 
 
-SCHEMA = "rmqtool.info/1"
-
-
-def info_document(summary: StoreSummary, status: ExitStatus) -> dict[str, Any]:
-    """Return the JSON document."""
-    return {
-        "schema": SCHEMA,
-        "path": summary.path,
-        "kind": summary.kind,
-        "settings": dict(_settings_by_name(summary)),
-        "commitlog": json_value(summary.log),
-        "queues": json_value(summary.queues),
-        "index": json_value(summary.index),
-        "indexCoverage": json_value(summary.index_coverage),
-        "otherParts": json_value(summary.other_parts),
-        "checkpoint": json_value(summary.checkpoint),
-        "abort": summary.abort,
-        "abortProcess": summary.abort_process,
-        "lockHolder": summary.lock_holder,
-        "logLosses": json_value(summary.log_losses),
-        "findings": json_value(summary.findings),
-        "counts": summary.findings.counts,
-        "exitStatus": int(status),
-    }
-
-
 _LINES = (
     ("commitlog", "commitlog"),
     ("queues", "queue"),
@@ -238,7 +212,7 @@ _LINES = (
 
 def info_objects(summary: StoreSummary, status: ExitStatus) -> Iterator[dict[str, Any]]:
     """Yield the same as objects of one line each, distinguished by ``type``."""
-    document = info_document(summary, status)
+    document = document_of(summary, status)
     names = ("schema", "path", "kind", "abort", "abortProcess", "lockHolder")
     yield {"type": "store"} | {name: document[name] for name in names}
     for name, setting in document["settings"].items():
@@ -251,12 +225,7 @@ def info_objects(summary: StoreSummary, status: ExitStatus) -> Iterator[dict[str
 
 def write_info(summary: StoreSummary, status: ExitStatus, chosen: Format, stream: TextIO) -> None:
     """Write a store's summary for programs; csv has the queues."""
-    document, lines = partial(info_document, summary, status), partial(info_objects, summary, status)
+    document, lines = partial(document_of, summary, status), partial(info_objects, summary, status)
     columns = ("type", *columns_of(QueueSummary))
     queues = ({"type": "queue"} | json_object(queue) for queue in summary.queues)
     write_document(chosen, stream, document, lines, columns, lambda: queues)
-
-
-def _settings_by_name(summary: StoreSummary) -> Iterable[tuple[str, dict[str, Any]]]:
-    for setting in summary.settings:
-        yield setting.name, json_object(setting) | {"note": setting.note or None}

@@ -5,7 +5,6 @@ Timesketch requires ``message``, ``datetime`` and ``timestamp_desc``; all other 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from rmqtool.report.formats import to_json
 from rmqtool.report.sentences import finding_sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from rmqtool.commands.report import StoreReport
 
@@ -28,14 +27,8 @@ _CHECKPOINT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event: epoch ms, sentence, meaning of the time (by which Timesketch groups), and attributes."""
-
-    moment_ms: int
-    message: str
-    description: str
-    more: Mapping[str, object] = field(default_factory=dict)
+Event = tuple[int, dict[str, object]]
+"""Epoch milliseconds of an event, and its members: sentence, meaning of the time, and attributes."""
 
 
 def timeline_bytes(report: StoreReport) -> tuple[bytes, int, int]:
@@ -43,15 +36,21 @@ def timeline_bytes(report: StoreReport) -> tuple[bytes, int, int]:
 
     A number outside of the years 1 to 9999 comes from damage; 0 means "never" to a broker.
     """
-    dated, undated = [], 0
-    for event in _events(report):
-        moment = _moment(event.moment_ms)
+    lines, undated = [], 0
+    for moment_ms, members in sorted(_events(report), key=lambda one: one[0]):
+        moment = _moment(moment_ms)
         if moment is None:
             undated += 1
-        else:
-            dated.append((event.moment_ms, moment, event))
-    dated.sort(key=lambda one: one[0])
-    lines = [to_json(_object(report, moment, event)) for _, moment, event in dated]
+            continue
+        found = {
+            "message": members.pop("message"),
+            "datetime": moment,
+            "timestamp_desc": members.pop("timestamp_desc"),
+            "timestamp": moment_ms * 1000,
+            "data_type": "rocketmq:store",
+            "store": report.store,
+        }
+        lines.append(to_json(found | members))
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"), len(lines), undated
 
 
@@ -64,16 +63,9 @@ def _moment(moment_ms: int) -> str | None:
         return None
 
 
-def _object(report: StoreReport, moment: str, event: Event) -> dict[str, object]:
-    head = {
-        "message": event.message,
-        "datetime": moment,
-        "timestamp_desc": event.description,
-        "timestamp": event.moment_ms * 1000,
-        "data_type": "rocketmq:store",
-        "store": report.store,
-    }
-    return {**head, **event.more}
+def _event(moment_ms: int, message: str, description: str, **more: object) -> Event:
+    """Return an event; Timesketch groups by the description, which says what the time is of."""
+    return moment_ms, {"message": message, "timestamp_desc": description, **more}
 
 
 def _events(report: StoreReport) -> Iterator[Event]:
@@ -88,8 +80,8 @@ def _events(report: StoreReport) -> Iterator[Event]:
         if report.cut_ms is not None and prediction.cut is not None:
             lost = counted(lost_messages(prediction), "message")
             sentence = f"the next start of a {prediction.release.name} broker ends the log here: loses {lost}"
-            more = {"file": prediction.cut.file, "physicalOffset": prediction.cut.physical_offset}
-            yield Event(report.cut_ms, sentence, "First message that the next start cuts off", more)
+            place = {"file": prediction.cut.file, "physicalOffset": prediction.cut.physical_offset}
+            yield _event(report.cut_ms, sentence, "First message that the next start cuts off", **place)
 
 
 def _of_files(report: StoreReport) -> Iterator[Event]:
@@ -100,15 +92,11 @@ def _of_files(report: StoreReport) -> Iterator[Event]:
             message, description = "abort was written: a broker started", "Broker started"
         elif name in {"consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json"}:
             message = f"{one.file} was written: consumer offsets are as of this time"
-        yield Event(one.modified_ms, message, description, {"file": one.file, "size": one.size_bytes})
+        yield _event(one.modified_ms, message, description, file=one.file, size=one.size_bytes)
     if report.checkpoint is not None:
         for name, sentence in _CHECKPOINT:
-            yield Event(
-                getattr(report.checkpoint, name),
-                f"checkpoint: {sentence}",
-                "Checkpoint",
-                {"file": "checkpoint"},
-            )
+            moment_ms = getattr(report.checkpoint, name)
+            yield _event(moment_ms, f"checkpoint: {sentence}", "Checkpoint", file="checkpoint")
 
 
 def _of_findings(report: StoreReport) -> Iterator[Event]:
@@ -121,7 +109,7 @@ def _of_findings(report: StoreReport) -> Iterator[Event]:
         kind = {"code": one.code.code, "severity": one.severity.value}
         found = {name: value for name, value in place.items() if value is not None}
         sentence = f"{one.code.code}: {finding_sentence(one)}"
-        yield Event(times[offset], sentence, f"Finding ({one.severity.value})", {**kind, **found})
+        yield _event(times[offset], sentence, f"Finding ({one.severity.value})", **kind, **found)
 
 
 def _of_segments(picture: LogPicture) -> Iterator[Event]:
@@ -134,9 +122,9 @@ def _of_segments(picture: LogPicture) -> Iterator[Event]:
             (runs[-1].last_ms, "last", runs[-1].stop),
         ):
             if moment is not None:
-                place = {"file": file.file, "physicalOffset": at}
+                place: dict[str, object] = {"file": file.file, "physicalOffset": at}
                 sentence = f"{which} record of {file.file} was stored"
-                yield Event(moment, sentence, f"{which.capitalize()} record of a log file", place)
+                yield _event(moment, sentence, f"{which.capitalize()} record of a log file", **place)
 
 
 def _of_topics(picture: LogPicture) -> Iterator[Event]:
@@ -146,28 +134,17 @@ def _of_topics(picture: LogPicture) -> Iterator[Event]:
             (one.newest_ms, one.newest_offset, "last"),
         )
         for moment, offset, which in ends:
-            yield Event(
-                moment,
-                f"{which} message of topic {one.topic} in the log was stored",
-                f"{which.capitalize()} message of a topic",
-                {"topic": one.topic, "physicalOffset": offset, "messages": one.messages},
-            )
+            sentence = f"{which} message of topic {one.topic} in the log was stored"
+            place = {"topic": one.topic, "physicalOffset": offset, "messages": one.messages}
+            yield _event(moment, sentence, f"{which.capitalize()} message of a topic", **place)
 
 
 def _of_gaps(picture: LogPicture) -> Iterator[Event]:
     for one in picture.census.silences:
         minutes = (one.stop_ms - one.start_ms) // 60_000
-        yield Event(
-            one.start_ms,
-            f"nothing was stored for {counted(minutes, 'minute')} from here",
-            "Silence",
-            {"minutes": minutes},
-        )
+        sentence = f"nothing was stored for {counted(minutes, 'minute')} from here"
+        yield _event(one.start_ms, sentence, "Silence", minutes=minutes)
     for step in picture.clock_steps:
-        yield Event(
-            step.after_ms,
-            f"the clock was set back by {step.before_ms - step.after_ms} ms: stored after a record of"
-            f" {_moment(step.before_ms) or step.before_ms}",
-            "Clock set back",
-            {"physicalOffset": step.physical_offset},
-        )
+        back, before = step.before_ms - step.after_ms, _moment(step.before_ms) or step.before_ms
+        sentence = f"the clock was set back by {back} ms: stored after a record of {before}"
+        yield _event(step.after_ms, sentence, "Clock set back", physicalOffset=step.physical_offset)

@@ -17,8 +17,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from rmqtool.cli import verify
 from rmqtool.cli.fleet import MakingQuestion
-from rmqtool.cli.verify_run import VerifyQuestion
 from rmqtool.commands.fleet import _Asking
 from rmqtool.errors import RefusedError
 from rmqtool.formats.message import HEAD_OFFSETS
@@ -261,18 +261,18 @@ def test_findings_of_an_earlier_run_count(run: Runner, fleet: Path, tmp_path: Pa
 def test_a_defect_of_the_tool_is_the_failure_of_one_store(
     run: Runner, fleet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = VerifyQuestion.__call__
+    verified = verify.verified
 
-    def question(self: VerifyQuestion, store: Any, *more: Any) -> Any:  # noqa: ANN401 - passed on
+    def question(options: Any, files: Any, store: Any, *more: Any) -> Any:  # noqa: ANN401 - passed on
         if "/a/" in str(store.path):
             raise ZeroDivisionError("of nothing")
         if "/b/" in str(store.path):
             raise RefusedError(f"{store.path}: somebody holds it")
         if "/d/" in str(store.path):
             raise KeyboardInterrupt
-        return asked(self, store, *more)
+        return verified(options, files, store, *more)
 
-    monkeypatch.setattr(VerifyQuestion, "__call__", question)
+    monkeypatch.setattr(verify, "verified", question)
     done = run("verify", fleet / "*" / "store", "--format", "json")
     found = {Path(one["store"]).parent.name: one for one in done.document["stores"]}
     assert done.status == 130
@@ -513,6 +513,6 @@ def test_an_interrupt_amid_the_stores_tells_of_results_that_are_there(
 def test_topics_say_that_they_were_interrupted(
     run: Runner, fleet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqtool.cli.topics.TopicsQuestion.__call__", _interrupt)
+    monkeypatch.setattr("rmqtool.cli.topics._add_up", _interrupt)
     done = run("topics", fleet / "[ad]" / "store")
     assert (done.status, done.err) == (130, "error: interrupted\n")

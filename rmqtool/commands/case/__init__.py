@@ -201,14 +201,6 @@ class BrokenSealError(ValueError):
     """Bytes that are not a record, or not the sealed ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """A record as it was read, with its digest."""
-
-    document: dict[str, Any]
-    sha256: str
-
-
 def seal(record: CaseRecord) -> bytes:
     """Return the bytes of a record's file."""
     text = json.dumps(json_object(record), indent=1).removesuffix("\n}")
@@ -216,8 +208,8 @@ def seal(record: CaseRecord) -> bytes:
     return f"{text}{_HEAD}{digest}{_END}".encode()
 
 
-def unseal(data: bytes) -> Sealed:
-    """Return the content of a record's file; BrokenSealError if it was altered, or never was a record."""
+def unseal(data: bytes) -> dict[str, Any]:
+    """Return a record from its file, its digest last; BrokenSealError if altered, or never a record."""
     body, tail = data[:-SEAL_BYTES], data[-SEAL_BYTES:]
     found = _SEAL.fullmatch(tail)
     if found is None:
@@ -231,7 +223,7 @@ def unseal(data: bytes) -> Sealed:
         raise BrokenSealError(f"is not JSON: {failure}") from failure
     if not isinstance(document, dict):
         raise BrokenSealError("is not a record")
-    return Sealed(document, digest)
+    return document
 
 
 _LOCK, _ATTEMPT = ".lock", ".attempt-"
@@ -282,7 +274,7 @@ class CaseDirectory:
             data = seal(make(number + 1, previous))
             path = self.path / f"{number + 1:04d}.json"
             self._publish(data, path)
-            return path, unseal(data).sha256
+            return path, unseal(data)["sha256"]
 
     def _last(self) -> tuple[int, str | None]:
         """Return number and digest of the last record, 0 and None without; RefusedError if it was altered."""
@@ -291,7 +283,7 @@ class CaseDirectory:
             return 0, None
         number = max(records)
         try:
-            return number, read_record(records[number]).sha256
+            return number, read_record(records[number])["sha256"]
         except BrokenSealError as failure:
             raise RefusedError(
                 f"{records[number]}: {failure}; the case was changed, so no record is added: check it with "
@@ -342,7 +334,7 @@ class CaseDirectory:
             raise write_failure(failure, self.path) from failure
 
 
-def read_record(place: Location) -> Sealed:
+def read_record(place: Location) -> dict[str, Any]:
     """Return a record; BrokenSealError if it was altered."""
     return unseal(place.read_head(_LARGEST))
 

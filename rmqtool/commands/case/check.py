@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool.check.digests import ListedFile, hash_all
-from rmqtool.commands.case import Afterwards, BrokenSealError, CaseDirectory, Sealed, read_record
+from rmqtool.commands.case import Afterwards, BrokenSealError, CaseDirectory, read_record
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.io import FileKind, location_of
@@ -143,7 +143,7 @@ def check_case(
     for number, place in places.items():
         try:
             found = read_record(place)
-            named = {one.path: one for one in _named(number, found.document)}
+            named = {one.path: one for one in _named(number, found)}
             lines.append(_line(number, found, lines[-1] if lines else None))
             last |= named
         except BrokenSealError as failure:
@@ -179,14 +179,13 @@ def _named(number: int, document: Mapping[str, Any]) -> Iterator[FileLine]:
         raise BrokenSealError(f"is not a record of this tool: {failure}") from failure
 
 
-def _line(number: int, found: Sealed, before: RecordLine | None) -> RecordLine:
+def _line(number: int, says: Mapping[str, Any], before: RecordLine | None) -> RecordLine:
     """Return the line of a record, with the fault of its place in the chain; or raise BrokenSealError."""
-    says = found.document
     try:
         run, who = says["run"], says["run"]["operator"]
         return RecordLine(
             number,
-            found.sha256,
+            says["sha256"],
             run["started"],
             f"{who['login']}@{who['host']}",
             tuple(run["command"]),

@@ -8,7 +8,7 @@ import platform
 import pwd
 import socket
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,15 +81,6 @@ _INPUTS, _OUTPUTS = "case: SHA-256 of inputs", "case: SHA-256 of outputs"
 _NOT_HASHED = "the run was interrupted before this file was read for its digest"
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    files: Mapping[Location, ListedFile] = field(default_factory=dict)
-    unseen: tuple[CaseFile, ...] = ()
-
-    def __add__(self, other: _Seen) -> _Seen:
-        return _Seen({**self.files, **other.files}, self.unseen + other.unseen)
-
-
 class Recording:
     """One run on its way to its record; ``report`` is its findings, as JSON, once it knows.
 
@@ -112,7 +103,7 @@ class Recording:
         self._progress = progress
         self._settings: tuple[StoreSettings, ...] = ()
         self._inputs: list[tuple[ListedFile, Hashed | None]] = []
-        self._unseen: tuple[CaseFile, ...] = ()
+        self._unseen: list[CaseFile] = []
         self._changing: tuple[Store, ...] = ()
         self._before: Mapping[Location, ListedFile] = {}
         self._has_begun = False
@@ -141,10 +132,8 @@ class Recording:
         self._changing = tuple(stores) if in_place else ()
         self._case.prepare()
         self._has_begun = True
-        self._before = self._made().files
-        seen = self._read(stores, images)
-        self._unseen = seen.unseen
-        self._inputs = self._hash(seen.files.values(), _INPUTS)
+        self._before = self._made()
+        self._inputs = self._hash(self._read(stores, images).values(), _INPUTS)
 
     def finish(self, status: int, outcome: CaseOutcome, message: str | None) -> tuple[Path, str] | None:
         """Add the record; return its file and its digest, None for a run that ended before it read anything.
@@ -155,8 +144,7 @@ class Recording:
         """
         if not self._has_begun:
             return None
-        made = self._made()
-        new = [file for place, file in made.files.items() if self._before.get(place) != file]
+        new = [file for place, file in self._made().items() if self._before.get(place) != file]
         outputs = [_entry_of(*pair) for pair in self._hash(new, _OUTPUTS)]
         inputs = [_followed(*pair) for pair in self._inputs]
         return self._case.append(
@@ -176,22 +164,23 @@ class Recording:
             )
         )
 
-    def _read(self, stores: Sequence[Store], images: Sequence[Location]) -> _Seen:
+    def _read(self, stores: Sequence[Store], images: Sequence[Location]) -> dict[Location, ListedFile]:
         """List the files that the run reads: of a part of a store, that part and the log beside it."""
-        seen = _below(self._named_inputs)
+        found = _below(self._named_inputs, self._unseen)
         for store in stores:
             refused = FindingLog()
             files = store_files(store, refused)
             if store.kind is not PathKind.STORE:
                 files += files_below((segment.path for segment in store.log), store.base, refused)
-            seen += _Seen({file.path: file for file in files}, _unseen(refused, store.base))
-        return seen + _Seen({place: _image(place) for place in images})
+            found |= {file.path: file for file in files}
+            self._unseen += _unseen(refused, store.base)
+        return found | {place: _image(place) for place in images}
 
-    def _made(self) -> _Seen:
-        seen = _below(self._named_outputs)
+    def _made(self) -> dict[Location, ListedFile]:
+        found = _below(self._named_outputs, [])
         for store in self._changing:
-            seen += _Seen({file.path: file for file in store_files(store, FindingLog())})
-        return seen
+            found |= {file.path: file for file in store_files(store, FindingLog())}
+        return found
 
     def _hash(self, files: Iterable[ListedFile], stage: str) -> list[tuple[ListedFile, Hashed | None]]:
         """Hash files; after Ctrl-C on outputs, return those that are hashed by then."""
@@ -206,17 +195,18 @@ class Recording:
             raise
 
 
-def _below(paths: Iterable[Path]) -> _Seen:
-    seen = _Seen()
+def _below(paths: Iterable[Path], unseen: list[CaseFile]) -> dict[Location, ListedFile]:
+    """List the files in directories; add those that cannot be read to ``unseen``."""
+    found: dict[Location, ListedFile] = {}
     for place in map(location_of, paths):
         refused = FindingLog()
-        files = files_below([place], place.parent, refused)
-        seen += _Seen({file.path: file for file in files}, _unseen(refused, place.parent))
-    return seen
+        found |= {file.path: file for file in files_below([place], place.parent, refused)}
+        unseen += _unseen(refused, place.parent)
+    return found
 
 
-def _unseen(refused: FindingLog, base: Location) -> tuple[CaseFile, ...]:
-    return tuple(CaseFile((base / (one.file or ".")).text, 0, None, problem=one.sentence) for one in refused)
+def _unseen(refused: FindingLog, base: Location) -> list[CaseFile]:
+    return [CaseFile((base / (one.file or ".")).text, 0, None, problem=one.sentence) for one in refused]
 
 
 def _image(place: Location) -> ListedFile:
