@@ -56,7 +56,7 @@ _OTHERWISE = {
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason records",
     "Step": "reason file message *facts",
     "StoreSummary": (
-        "path kind settings=noted_settings commitlog=log queues index index_coverage other_parts checkpoint"
+        "path kind settings=_noted_settings commitlog=log queues index index_coverage other_parts checkpoint"
         " abort abort_process lock_holder log_losses findings counts=findings.counts"
     ),
     "TagRule": "value=value.__str__ origin reason",

@@ -136,7 +136,7 @@ class StoreSummary:
     log_losses: LogLosses | None = None
 
     @property
-    def noted_settings(self) -> dict[str, dict[str, Any]]:
+    def _noted_settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings as JSON, with the evidence of their origin."""
         return {one.name: json_object(one) | {"note": one.note or None} for one in self.settings}
 
