@@ -435,8 +435,8 @@ class StoreAccount:
 
     @property
     def can_tell(self) -> bool:
-        """Whether the store has what proves lost messages, and its log is all read."""
-        if not len(self.log) or self._store.is_log_unread:
+        """Whether the store has what proves lost messages, and its log is all read, or gone."""
+        if self._store.is_log_unread or (self._store.kind is not PathKind.STORE and not len(self.log)):
             return False
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
 
@@ -455,5 +455,5 @@ class StoreAccount:
         """Yield that the log was longer once, and that it has records which no broker reaches."""
         if losses.states is not None and len(self.looked.unreached):
             yield unreached_finding(self.looked)
-        if losses.beyond:
+        if losses.beyond and len(self.log):  # else ST-NO-COMMITLOG says so
             yield cut_finding(losses, self.looked.end, sure=self.is_log_cut)

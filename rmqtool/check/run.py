@@ -122,6 +122,8 @@ def fit_remedies(findings: FindingLog, store: Store) -> None:
     """
     if (elsewhere := (*store.unread, *store.queue_databases)) and store.root is not None:
         _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
+    elif store.kind is PathKind.STORE and not len(store.commitlog):
+        _advise_no_rebuild(findings, _KEEP.format(what="every message"), store)
     elif findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
         _advise_salvage(findings, shlex.quote(str(store.base)))
     for finding in list(findings):

@@ -97,7 +97,7 @@ class _Contents:
             if log is not None and not denied and self._request.level >= _DERIVED_LEVEL:
                 self._expiry(log)
                 tell_contradicted(self._request.store.log, self._run.findings)
-            if log is not None and not partial_log and not self._request.live:
+            if not partial_log and not self._request.live:
                 self._account(log)
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
@@ -133,16 +133,16 @@ class _Contents:
         found = run_guarded(check, _no_files, Structure.COMMITLOG, self._request.store)
         self._run.findings.extend([] if found is None else [found])
 
-    def _account(self, log: LogResult) -> None:
+    def _account(self, log: LogResult | None) -> None:
         """Add the account of the log's messages, if something shows losses: a sound log is read once."""
         store, findings = self._request.store, self._run.findings
         with suppress(DeniedError):  # IO-DENIED of level 0 says so
             confirmed = store.confirm_offset
-            is_behind = confirmed is not None and confirmed < log.log_end
+            is_behind = log is not None and confirmed is not None and confirmed < log.log_end
             if not (
                 is_behind or Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
             ):
-                if log.log_start > 0:
+                if log is not None and log.log_start > 0:
                     from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
 
                     self._run.log_losses = losses_of_sound_log(store)

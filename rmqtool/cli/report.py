@@ -18,10 +18,12 @@ from rmqtool.cli.options import (
 )
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
-from rmqtool.errors import EnvironmentFailureError, ExitStatus
+from rmqtool.commands.verify import Verdict
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
-from rmqtool.report.formats import Format, report_json
+from rmqtool.report.formats import Format, document_of, to_json
 from rmqtool.report.output import check_output_files, write_whole
+from rmqtool.report.verify_text import verdict_words
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.engine import EngineOptions
+    from rmqtool.errors import ExitStatus
 
 
 _IN_ORDER = {"ok", "no-offset"}
@@ -65,19 +68,26 @@ def report_command(session: Session, store_path: StorePath, timeline: Path | Non
         check_output_files([session.options["output"]], store.files.evidence_roots, new=[timeline])
     session.note_settings(store)
     with session.output(store, whole=True) as stream:
-        report, status = _gather(session, store, engine)
+        report = _gather(session, store, engine)
+        verdict = Verdict(
+            report.verification,
+            session.fail_on,
+            predictions=report.predictions,
+            setting_arguments=setting_words(session.options),
+        )
         if session.format is Format.JSON:
-            stream.write(report_json(report, status))
+            document = document_of(report, verdict.status) | verdict_words(verdict)
+            stream.write(to_json(document, indent=2) + "\n")
         else:
             from rmqtool.report.page import render_page
 
-            stream.write(render_page(report, session.fail_on, setting_words(session.options), session.zone))
+            stream.write(render_page(report, verdict, session.zone))
         if timeline is not None:
             _write_timeline(session, timeline, report)
-    return status
+    return verdict.status
 
 
-def _gather(session: Session, store: Store, engine: EngineOptions) -> tuple[StoreReport, ExitStatus]:
+def _gather(session: Session, store: Store, engine: EngineOptions) -> StoreReport:
     from rmqtool.commands.report.gather import gather
 
     request = ReportRequest(
@@ -90,7 +100,7 @@ def _gather(session: Session, store: Store, engine: EngineOptions) -> tuple[Stor
     )
     report = gather(request, partial(_backlogs, session, store), session.console)
     session.console.close()
-    return report, report.verification.exit_status(session.fail_on)
+    return report
 
 
 def _backlogs(session: Session, store: Store) -> tuple[Backlog, ...]:

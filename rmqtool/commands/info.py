@@ -170,7 +170,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     index = tuple(_index_summaries(store, denied))
     losses = None
     with denied.noted():
-        if log is not None and end is not None and _points_to_loss(store, log, beyond, findings):
+        if _points_to_loss(store, log, end, beyond, findings):
             from rmqtool.account.log_losses import (
                 StoreAccount,  # numpy comes with it
             )
@@ -203,8 +203,14 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     )
 
 
-def _points_to_loss(store: Store, log: LogSummary, beyond: int, findings: FindingLog) -> bool:
+def _points_to_loss(
+    store: Store, log: LogSummary | None, end: int | None, beyond: int, findings: FindingLog
+) -> bool:
     """Whether names, sizes and ends of files show that messages may be lost: then the log is read."""
+    if log is None:
+        return Structure.COMMITLOG in findings.errors
+    if end is None:
+        return False
     is_broken = log.gaps or not log.clean_end or Structure.COMMITLOG in findings.errors
     return bool(beyond or is_broken) or indexes_beyond(store, log.end)
 

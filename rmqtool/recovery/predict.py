@@ -110,7 +110,7 @@ def predict_recovery(
         switches = RecoverySwitches.from_settings(settings, release)
         policy = broker_policy(settings, release, loaded)
         _Start(loaded, prediction, policy, switches, looking, account).run()
-    if len(store.commitlog):
+    if len(store.commitlog) or account.can_tell:
         if not account.has_looked:
             looking.pass_over(looking.reached, store.commitlog.stop)
             account.decided(looking.finish())

@@ -27,7 +27,7 @@ from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from rmqtool.report.sentences import finding_line
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.verify_text import log_losses, next_command, verdict_line
+from rmqtool.report.verify_text import log_losses, verdict_words
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _suite(verdict: Verdict) -> ET.Element:
     suite = ET.Element("testsuite", name=_text(escape_text(report.store)), time=_seconds(_time(verdict)))
     properties = ET.SubElement(suite, "properties")
     facts = {"level": report.level, "result": report.result, "exitStatus": int(verdict.status)}
-    said = {"verdict": verdict_line(verdict), "next": next_command(verdict) or ""}
+    said = {name: words or "" for name, words in verdict_words(verdict).items()}
     for name, value in {**facts, **said, **json_object(report.examined)}.items():
         ET.SubElement(properties, "property", name=name, value=_text(str(value)))
     cases = _cases(verdict)
@@ -180,8 +180,7 @@ def _run(verdict: Verdict) -> dict[str, Any]:
         "properties": {
             "level": report.level,
             "result": report.result,
-            "verdict": verdict_line(verdict),
-            "next": next_command(verdict),
+            **verdict_words(verdict),
             "lost": log_losses(verdict),
             "examined": json_object(report.examined),
             "counts": report.findings.counts,

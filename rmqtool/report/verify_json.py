@@ -9,7 +9,7 @@ from rmqtool.commands.verify import Verdict, label_of_root
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import Format, write_document
-from rmqtool.report.verify_text import next_command, verdict_line
+from rmqtool.report.verify_text import verdict_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,12 +27,7 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
         document["part"] = verdict.part
     if verdict.predictions:
         document["predictions"] = [json_object(prediction) for prediction in verdict.predictions]
-    said = {
-        "verdict": verdict_line(verdict),
-        "next": next_command(verdict),
-        "exitStatus": int(verdict.status),
-    }
-    return document | _compared(verdict) | said
+    return document | _compared(verdict) | verdict_words(verdict) | {"exitStatus": int(verdict.status)}
 
 
 def verify_lines(verdict: Verdict) -> Iterator[dict[str, Any]]:

@@ -25,6 +25,7 @@ from rmqtool.findings.codes import (
     NS_SKIPPED,
     OF_AHEAD,
     ST_DOUBT,
+    ST_NO_COMMITLOG,
     ST_TIMER_GAP,
 )
 from rmqtool.io.local import as_owner
@@ -64,6 +65,15 @@ def headline(verdict: Verdict) -> str:
     return f"{verdict_line(verdict)}: {escape_text(verdict.report.store)}"
 
 
+def verdict_words(verdict: Verdict) -> dict[str, str | None]:
+    """Return the verdict and the next commands in words, as all forms for programs have them."""
+    return {
+        "verdict": verdict_line(verdict),
+        "next": next_command(verdict),
+        "then": command_on_copy(verdict),
+    }
+
+
 def verdict_line(verdict: Verdict) -> str:
     """Return the verdict in one line: damage, unexamined parts, and the next start."""
     said = "Interrupted: no verdict" if verdict.report.interrupted is not None else _damage(verdict)
@@ -79,13 +89,13 @@ def next_command(verdict: Verdict) -> str | None:
 def command_on_copy(verdict: Verdict) -> str | None:
     """Return what comes after the next command if that copies the store; else None.
 
-    ``salvage`` helps where the log is damaged, and refuses one of which a part is not read.
+    ``salvage`` helps where the log is damaged, and refuses one that is gone, or of which a part is not read.
     """
     words = _next_words(verdict)
     findings = verdict.report.findings
     is_unread = any(one.structure is Structure.UNREAD_LOG for one in findings)
     is_damaged = findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
-    if words is None or words[0] != _COPY[0] or is_unread or not is_damaged:
+    if words is None or words[0] != _COPY[0] or is_unread or _is_log_gone(verdict) or not is_damaged:
         return None
     new = _beside(verdict.report.store, "salvaged")
     return escape_text(
@@ -223,7 +233,7 @@ def _next_words(verdict: Verdict) -> list[str] | None:
     if report.findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:
         is_foreseen = verdict.predictions or NS_SKIPPED.code in report.findings.counts
         ask = ["rmqtool", "verify", store, *verdict.setting_arguments, "--predict-recovery"]
-        return _copy(store, verdict.setting_arguments) if is_unread or is_foreseen else ask
+        return _copy(verdict) if is_unread or is_foreseen else ask
     derived = report.findings.exit_status(without=set(Structure) - _REBUILT)
     if (derived or IX_GONE.code in report.findings.counts) and not is_unread:
         kept = ["--lost", _beside(store, "lost.ndjson")] if log_losses(verdict) else []
@@ -239,10 +249,17 @@ def _next_words(verdict: Verdict) -> list[str] | None:
     return None
 
 
-def _copy(store: str, setting_arguments: tuple[str, ...]) -> list[str]:
-    if is_object_url(store):
-        return ["rmqtool", "salvage", store, *setting_arguments, "--out", _beside(store, "salvaged")]
-    return [*_COPY, store, _beside(store, "copy")]
+def _copy(verdict: Verdict) -> list[str] | None:
+    store = verdict.report.store
+    if not is_object_url(store):
+        return [*_COPY, store, _beside(store, "copy")]
+    if _is_log_gone(verdict):
+        return None
+    return ["rmqtool", "salvage", store, *verdict.setting_arguments, "--out", _beside(store, "salvaged")]
+
+
+def _is_log_gone(verdict: Verdict) -> bool:
+    return ST_NO_COMMITLOG.code in verdict.report.findings.counts
 
 
 def _beside(store: str, ending: str) -> str:

@@ -22,9 +22,11 @@ from rmqtool.account.witnesses import Hole, unaccounted
 from rmqtool.commands.info import summarise
 from rmqtool.commands.report import ReportRequest
 from rmqtool.commands.report.gather import gather
+from rmqtool.commands.verify import Verdict
 from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
 from rmqtool.findings.codes import CL_HALF_RECORD, CL_LOST, CL_PHY_MISMATCH, ST_UNCONFIRMED
+from rmqtool.report.verify_text import verdict_words
 from rmqtool.salvage.sidecars import lost_lines
 from rmqtool.topics import LMQ_PREFIX
 from tests.broker.log_damage import LogCopy
@@ -266,6 +268,25 @@ def test_a_log_that_lost_records_is_counted_by_its_units(
     assert int(found.exit_status()) == 5
     ends = [one.expected for one in summarise(rmqtool.open(root).files).findings if one.code is CL_LOST]
     assert ends == ([beyond] if beyond else [])
+
+
+def test_a_log_that_is_gone_has_lost_what_its_queues_list(tmp_path: Path) -> None:
+    """No command makes anything of such a store, so none is the next step, nor is its start harmless."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    shutil.rmtree(root / "commitlog")
+    counts = counts_of(root)
+    assert set(counts.values()) == {163}
+    assert counts.keys() >= {"verify", "prediction", "report", "info", "repair"}
+    store = rmqtool.open(root)
+    report, prediction = store.verify(jobs=1), store.predict_recovery()
+    words = verdict_words(Verdict(report, predictions=(prediction,)))
+    assert words["verdict"] == (
+        "The commit log is damaged; 163 messages are lost from the log; a 5.3.3 broker will start, lose no"
+        " more messages, and correct queues or index first"
+    )
+    assert words["then"] is None
+    assert not any("salvage" in one.remedy or "rebuild" in one.remedy for one in report.findings)
 
 
 def test_what_the_index_alone_knows_is_lost(tmp_path: Path) -> None:

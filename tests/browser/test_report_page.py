@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.findings import FailOn
+from rmqtool.commands.verify import Verdict
 from rmqtool.report.page import render_page
 from tests.browser.picture import PICTURE, SIZE, night_report, picture_of
 from tests.report.page import reports
@@ -36,7 +36,8 @@ def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report in which every name is hostile."""
     page = tmp_path_factory.mktemp("hostile") / "report.html"
-    text = render_page(reports.report(topics=200, files=80), FailOn.ERROR, (), UTC)
+    report = reports.report(topics=200, files=80)
+    text = render_page(report, Verdict(report.verification, predictions=report.predictions), UTC)
     page.write_bytes(text.encode("utf-8", "backslashreplace"))
     return page
 

@@ -92,6 +92,11 @@ def test_a_late_flip_is_told_with_its_losses_and_the_next_command(run: Runner, t
     then = f"rmqtool salvage {store}.copy --out {store}.salvaged"
     assert then in page.text
     assert f"\nThen: {then}\n" in run("verify", store, "--predict-recovery").out
+    documents = (verified.document, json_of(run, store))
+    words = [{name: one[name] for name in ("verdict", "next", "then", "exitStatus")} for one in documents]
+    assert words[0] == words[1]
+    assert words[0]["then"] == then
+    assert words[0]["verdict"] in page.text
     assert "last write before the crash" in page.text
     assert "the next start ends the log here" in page.text
 

@@ -1,4 +1,4 @@
-"""README and the manual, held against the tool; ``python -m tests.house.readme`` writes them anew."""
+"""README and the manual compared with the tool; ``python -m tests.house.readme`` writes both, and schemas."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.cli.options import shared_help
 from tests.house.man import man_pages
 from tests.house.manual_tables import catalogue_table, row_table
+from tests.house.schemas import write_schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,3 +152,4 @@ if __name__ == "__main__":
         page_path.write_text(refreshed(page_path))
     for file_name, man_page in man_pages().items():
         (MAN / file_name).write_text(man_page)
+    write_schemas()

@@ -1,6 +1,6 @@
 """Published JSON Schemas: one for every JSON document, one for the lines of every ndjson stream.
 
-``python -m tests.house.schemas`` writes them to ``rmqtool/docs/schemas``, from which ``rmqtool schema``
+``python -m tests.house.readme`` writes them to ``rmqtool/docs/schemas``, from which ``rmqtool schema``
 prints them.
 """
 
@@ -105,11 +105,14 @@ def _finding(definitions: Definitions) -> Schema:
     return definitions.of(Finding)
 
 
+_WORDS: dict[str, Schema] = {"verdict": _TEXT, "next": _TEXT_OR_NULL, "then": _TEXT_OR_NULL}
+
+
 def _verdict(definitions: Definitions) -> dict[str, Schema]:
     gone: Schema = {"type": ["integer", "null"]}
     baseline = {"known": _COUNT, "knownByNumber": _COUNTS, "new": _COUNTS, "gone": gone}
     more = {"part": _TEXT, "predictions": array_of(definitions.of(Prediction)), "baseline": closed(baseline)}
-    more |= {"verdict": _TEXT, "next": _TEXT_OR_NULL}
+    more |= _WORDS
     _finding(definitions)
     return {**definitions.object(VerifyReport)["properties"], **more}
 
@@ -334,7 +337,7 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "salvage": (1, _salvage),
     "salvage-plan": (1, lambda definitions: definitions.object(SalvagePlan)),
     "salvage-lost-line": (1, lambda definitions: definitions.object(Lost, _LOST_LINE)),
-    "report": (1, lambda definitions: definitions.object(StoreReport, {"exitStatus": _STATUS})),
+    "report": (1, lambda definitions: definitions.object(StoreReport, {"exitStatus": _STATUS} | _WORDS)),
     "lost-line": (1, lambda definitions: definitions.of(LostMessage)),
     "decode-id": (1, lambda definitions: _table("decode-id", definitions.of(Reading), {})),
     "decode-id-line": (1, lambda definitions: definitions.object(Reading)),
@@ -352,8 +355,8 @@ def schema_files() -> dict[str, str]:
     return {f"{name}.json": json.dumps(schema(name), indent=1) + "\n" for name in NAMES}
 
 
-if __name__ == "__main__":
-    SCHEMAS.mkdir(exist_ok=True)
+def write_schemas() -> None:
+    """Write every file anew; one of a schema that is no more goes."""
     for old in SCHEMAS.iterdir():
         old.unlink()
     for name, text in schema_files().items():

@@ -59,7 +59,7 @@ def whole_result(url: str) -> dict[str, bytes]:
     return found
 
 
-_OF_THE_PLACE = {"seconds", "made", "modified", "next"}
+_OF_THE_PLACE = {"seconds", "made", "modified", "next", "then"}
 """What the clock says, and what to do next: a store on a disk is copied, one elsewhere is salvaged."""
 
 

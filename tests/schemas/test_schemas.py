@@ -44,7 +44,7 @@ def _name(value: Case | Path) -> str:
 
 
 def test_files_are_what_the_classes_say() -> None:
-    """If this fails: python -m tests.house.schemas."""
+    """If this fails: python -m tests.house.readme."""
     found = {path.name: path.read_text() for path in SCHEMAS.iterdir()}
     assert found == schema_files()
 

@@ -12,9 +12,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from rmqtool.account.model import before_words, lost_words
-from rmqtool.commands.verify import Verdict
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, FailOn, Finding, Severity, Structure
+from rmqtool.findings import CATALOG, Finding, Severity, Structure
 from rmqtool.report.formats import size_text
 from rmqtool.report.page.charts import (
     HEIGHT,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.picture import LogPicture
     from rmqtool.commands.report import StoreReport
+    from rmqtool.commands.verify import Verdict
 
 
 _TOPICS = 100
@@ -247,13 +247,8 @@ _MOODS = {
 }
 
 
-def view_of(
-    report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], clock: Clock
-) -> dict[str, Any]:
+def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, Any]:
     """Return the members of the template's ``view``, section by section; empty where there is nothing."""
-    verdict = Verdict(
-        report.verification, fail_on, predictions=report.predictions, setting_arguments=setting_arguments
-    )
     picture = report.verification.picture
     census = None if picture is None else picture.census
     cut = _cut(report)
@@ -449,14 +444,8 @@ def _moment(moment_ms: int, clock: Clock) -> str:
 _TEMPLATE, _STYLE = "page.html.j2", "page.css"
 
 
-def render_page(
-    report: StoreReport, fail_on: FailOn, setting_arguments: tuple[str, ...], zone: tzinfo | None
-) -> str:
-    """Return the page of a report as one document without external resources.
-
-    ``fail_on`` decides the exit status, the next command gets ``setting_arguments``;
-    ``zone`` None is this machine's.
-    """
+def render_page(report: StoreReport, verdict: Verdict, zone: tzinfo | None) -> str:
+    """Return the page of a report as one document without external resources; None is the local zone."""
     style = _packaged(_STYLE)
     environment = Environment(
         loader=FunctionLoader(_packaged),
@@ -466,7 +455,7 @@ def render_page(
         lstrip_blocks=True,
     )
     return environment.get_template(_TEMPLATE).render(
-        view=view_of(report, fail_on, setting_arguments, Clock(zone)),
+        view=view_of(report, verdict, Clock(zone)),
         style=Markup(style),
         policy=_policy(style),
         chart={"width": WIDTH, "height": HEIGHT},

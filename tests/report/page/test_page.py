@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.check.picture import Content, LogFile, LogPicture, Stretch
-from rmqtool.findings import FailOn
+from rmqtool.commands.verify import Verdict
 from rmqtool.report.page import render_page
 from rmqtool.report.page.charts import CUT, MISSING, Clock, shown, span, strip_of
 from tests.report.page import reports
@@ -63,7 +63,7 @@ class Page(HTMLParser):
 
 
 def render(report: StoreReport) -> str:
-    return render_page(report, FailOn.ERROR, (), UTC)
+    return render_page(report, Verdict(report.verification, predictions=report.predictions), UTC)
 
 
 @pytest.mark.full
