@@ -33,8 +33,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.kernels.continuity import RUN_ROW
 from rmqtool.scan.records import holds_bytes
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
-from rmqtool.store.places import is_rocksdb
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, cast
 
-from rmqtool.engine import Engine, EngineOptions, LiveSession, check_master_form, live_engine
-from rmqtool.engine import open_engine as open_engine_of
+from rmqtool.engine import Engine, EngineOptions, LiveSession
+from rmqtool.engine.choice import check_master_form, live_engine
+from rmqtool.engine.choice import open_engine as open_engine_of
 from rmqtool.errors import UsageError
 from rmqtool.io import Location, local_name, location_of
-from rmqtool.io.object_urls import is_object_url
+from rmqtool.io.source import is_object_url
 from rmqtool.options import check_least
 from rmqtool.store import PathKind
 

@@ -25,7 +25,8 @@ from rmqtool.api.arguments import (
     target_of,
 )
 from rmqtool.api.store import Store
-from rmqtool.engine import Engine, EngineOptions, opened_engine
+from rmqtool.engine import Engine, EngineOptions
+from rmqtool.engine.choice import opened_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn
 from rmqtool.io import Location, location_of

@@ -16,7 +16,8 @@ from rmqtool.check.model import CheckInterruptedError, VerifyRequest, VerifyRun,
 from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
 from rmqtool.derived.positions import checked_half_offsets
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.engine import Engine, opened_engine, options_of
+from rmqtool.engine import Engine, options_of
+from rmqtool.engine.choice import opened_engine
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels

@@ -17,7 +17,8 @@ from rmqtool.commands.fleet import (
     earlier_status,
     gathered,
 )
-from rmqtool.engine import Engine, EngineOptions, open_engine
+from rmqtool.engine import Engine, EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
 from rmqtool.report.fleet import Forms, fleet_document, write_fleet

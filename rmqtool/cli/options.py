@@ -23,7 +23,7 @@ from rmqtool.cli.completion import (
 from rmqtool.cli.group import SectionOption, write_sections
 from rmqtool.errors import UsageError
 from rmqtool.io import Location, is_glob, local_name, location_of
-from rmqtool.io.object_urls import is_object_url
+from rmqtool.io.source import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES

@@ -63,7 +63,7 @@ def _keep_start(*, quiet: bool) -> None:
     Raises:
         EnvironmentFailureError: Spark is not installed, or there is no Java that can.
     """
-    from rmqtool.engine import require_spark
+    from rmqtool.engine.choice import require_spark
 
     require_spark()
     from rmqtool.engine.spark import train_start

@@ -143,7 +143,7 @@ class Session:
             UsageError: Its options contradict each other, or a Spark setting is no ``NAME=VALUE``.
         """
         from rmqtool.api.arguments import engine_options
-        from rmqtool.engine import HOW_TO_GET_SPARK, is_spark_installed
+        from rmqtool.engine.choice import HOW_TO_GET_SPARK, is_spark_installed
 
         options = self.options
         name, master = options["engine_name"], options["master"]

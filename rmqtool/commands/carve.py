@@ -22,7 +22,8 @@ from rmqtool.carve.writing import (
     write_loose,
 )
 from rmqtool.check.digests import manifest_lines
-from rmqtool.engine import Engine, EngineOptions, open_engine
+from rmqtool.engine import Engine, EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, counted
 from rmqtool.io.location import refuse_same_device

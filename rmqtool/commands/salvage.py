@@ -12,7 +12,7 @@ from rmqtool import options
 from rmqtool.account.model import before_words
 from rmqtool.check.digests import manifest_lines
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.engine import Engine, EngineOptions, opened_engine, runs_elsewhere
+from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Structure, counted
 from rmqtool.progress import timed
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from contextlib import AbstractContextManager
 
+    from rmqtool.engine import Engine, EngineOptions
     from rmqtool.progress import Progress
     from rmqtool.salvage import SalvagedQueue
     from rmqtool.salvage.gathering import LogCopies

@@ -15,8 +15,7 @@ from rmqtool.formats.consumequeue import (
     UnitFields,
 )
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
-from rmqtool.store.places import is_rocksdb
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.io.object_urls import is_object_url
-from rmqtool.io.source import DirectoryEntry, FileKind, Status
+from rmqtool.io.source import DirectoryEntry, FileKind, Status, is_object_url
 
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {

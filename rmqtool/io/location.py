@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.io.local import Descriptor, LocalFiles, LocalImages
-from rmqtool.io.object_urls import SCHEMES, is_object_url, split_url
-from rmqtool.io.source import DirectoryEntry, FileKind, Source, Status
+from rmqtool.io.source import SCHEMES, DirectoryEntry, FileKind, Source, Status, is_object_url, split_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence

@@ -1,4 +1,4 @@
-"""URLs of object stores and HDFS, and the file system of pyarrow for each.
+"""Connections to object stores and HDFS: the file system of pyarrow for each URL.
 
 Credentials and endpoint come from the environment: a URL goes into reports, and must hold no secret.
 """
@@ -6,14 +6,13 @@ Credentials and endpoint come from the environment: a URL goes into reports, and
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 import socket
 import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
-from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError, UsageError
+from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,10 +36,6 @@ _HDFS_PATIENCE = {
 _NO_SIGNALS = " -Xrs"
 """For Hadoop's JVM: Python handles Ctrl-C."""
 
-SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")
-
-_URL = re.compile(rf"(?P<scheme>{'|'.join(SCHEMES)})://(?P<authority>[^/]+)(?P<path>[^\0\ud800-\udfff]*)")
-_AZURE_PLACE = "abfss://container@account.dfs.core.windows.net/path"
 _AZURE_CONNECTION = "AZURE_STORAGE_CONNECTION_STRING"
 _EMULATOR = ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST")
 _REGION, _ENDPOINT = ("AWS_REGION", "AWS_DEFAULT_REGION"), ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -50,39 +45,6 @@ LENT = (
     *(_AZURE_CONNECTION, "AZURE_STORAGE_KEY", "AZURE_STORAGE_SAS_TOKEN"),
 )
 """Variables that executors of a cluster get from the command's environment: none names a file."""
-
-
-def is_object_url(text: str) -> bool:
-    """Return whether a text is meant as the URL of an object store or of HDFS."""
-    scheme, stroke, _ = text.partition("://")
-    return bool(stroke) and scheme in SCHEMES
-
-
-def split_url(text: str) -> tuple[str, str]:
-    """Return the scheme and authority of a URL, and all of it without ``..`` and the like.
-
-    Nothing in the path is decoded: names of topics have percent signs. Raises `UsageError` if it names no
-    bucket, holds credentials, or has a query.
-    """
-    match = _URL.fullmatch(text)
-    if match is None:
-        raise UsageError(f"{text}: give a bucket and a path, as in s3://bucket/store")
-    scheme, authority, path = match["scheme"].replace("s3a", "s3"), match["authority"], match["path"]
-    user = authority.rpartition("@")[0]
-    if scheme == "abfss" and not user:
-        raise UsageError(f"{text}: give a container and its account, as in {_AZURE_PLACE}")
-    if ":" in user or (user and scheme == "s3"):
-        raise UsageError(
-            f"{scheme}://…@{authority.rpartition('@')[2]}{path}: a URL goes into reports and holds no"
-            " credentials; give them in the environment: rmqtool help objects"
-        )
-    if "?" in path or "#" in path:
-        raise UsageError(
-            f"{text}: a store's URL ends with its path; endpoint and options come from the environment:"
-            " rmqtool help objects"
-        )
-    top = f"{scheme}://{authority}"
-    return top, (top + posixpath.normpath(f"/{path.lstrip('/')}")).rstrip("/")
 
 
 def connect(top: str) -> Connection:

@@ -21,8 +21,7 @@ from rmqtool.errors import (
 )
 from rmqtool.io.object_pieces import ObjectPieces, PieceCache, TailSampler, ZeroTail, begin
 from rmqtool.io.object_store import ObjectStore, OpenObject, Version
-from rmqtool.io.object_urls import is_object_url, split_url
-from rmqtool.io.source import DirectoryEntry, FileKind, Status
+from rmqtool.io.source import DirectoryEntry, FileKind, Status, is_object_url, split_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -1,9 +1,13 @@
-"""Interface of a source: list, status, ranged read."""
+"""Interface of a source: list, status, ranged read; and URLs of those that are not this machine's files."""
 
 from __future__ import annotations
 
+import posixpath
+import re
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from rmqtool.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -134,3 +138,42 @@ class Source(Protocol):
         None if it is free; 0 or less for a process without a number here.
         """
         ...
+
+
+SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")
+
+_URL = re.compile(rf"(?P<scheme>{'|'.join(SCHEMES)})://(?P<authority>[^/]+)(?P<path>[^\0\ud800-\udfff]*)")
+_AZURE_PLACE = "abfss://container@account.dfs.core.windows.net/path"
+
+
+def is_object_url(text: str) -> bool:
+    """Return whether a text is meant as the URL of an object store or of HDFS."""
+    scheme, stroke, _ = text.partition("://")
+    return bool(stroke) and scheme in SCHEMES
+
+
+def split_url(text: str) -> tuple[str, str]:
+    """Return the scheme and authority of a URL, and all of it without ``..`` and the like.
+
+    Nothing in the path is decoded: names of topics have percent signs. Raises `UsageError` if it names no
+    bucket, holds credentials, or has a query.
+    """
+    match = _URL.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text}: give a bucket and a path, as in s3://bucket/store")
+    scheme, authority, path = match["scheme"].replace("s3a", "s3"), match["authority"], match["path"]
+    user = authority.rpartition("@")[0]
+    if scheme == "abfss" and not user:
+        raise UsageError(f"{text}: give a container and its account, as in {_AZURE_PLACE}")
+    if ":" in user or (user and scheme == "s3"):
+        raise UsageError(
+            f"{scheme}://…@{authority.rpartition('@')[2]}{path}: a URL goes into reports and holds no"
+            " credentials; give them in the environment: rmqtool help objects"
+        )
+    if "?" in path or "#" in path:
+        raise UsageError(
+            f"{text}: a store's URL ends with its path; endpoint and options come from the environment:"
+            " rmqtool help objects"
+        )
+    top = f"{scheme}://{authority}"
+    return top, (top + posixpath.normpath(f"/{path.lstrip('/')}")).rstrip("/")

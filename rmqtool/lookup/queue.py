@@ -26,8 +26,7 @@ from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record, record_at
 from rmqtool.scan.window import Window
-from rmqtool.store.kinds import KINDS, PathKind
-from rmqtool.store.places import is_rocksdb
+from rmqtool.store.kinds import KINDS, PathKind, is_rocksdb
 from rmqtool.times import time_text
 from rmqtool.topics import LMQ_PREFIX
 

@@ -22,7 +22,7 @@ from xml.etree import ElementTree as ET
 from rmqtool.commands.verify import identity
 from rmqtool.findings import Finding, FindingCode, Severity, Structure, exit_status
 from rmqtool.findings.codes import RM_INTERNAL
-from rmqtool.io.object_urls import is_object_url, split_url
+from rmqtool.io.source import is_object_url, split_url
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from rmqtool.report.sentences import finding_line

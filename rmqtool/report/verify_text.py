@@ -29,7 +29,7 @@ from rmqtool.findings.codes import (
     ST_TIMER_GAP,
 )
 from rmqtool.io.local import as_owner
-from rmqtool.io.object_urls import is_object_url
+from rmqtool.io.source import is_object_url
 from rmqtool.report.formats import size_text
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text

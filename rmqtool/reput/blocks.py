@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.engine import Engine, EngineOptions, options_of, runs_elsewhere
+from rmqtool.engine import Engine, EngineOptions, options_of
+from rmqtool.engine.choice import runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
-from rmqtool.io.object_urls import is_object_url
+from rmqtool.io.source import is_object_url
 from rmqtool.kernels.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
 from rmqtool.kernels.transactions import TRANSACTION_ROW
 from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue

@@ -41,7 +41,8 @@ class Window:
         stop = self._start + len(self._data)
         inside = self._start <= position and (position + _MARGIN_BYTES <= stop or stop >= self.size_bytes)
         if not inside:
-            self._data = self._read(position, self._capacity)
+            self._data = b""
+            self._data = self.read_at(position, self._capacity)
             self._start = position
 
     def read_at(self, position: int, length: int) -> bytes:
@@ -49,7 +50,8 @@ class Window:
         at, length = position - self._start, max(length, 0)
         if at >= 0 and at + length <= len(self._data):
             return self._data[at : at + length]
-        return self._read(position, length)
+        available = min(length, self.size_bytes - position)  # a file that grows meanwhile is read as listed
+        return self._file.read_at(position, available, self._unreadable) if available > 0 else b""
 
     def skip_zeros(self, position: int) -> int:
         """Return the position of the first byte from ``position`` on that is not zero, or the file's end.
@@ -74,7 +76,3 @@ class Window:
         if found:
             self._reported = max(one.stop for one in found)
         return found
-
-    def _read(self, position: int, length: int) -> bytes:
-        available = min(length, self.size_bytes - position)  # a file that grows meanwhile is read as listed
-        return self._file.read_at(position, available, self._unreadable) if available > 0 else b""

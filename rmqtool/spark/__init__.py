@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.columns import require_library
-from rmqtool.engine import HOW_TO_GET_SPARK
+from rmqtool.engine.choice import HOW_TO_GET_SPARK
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:

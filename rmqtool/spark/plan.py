@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.columns.pieces import log_job, pieces_of, trimmed
 from rmqtool.commands.dump import DumpRequest
@@ -18,7 +18,7 @@ from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.spark.options import ReadOptions, Table
-from rmqtool.spark.reading import LogTask, index_rows, queue_rows, segment_facts
+from rmqtool.spark.reading import LogTask, Part, index_rows, queue_rows, segment_facts
 from rmqtool.store import PathKind, Store, open_store
 from rmqtool.store.lock import lock_holder
 
@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _KINDS = {Table.CONSUMEQUEUE: PathKind.CONSUMEQUEUE, Table.INDEX: PathKind.INDEX}
-
-
-class Part(NamedTuple):
-    """Content of a partition: the store's path, and the task with proofs of the files that it reads."""
-
-    store: str
-    task: PlannedTask
 
 
 def open_stores(options: ReadOptions) -> list[Store]:

@@ -6,7 +6,7 @@ import logging
 import socket
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.columns.names import ColumnChoice
-    from rmqtool.spark.plan import Part
+    from rmqtool.engine.spark_plan import PlannedTask
 
 
 @dataclass(frozen=True)
@@ -158,6 +158,13 @@ _ROW_KINDS: dict[Table, type[Any]] = {
     Table.DAMAGE: rows.Damage,
     Table.SEGMENTS: SegmentFact,
 }
+
+
+class Part(NamedTuple):
+    """Content of a partition: the store's path, and the task with proofs of the files that it reads."""
+
+    store: str
+    task: PlannedTask
 
 
 @dataclass(frozen=True)

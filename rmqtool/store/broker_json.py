@@ -83,7 +83,8 @@ def load_config(path: Location) -> ConfigDocument | None:
     problem = None
     for candidate in (path, path.with_name(path.name + ".bak")):
         try:
-            text = read_config_text(candidate) if candidate.is_there() else ""
+            data = candidate.read_head(LARGEST_CONFIG) if candidate.is_there() else b""
+            text = data.decode("utf-8", "replace")
             if text.strip():
                 return ConfigDocument(parse_broker_json(text), candidate, problem)
         except DeniedError as failure:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import DEFAULT, NEWEST, RELEASES
-from rmqtool.store.places import PLACES, ROCKSDB_STORE
+from rmqtool.store.kinds import PLACES, ROCKSDB_STORE
 from rmqtool.store.setting import BROKER_VERSION, Origin, Setting
 
 if TYPE_CHECKING:

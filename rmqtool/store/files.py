@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
-from rmqtool.store.kinds import BACKUP, PathKind, is_config_name
+from rmqtool.store.kinds import BACKUP, PathKind, is_config_name, rocksdb_files
 from rmqtool.store.names import digits_of, list_directories, list_file_queue, list_index_files, safe_component
-from rmqtool.store.places import rocksdb_files
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray, label_of
 
 if TYPE_CHECKING:

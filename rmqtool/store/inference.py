@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
@@ -373,12 +373,15 @@ def _doubt_of_index(
     if not is_proven:
         used = [file.label for file in files if _if_readable(holds_bytes, file)]
         return f"the contents of {used[0]} prove no number of slots" if used else ""
-    other = [
-        file.label
-        for file in own
-        if file.size_bytes != assumed.size_bytes or _if_readable(own_geometry, file, assumed) is not None
-    ]
-    return f"{other[0]} contradicts it" if 2 * len(other) >= len(own) else ""
+    other = list(filter(partial(_disputes, assumed), own))
+    return f"{other[0].label} contradicts it" if 2 * len(other) >= len(own) else ""
+
+
+def _disputes(geometry: Geometry, file: StoreFile) -> bool:
+    """Return whether an index file shows another division, as far as it may be read."""
+    with suppress(DeniedError):
+        return file.size_bytes != geometry.size_bytes or own_geometry(file, geometry) is not None
+    return False
 
 
 INFERENCES: dict[str, Callable[[SettingsInference, str, Mapping[str, Setting]], _Found]] = {

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import RefusedError, RmqtoolError, SourceFailureError, UsageError
 from rmqtool.io.location import Location
 from rmqtool.io.object_store import ObjectWriter, WrittenObject
-from rmqtool.io.object_urls import split_url
 from rmqtool.io.objects import ObjectFiles
+from rmqtool.io.source import split_url
 from rmqtool.store.lock import is_owner_alive, owner_of
 from rmqtool.store.segments import StoreFile
 from rmqtool.store.staging import StagedFile, StagingHandle, checked_relative

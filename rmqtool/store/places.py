@@ -1,9 +1,7 @@
 """Places in a store beside the examined structures: other forms of log and queues, compaction, timers.
 
-A row of `PLACES` names a path, the release that first makes it, and the finding that reports it, so the rows
-also show which broker wrote here (`rmqtool.store.broker_version`). Where a place may hold the log or queues,
-settings decide (`features_of`); of compaction and timer files, on which a start or a delivery depends, names
-are compared (`side_findings`).
+Where a place may hold the log or queues, settings decide (`features_of`). Of compaction and timer files, on
+which a start or a delivery depends, names are compared (`side_findings`).
 """
 
 from __future__ import annotations
@@ -17,128 +15,38 @@ from typing import TYPE_CHECKING
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, Structure, counted
 from rmqtool.findings.codes import (
-    ST_COMPACTION,
     ST_COMPACTION_PAIRS,
     ST_DLEDGER,
     ST_ONE_PATH,
-    ST_POP,
     ST_ROCKSDB,
     ST_ROCKSDB_BESIDE,
-    ST_TIERED,
-    ST_TIMER,
     ST_TIMER_GAP,
 )
 from rmqtool.formats.checkpoint import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
+from rmqtool.store.kinds import (
+    DATABASE,
+    FILE_QUEUES,
+    PLACES,
+    QUEUE_DATABASES,
+    ROCKSDB_STORE,
+    has_queue_files,
+    holds,
+)
 from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS
 from rmqtool.store.setting import DEFINITIONS, Origin
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from rmqtool.findings import FindingCode
     from rmqtool.io import Location
     from rmqtool.io.source import Status
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.settings import Settings
-
-
-ROCKSDB_STORE = "rocksdbstore"
-"""Every start of 5.4.0+ makes it (``DefaultMessageStore#<init>``); empty unless a setting uses it."""
-
-DATABASE = ("CURRENT", "MANIFEST-*", "*.sst")
-FILE_QUEUES = "consumequeue"
-QUEUE_DATABASES = (FILE_QUEUES, "consumequeue_r", "consumequeue_rocksdb")
-_DLEDGER = ("data", "index", "currterm", "checkpoint")
-_QUEUE_FILES = "*/*/" + 20 * "[0-9]"
-_ROCKSDB_FILE = re.compile(
-    r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPlace:
-    """Kind of file or directory in a store root.
-
-    ``path`` may end in a glob. ``since`` is the release that first makes it, or the oldest known one for
-    places that all brokers make. One of the names or globs in ``holds`` must be in it. Without a ``code``, it
-    is examined elsewhere or of no interest.
-    """
-
-    path: str
-    since: str
-    code: FindingCode | None = None
-    holds: tuple[str, ...] = ()
-
-    def found_in(self, root: Location) -> list[Location]:
-        """Return the existing places of this kind, by name."""
-        places = list(root.matching(self.path))
-        return [place for place in places if holds(place, self.holds)] if self.holds else places
-
-
-PLACES = (
-    KnownPlace(FILE_QUEUES, "5.2.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("consumequeue_r", "5.2.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("consumequeue_rocksdb", "5.5.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("index", "5.2.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/topics", "5.1.4", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/consumerOffsets", "5.1.4", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/subscriptionGroups", "5.1.4", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/rdb", "5.3.2", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/metadata", "5.3.4", ST_ROCKSDB, DATABASE),
-    KnownPlace(ROCKSDB_STORE, "5.4.0", ST_ROCKSDB_BESIDE),
-    KnownPlace("kvStore", "5.3.2", ST_POP, DATABASE),
-    KnownPlace("dledger-*", "4.5.0", ST_DLEDGER, _DLEDGER),
-    KnownPlace("timerwheel", "5.0.0", ST_TIMER),
-    KnownPlace("timerwheel.[0-9]*", "5.3.4", ST_TIMER),
-    KnownPlace("timerlog", "5.0.0", ST_TIMER),
-    KnownPlace("compaction", "5.1.0"),
-    KnownPlace("compaction/compactionLog", "5.1.0", ST_COMPACTION),
-    KnownPlace("tiered_index_file", "5.2.0", ST_TIERED),
-    KnownPlace("config/tieredStoreMetadata.json", "5.1.0", ST_TIERED),
-    KnownPlace("abort.bak", "5.0.0"),
-    KnownPlace("batchconsumequeue", "5.0.0"),
-    KnownPlace("epochFileCheckpoint", "5.0.0"),
-    KnownPlace("brokerIdentity", "5.1.1"),
-    KnownPlace("config/timercheck", "5.0.0"),
-    KnownPlace("config/timermetrics", "5.0.0"),
-    KnownPlace("config/topicQueueMapping.json", "5.0.0"),
-    KnownPlace("config/consumerOrderInfo.json", "5.0.0"),
-    KnownPlace("config/messageRequestMode.json", "5.0.0"),
-)
-
-
-def is_rocksdb(directory: Location) -> bool:
-    """Whether RocksDB, in or beside a directory, holds what that is for, and no file queues do.
-
-    ``useSeparateStorePathForRocksdbCQ`` (5.5.0+) puts it beside (``StorePathConfigHelper``).
-    """
-    separate = directory.with_name(directory.name + "_rocksdb")
-    is_there = holds(directory, DATABASE) or holds(separate, DATABASE)
-    return is_there and not has_queue_files(directory)
-
-
-def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
-    """Return the names that are files of a RocksDB database in the directory."""
-    if not holds(directory, DATABASE):
-        return set()
-    return {name for name in names if _ROCKSDB_FILE.fullmatch(name)}
-
-
-def holds(directory: Location, names: tuple[str, ...]) -> bool:
-    """Return whether a directory holds one of the names or globs, if there are any."""
-    for name in names:
-        for _ in directory.matching(name):
-            return True
-    return not names
-
-
-def has_queue_files(directory: Location) -> bool:
-    """Return whether a directory of topics has a file of a queue."""
-    return any(directory.matching(_QUEUE_FILES))
 
 
 _SETTINGS_DATABASES = ("config/topics", "config/consumerOffsets", "config/metadata")

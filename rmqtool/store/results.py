@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rmqtool.errors import RefusedError, write_failure
 from rmqtool.io import Location
-from rmqtool.io.object_urls import is_object_url
+from rmqtool.io.source import is_object_url
 from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.staging import StagingArea, refuse_inside
 

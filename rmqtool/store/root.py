@@ -12,9 +12,17 @@ from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.io import Location, location_of
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
 from rmqtool.store.inference import SettingsInference
-from rmqtool.store.kinds import CONFIG_DIRECTORY, DIRECTORY_NAMES, QUEUE_KINDS, PathKind, Place, find_place
+from rmqtool.store.kinds import (
+    CONFIG_DIRECTORY,
+    DIRECTORY_NAMES,
+    QUEUE_DATABASES,
+    QUEUE_KINDS,
+    PathKind,
+    Place,
+    find_place,
+)
 from rmqtool.store.names import list_directories
-from rmqtool.store.places import QUEUE_DATABASES, Feature, features_of, split_log
+from rmqtool.store.places import Feature, features_of, split_log
 from rmqtool.store.segments import label_of
 from rmqtool.store.setting import OPTION_NOTE, GivenSettings, given_settings
 from rmqtool.store.settings import Settings

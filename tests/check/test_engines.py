@@ -10,7 +10,8 @@ import pytest
 from rmqtool.check import stages
 from rmqtool.check.model import VerifyRequest
 from rmqtool.check.run import verify
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.projection import json_object
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.dispatch.index_keys import TagItems
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES

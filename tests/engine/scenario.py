@@ -9,7 +9,8 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from rmqtool.engine import Engine, EngineOptions, open_engine
+from rmqtool.engine import Engine, EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import RmqtoolError
 from tests.engine import tasks
 

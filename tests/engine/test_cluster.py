@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool import ask_stores
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.projection import json_object
 from tests.builders import read_result

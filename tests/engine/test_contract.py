@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.engine import EngineError, EngineOptions, MapInterruptedError, beside, open_engine
+from rmqtool.engine import EngineError, EngineOptions, MapInterruptedError, beside
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import RefusedError, RmqtoolError, UsageError
 from tests.engine import tasks
 from tests.engine.conftest import LOCAL

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import RmqtoolError
 from tests.builders import read_result
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, can_have_views, in_a_view, required_java

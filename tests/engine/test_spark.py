@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.engine import EngineError, EngineOptions, open_engine
+from rmqtool.engine import EngineError, EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.engine.spark_java import Java
 from rmqtool.engine.spark_jobs import failure_of
 from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python

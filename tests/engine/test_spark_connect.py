@@ -13,7 +13,8 @@ import pytest
 
 import rmqtool
 import rmqtool.spark
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from tests.builders import read_result
 from tests.engine import tasks

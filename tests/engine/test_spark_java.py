@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.engine.spark_java import find_java
 from rmqtool.errors import EnvironmentFailureError
 from tests.engine import tasks

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.engine import EngineOptions, live_engine, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import live_engine, open_engine
 from rmqtool.engine.spark import is_session
 from rmqtool.errors import UsageError
 from tests.engine.cluster import REPOSITORY, required_java, spark_home

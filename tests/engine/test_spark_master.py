@@ -8,7 +8,8 @@ import time
 import pytest
 
 from rmqtool.cli import main
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 from rmqtool.engine.spark_settings import check_form, check_master
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from tests.store.fixture_stores import fixture

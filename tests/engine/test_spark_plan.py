@@ -24,8 +24,8 @@ from rmqtool.errors import (
 )
 from rmqtool.io import LocalFiles, location_of, object_store
 from rmqtool.io.object_store import ObjectStore, Version
-from rmqtool.io.object_urls import split_url
 from rmqtool.io.objects import ObjectFiles
+from rmqtool.io.source import split_url
 from rmqtool.store.staging import StagingHandle
 from tests.builders import InlineEngine, read_result
 from tests.store.fixture_stores import fixture

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.io.object_store import ObjectWriter
-from rmqtool.io.object_urls import split_url
+from rmqtool.io.source import split_url
 from rmqtool.store.object_staging import MANIFEST_NAME
 from tests.extra import library
 from tests.io.s3_server import stores_behind_proxy

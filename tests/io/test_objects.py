@@ -21,9 +21,9 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureEr
 from rmqtool.io import FileKind, location_of, object_store
 from rmqtool.io.object_pieces import AHEAD, GROWTH, LARGEST_BYTES, SMALLEST_BYTES, ObjectPieces, PieceCache
 from rmqtool.io.object_store import ATTEMPTS, ObjectStore, OpenObject, Version
-from rmqtool.io.object_urls import _AZURE_CONNECTION, connect, split_url
+from rmqtool.io.object_urls import _AZURE_CONNECTION, connect
 from rmqtool.io.objects import ObjectTree
-from rmqtool.io.source import Status
+from rmqtool.io.source import Status, split_url
 from tests.engine.test_spark_plan import AwayEngine
 from tests.io.directory import URL, as_objects
 from tests.store.fixture_stores import fixture

@@ -19,7 +19,8 @@ from pyarrow.fs import copy_files
 
 from rmqtool.cli import main
 from rmqtool.io.object_store import OpenObject
-from rmqtool.io.object_urls import connect, split_url
+from rmqtool.io.object_urls import connect
+from rmqtool.io.source import split_url
 from tests.io.s3_results import whole_result
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ import pytest
 from rmqtool.findings import Severity, Structure, exit_status
 from rmqtool.io import location_of
 from rmqtool.store import open_store
+from rmqtool.store.kinds import is_rocksdb
 from rmqtool.store.layout import layout_findings
-from rmqtool.store.places import is_rocksdb
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from rmqtool.commands.export import (
     ExportRequest,
     LeftOut,
 )
-from rmqtool.engine import Engine, opened_engine, runs_elsewhere
+from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, StoreFinding, counted
 from rmqtool.lookup.log_ranges import ranges_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rmqtool.columns.names import ColumnFile, FileForm
+    from rmqtool.engine import Engine
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 

@@ -14,8 +14,7 @@ from rmqtool.lookup.context import Reason
 from rmqtool.lookup.queue import peek_after, unit_at
 from rmqtool.rows.messages import keys_of
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.kinds import PathKind
-from rmqtool.store.places import is_rocksdb
+from rmqtool.store.kinds import PathKind, is_rocksdb
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

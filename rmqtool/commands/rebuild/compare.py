@@ -13,8 +13,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location, ReadOnlyFile, UnreadableRange
 from rmqtool.store import PathKind, StoreFile, Stray
 from rmqtool.store.files import Root, StoreFiles
-from rmqtool.store.kinds import KIND_OF_DIRECTORY
-from rmqtool.store.places import is_rocksdb
+from rmqtool.store.kinds import KIND_OF_DIRECTORY, is_rocksdb
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -23,8 +23,7 @@ from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
 from rmqtool.reput.units import KeptUnits, QueueEnd, QueueUnits, by_queue, end_of, kept_units, no_units
 from rmqtool.scan.records import PropertyWitness
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
-from rmqtool.store.places import is_rocksdb
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:

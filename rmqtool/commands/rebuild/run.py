@@ -17,7 +17,8 @@ from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
 from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
 from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
-from rmqtool.engine import Engine, opened_engine, options_of, runs_elsewhere
+from rmqtool.engine import Engine, options_of
+from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import DeniedError, EnvironmentFailureError, RefusedError
 from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_QOFF_GAP, CL_TS_BACK
 from rmqtool.kernels.jit import compile_kernels
