@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MAP = """
-from rmqtool.engine import EngineOptions, open_engine
+from rmqtool.engine import EngineOptions
+from rmqtool.engine.choice import open_engine
 with open_engine(EngineOptions("spark", jobs=2)) as engine:
     print(engine.map(len, ["", "ab"]))
 """

@@ -12,7 +12,8 @@ from tests.engine.cluster import REPOSITORY
 pytestmark = pytest.mark.spark
 
 WITHOUT_PRIVATE_NAMES = """
-from rmqtool.engine import EngineOptions, open_engine, spark_private
+from rmqtool.engine import EngineOptions, spark_private
+from rmqtool.engine.choice import open_engine
 assert spark_private.has_private_names()
 spark_private.has_private_names = lambda: False
 for _ in range(2):
