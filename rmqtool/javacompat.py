@@ -362,6 +362,16 @@ def decode_client_id(text: str) -> ClientId | None:
     return ClientId._make(_CLIENT_ID.unpack(data)[1:])
 
 
+def id_spellings(text: str) -> list[str]:
+    """Return an id, and its upper-case form if it is in lower case.
+
+    Java: ``MessageClientIDSetter#createUniqID`` (4.9.8, 5.3.3) and ``MessageIdCodec#nextMessageId`` of the
+    gRPC client write upper case.
+    """
+    is_id = decode_offset_id(text) is not None or decode_client_id(text) is not None
+    return [text, text.upper()] if is_id and text != text.upper() else [text]
+
+
 def unique_id_times(delta_ms: int, latest_ms: int, zone: tzinfo, months: int) -> list[int]:
     """Return the moments before ``latest_ms`` that the delta of a unique id can mean, newest first.
 

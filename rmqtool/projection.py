@@ -49,6 +49,10 @@ _OTHERWISE = {
         " messagesNotIndexed=unindexed salvage_would_add log_losses lost_messages? findings"
         " counts=findings.counts not_looked_at compared differences seconds exit_status"
     ),
+    "ResultOptions": (
+        "parts=sorted_parts topics exclude_topics until_timestamp_ms until_offset tagItems=tag_words"
+        " generations"
+    ),
     "RepairReport": (
         "store outcome steps left configs journal before after findings counts=findings.counts exit_status"
     ),
@@ -85,6 +89,11 @@ def camel_case(name: str) -> str:
     """Return the JSON name of an attribute."""
     first, *others = name.removesuffix("_ms").split("_")
     return first + "".join(word.capitalize() for word in others)
+
+
+def shared_fields(value: object, kind: type[DataclassInstance]) -> dict[str, Any]:
+    """Return the values of a value's attributes that are fields of a class."""
+    return {one.name: getattr(value, one.name) for one in fields(kind) if hasattr(value, one.name)}
 
 
 @dataclass(frozen=True, slots=True)

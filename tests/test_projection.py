@@ -16,7 +16,7 @@ import pytest
 import rmqtool
 from rmqtool import projection, rows
 from rmqtool.check.model import Examined, VerifyReport
-from rmqtool.columns.names import ColumnFile
+from rmqtool.columns import ColumnFile
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.export import ExportReport
 from rmqtool.commands.fleet import StoreOutcome

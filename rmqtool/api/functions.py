@@ -166,7 +166,7 @@ def export_request(
     Raises:
         UsageError: An option makes no sense.
     """
-    from rmqtool.columns.names import FileFormat, column_names, names_in_files
+    from rmqtool.columns import FileFormat, column_names, names_in_files
     from rmqtool.commands.export import ExportRequest
 
     declared = {**options}

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.api.results import Rows, collected, first_of, rows_of
-from rmqtool.columns import require_library
-from rmqtool.columns.names import ColumnChoice, column_names
+from rmqtool.columns import ColumnChoice, column_names, require_library
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.run import dump
 from rmqtool.derived.index_files import IndexFile

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from rmqtool import rows
-    from rmqtool.commands.diff import Comparison, Difference
+    from rmqtool.commands.diff import Difference, StoreComparison
     from rmqtool.commands.query import Explanation, KeyQuestion, Query, Reason, Step
     from rmqtool.commands.query.consumption import Consumption
     from rmqtool.progress import RecordingProgress
@@ -80,8 +80,8 @@ class Rows(Iterator[R], Generic[R]):
         return self._table.__arrow_c_stream__(requested_schema)
 
     def _drawn(self) -> pa.Table:
+        from rmqtool.columns import ColumnChoice
         from rmqtool.columns.arrow import messages_table, rows_table
-        from rmqtool.columns.names import ColumnChoice
 
         if self._kind is None:
             return messages_table(cast("Iterator[rows.Row]", self), ColumnChoice())
@@ -231,7 +231,7 @@ class Differences(Iterator["Difference"]):
         comparison: What was compared and counted so far.
     """
 
-    def __init__(self, found: Iterator[Difference], comparison: Comparison) -> None:
+    def __init__(self, found: Iterator[Difference], comparison: StoreComparison) -> None:
         self._found = found
         self.comparison = comparison
 

@@ -254,10 +254,10 @@ class Store(OpenedStore):
             EnvironmentFailureError: A file cannot be read; while differences are drawn.
         """
         from rmqtool.api.results import Differences
-        from rmqtool.commands.diff import Comparison
+        from rmqtool.commands.diff import StoreComparison
         from rmqtool.commands.diff.run import diff_stores
 
-        comparison = request_of(Comparison, {"max_differences": max_differences})
+        comparison = request_of(StoreComparison, {"max_differences": max_differences})
         return Differences(diff_stores(self._examined(), other._examined(), comparison), comparison)
 
     def repair(
@@ -470,6 +470,13 @@ def _rebuild(
     from rmqtool.commands.rebuild.run import rebuild
 
     request = RebuildRequest(
-        files, out, engine, parts, dry_run=out is None, live=True, own=own, tell_queue=tell_queue
+        store=files,
+        out=out,
+        engine=engine,
+        parts=parts,
+        dry_run=out is None,
+        live=True,
+        own=own,
+        tell_queue=tell_queue,
     )
     return rebuild(request, progress)

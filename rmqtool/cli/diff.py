@@ -6,7 +6,7 @@ import click
 
 from rmqtool.cli.options import A_STORE, StorePath, other_command, request_options, type_option
 from rmqtool.cli.session import Session, command
-from rmqtool.commands.diff import Comparison, Difference
+from rmqtool.commands.diff import Difference, StoreComparison
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, diff_text
@@ -31,7 +31,7 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
     is_flag=True,
     help="Allow different bounds of the logs and different checkpoints, as between running replicas.",
 )
-@request_options(Comparison)
+@request_options(StoreComparison)
 def diff_command(
     session: Session, a: StorePath, b: StorePath, type_name: str | None, replica: bool
 ) -> ExitStatus:
@@ -46,7 +46,7 @@ def diff_command(
     one, other = session.open(a, type_name), session.open(b, type_name)
     for store in (one, other):
         session.note_broker(store)
-    rows = one.diff(other, **session.given(Comparison))
+    rows = one.diff(other, **session.given(StoreComparison))
     comparison = rows.comparison
 
     def status() -> ExitStatus:
@@ -79,7 +79,7 @@ def diff_command(
     return status()
 
 
-def _status(comparison: Comparison, fail_on: FailOn, *, replica: bool) -> ExitStatus:
+def _status(comparison: StoreComparison, fail_on: FailOn, *, replica: bool) -> ExitStatus:
     if fail_on is FailOn.NEVER:
         return ExitStatus.CLEAN
     if comparison.is_damaged:

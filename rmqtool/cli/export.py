@@ -10,8 +10,8 @@ import click
 from rmqtool.api.functions import export, export_request
 from rmqtool.cli.options import A_STORE, StorePath, engine_options, is_fleet, request_options
 from rmqtool.cli.session import Session, command
-from rmqtool.columns.names import FileFormat
-from rmqtool.commands.export import REPORT_NAME, Asked, ExportReport, ExportRequest
+from rmqtool.columns import FileFormat
+from rmqtool.commands.export import REPORT_NAME, ExportReport, ExportRequest
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import counted
@@ -120,7 +120,7 @@ def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
         "format": request.format.value,
         "partition": None if request.partition is None else request.partition.value,
         "columns": list(request.columns),
-        "asked": json_value(Asked.by(request)),
+        "asked": json_value(request.asked),
         "logs": [json_value(LogExtent.of(store.files))],
     }
 

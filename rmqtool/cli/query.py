@@ -15,8 +15,7 @@ from rmqtool.cli.session import Session, command
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
-from rmqtool.findings import FailOn, counted
-from rmqtool.lookup.topic_names import some
+from rmqtool.findings import FailOn, counted, some
 from rmqtool.projection import json_value
 from rmqtool.report.formats import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink

@@ -22,7 +22,7 @@ from rmqtool.cli.options import (
     request_options,
 )
 from rmqtool.cli.session import Session, command, rows_state_sentence
-from rmqtool.commands.rebuild import Asked, RebuildRequest
+from rmqtool.commands.rebuild import RebuildRequest
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import counted
@@ -162,7 +162,7 @@ def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
         "schema": RebuildReport.schema,
         "store": str(store.files.base),
         "mode": "salvage" if request.salvage else "broker",
-        "asked": json_value(Asked.by(request)),
+        "asked": json_value(request.result_options),
         "compared": request.compare,
         "settings": json_value(store.settings),
         "log": json_value(LogExtent.of(store.files)),

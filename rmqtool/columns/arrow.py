@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from _typeshed import DataclassInstance
 
-    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.columns import ColumnChoice
     from rmqtool.rows import Columns, Row
 
 EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool import rows
+from rmqtool.formats.message import COMPRESSED_FLAG
 from rmqtool.kernels.bytes import put_word
 from rmqtool.kernels.columns import (
     ColumnCount,
@@ -26,14 +27,14 @@ from rmqtool.kernels.columns import (
 from rmqtool.kernels.filters import MAX_PROPERTIES
 from rmqtool.progress import RecordingProgress
 from rmqtool.projection import camel_case
-from rmqtool.rows.bodies import COMPRESSED_FLAG, decompressed
+from rmqtool.rows.bodies import decompressed
 from rmqtool.rows.log_splits import LogJob, kernel_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.arrays import Buffer
-    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.columns import ColumnChoice
     from rmqtool.kernels.filters import KernelFilter
     from rmqtool.rows import Message
     from rmqtool.scan.walk import MessageBatch
@@ -238,31 +239,24 @@ class ColumnBuffers:
         return [*numbers, texts, *stops]
 
     def _texts_of(self, message: Message) -> dict[Text, list[bytes]]:
-        takes = self.takes
-        found: dict[Text, list[bytes]] = {Text.KEY: [], Text.NAME: [], Text.VALUE: []}
-        if takes[Take.BODY]:
-            found[Text.BODY] = [message.body]
-        if takes[Take.TAGS]:
-            found[Text.TAGS] = [(message.tags or "").encode()]
-        if takes[Take.UNIQ_KEY]:
-            found[Text.UNIQ_KEY] = [(message.uniq_key or "").encode()]
-        if takes[Take.MSG_ID]:
-            found[Text.MSG_ID] = [message.msg_id.encode()]
-        if takes[Take.KEYS]:
-            found[Text.KEY] = [key.encode() for key in message.keys]
-        if takes[Take.PROPERTIES]:
-            found[Text.NAME] = [name.encode() for name in message.properties]
-            found[Text.VALUE] = [value.encode() for value in message.properties.values()]
-        return found
+        texts = (
+            (Text.BODY, Take.BODY, (message.body,)),
+            (Text.TAGS, Take.TAGS, (message.tags or "",)),
+            (Text.UNIQ_KEY, Take.UNIQ_KEY, (message.uniq_key or "",)),
+            (Text.MSG_ID, Take.MSG_ID, (message.msg_id,)),
+            (Text.KEY, Take.KEYS, message.keys),
+            (Text.NAME, Take.PROPERTIES, message.properties),
+            (Text.VALUE, Take.PROPERTIES, message.properties.values()),
+        )
+        return {
+            text: [one if isinstance(one, bytes) else one.encode() for one in pieces if self.takes[take]]
+            for text, take, pieces in texts
+        }
 
     def _fit(self, texts: dict[Text, list[bytes]], keys: int, properties: int) -> bool:
         pieces = self.stops.shape[1] - 1
-        if (
-            self.counts[ColumnCount.KEYS] + keys > pieces
-            or self.counts[ColumnCount.PROPERTIES] + properties > pieces
-        ):
-            return False
-        return all(
+        counts = self.counts[ColumnCount.KEYS] + keys, self.counts[ColumnCount.PROPERTIES] + properties
+        return max(counts) <= pieces and all(
             self.used[text] + sum(map(len, found)) <= self.texts.shape[1] for text, found in texts.items()
         )
 

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of, truths
-from rmqtool.columns.names import (
+from rmqtool.columns import (
     ColumnChoice,
     ColumnFile,
     FileForm,
@@ -24,6 +23,7 @@ from rmqtool.columns.names import (
     TextBodies,
     names_in_files,
 )
+from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of, truths
 from rmqtool.store.names import LONGEST_COMPONENT_BYTES
 
 if TYPE_CHECKING:

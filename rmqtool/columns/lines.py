@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rmqtool.columns.names import TextBodies
+from rmqtool.columns import TextBodies
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

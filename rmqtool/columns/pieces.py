@@ -1,23 +1,44 @@
-"""Pieces of a large log for tasks of their own: ``export``'s files, Spark's partitions."""
+"""Parts of a large log: those that can hold the messages of a filter, and pieces of them for tasks.
+
+``export``'s files and Spark's partitions are made of pieces. No structure alone rules a part out. Files are
+left out by the store times that they begin with, if these ascend over the whole log. Parts of files are left
+out where the units of all queues lie end to end over them, record by record, and none of those records is of
+a wanted queue. A missing, repeated, cut or altered unit leaves a hole there, and holes are read; so are
+records that no broker gives a unit. Samples of records of every queue test the units; if one does not agree,
+all is read. A key alone rules nothing out: ``query`` looks it up.
+
+To read the log itself, name its directory, not the store.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from itertools import accumulate, chain, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
-from rmqtool.rows.log_splits import Ranges, before_segment, within
+from rmqtool.derived.queue_files import QueueFile, first_holding
+from rmqtool.formats.consumequeue import PREBLANK_SIZE
+from rmqtool.rows.log_splits import Ranges, before_segment, number_of, within
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
+from rmqtool.scan.record_walk import first_record
+from rmqtool.scan.records import record_at
+from rmqtool.store.kinds import KINDS, UNIT_QUEUE_KINDS, PathKind
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool import rows
-    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.columns import ColumnChoice
+    from rmqtool.progress import Progress
+    from rmqtool.rows.log_splits import ReadSplit
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.store import Store
+    from rmqtool.store import QueueFiles, Segment, Store
 
 TASK_BYTES = 256 << 20
 """Bytes that one task reads; smaller files of the log are combined."""
@@ -34,47 +55,27 @@ def log_job(
 
 @dataclass(frozen=True)
 class LogPiece:
-    """Range of one file of the log, in physical offsets.
+    """Split of a log for a task of its own.
 
-    ``number`` counts files from 0; ``first`` is the offset of the first record, None if that is to be found;
-    ``range`` is the part of the file that it belongs to; ``lead`` are rows of bytes before the first piece of
-    a file.
+    ``first`` is the physical offset of the first record, None if that is to be found; ``range`` is the part
+    of the file that it belongs to; ``lead`` are rows of bytes before the first piece of a file.
     """
 
-    number: int
-    start: int
-    stop: int
+    split: Split
     first: int | None
     range: tuple[int, int]
     lead: tuple[rows.Row, ...] = ()
 
 
-@dataclass
-class PieceEnd:
-    """Result of a piece; see `rmqtool.rows.log_splits.ReadSplit`."""
-
-    piece: LogPiece
-    first_log_offset: int | None
-    next_log_offset: int = 0
-    closed: bool = True
-    ended: bool = False
-
-    @property
-    def split_stop(self) -> int:
-        """Physical offset after the piece."""
-        return self.piece.stop
-
-
-def trimmed(job: ColumnJob, pieces: Sequence[LogPiece]) -> tuple[ColumnJob, tuple[LogPiece, ...]]:
-    """Reduce a job to the files that pieces read or judge gaps by; return it and the renumbered pieces."""
+def trimmed(job: ColumnJob, pieces: Sequence[LogPiece]) -> ColumnJob:
+    """Return a job with the files alone that pieces read or judge gaps by."""
     facts = job.facts
     last = len(facts.segments) - 1
-    wanted = {number + by for one in pieces for number in (one.number,) for by in (-1, 0, 1)}
-    numbers = sorted({min(max(number, 0), last) for number in wanted | {facts.last}})
-    segments = tuple(facts.segments[number] for number in numbers)
-    own = {number: place for place, number in enumerate(numbers)}
-    log, edge = replace(job.log, segments=segments, strays=()), replace(facts, segments=segments)
-    return replace(job, log=log, edge=edge), tuple(replace(one, number=own[one.number]) for one in pieces)
+    own = {number_of(facts.segments, one.split.segment) for one in pieces}
+    wanted = {min(max(number + by, 0), last) for number in own for by in (-1, 0, 1)}
+    segments = tuple(facts.segments[number] for number in sorted(wanted | {facts.last}))
+    log = replace(job.log, segments=segments, strays=())
+    return replace(job, log=log, edge=replace(facts, segments=segments))
 
 
 def pieces_of(
@@ -90,13 +91,13 @@ def pieces_of(
     for number, segment in enumerate(job.facts.segments):
         if segment.stop <= job.begin or (job.end is not None and segment.start >= job.end):
             continue
-        lead, start = before_segment(job, job.facts, number)
+        lead, start = before_segment(job, number)
         stop = segment.stop if job.end is None else min(segment.stop, job.end)
         parts = () if start is None else within(ranges, start, max(start, stop))
         if not parts:
             others.extend(lead)
         for part in parts:
-            tasks.add(list(_cut(number, part, tuple(lead), task_bytes)))
+            tasks.add(list(_cut(segment, part, tuple(lead), task_bytes)))
             lead = []
     return tasks.finished(), others
 
@@ -109,7 +110,7 @@ class _Tasks:
 
     def add(self, pieces: list[LogPiece]) -> None:
         """Add the pieces of one range."""
-        size = pieces[-1].stop - pieces[0].start
+        size = sum(one.split.size_bytes for one in pieces)
         if self._waiting and (len(pieces) > 1 or size > self._room):
             self.finished()
         if len(pieces) > 1:
@@ -127,24 +128,22 @@ class _Tasks:
 
 
 def _cut(
-    number: int, part: tuple[int, int], lead: tuple[rows.Row, ...], task_bytes: int
+    segment: Segment, part: tuple[int, int], lead: tuple[rows.Row, ...], task_bytes: int
 ) -> Iterator[LogPiece]:
     """Yield the pieces of a part of one file, the first of which begins with a record."""
     start, stop = part
-    yield LogPiece(number, start, min(start + task_bytes, stop), start, part, lead)
+    yield LogPiece(Split(segment, start, min(start + task_bytes, stop)), start, part, lead)
     for begin in range(start + task_bytes, stop, task_bytes):
-        yield LogPiece(number, begin, min(begin + task_bytes, stop), None, part)
+        yield LogPiece(Split(segment, begin, min(begin + task_bytes, stop)), None, part)
 
 
-def piece_rows(piece: LogPiece, job: ColumnJob, end: PieceEnd) -> Iterator[rows.Row]:
+def piece_rows(piece: LogPiece, job: ColumnJob, end: ReadSplit) -> Iterator[rows.Row]:
     """Yield the rows of a piece, split by split, each from the end of the one before; update ``end``."""
-    segment = job.facts.segments[piece.number]
-    bounds = [*range(piece.start, piece.stop, COLUMN_SPLIT_BYTES), piece.stop]
-    due = piece.first
-    for start, stop in pairwise(bounds):
+    split, due = piece.split, piece.first
+    for start, stop in pairwise([*range(split.start, split.stop, COLUMN_SPLIT_BYTES), split.stop]):
         if due is not None and due >= stop:
             continue
-        read = read_split(SplitTask(job, Split(segment, start, stop), due))
+        read = read_split(SplitTask(job, Split(split.segment, start, stop), due))
         if read.first_log_offset is None:
             continue
         if end.first_log_offset is None:
@@ -154,3 +153,271 @@ def piece_rows(piece: LogPiece, job: ColumnJob, end: PieceEnd) -> Iterator[rows.
         end.closed, end.ended = read.closed, read.ended
         if read.ended:
             return
+
+
+CLOCK_SLACK_MS = 3_600_000
+"""A broker's clock may have been set back by so much without a message being left out."""
+
+
+@dataclass(frozen=True)
+class ReadLimits:
+    """Limits within which it pays to read queues before the log.
+
+    Attributes:
+        least_bytes: A smaller log is read as a whole.
+        join_bytes: Bytes between two ranges that are read with them, at most.
+        window_bytes: Bytes of log that are examined together, unless a file is larger.
+        least_units: Units that must lie end to end before they account for what they cover.
+        most_read: Where ranges are a larger part of the log than this, all of it is read.
+    """
+
+    least_bytes: int = 64 << 20
+    join_bytes: int = 1 << 20
+    window_bytes: int = 4 << 30
+    least_units: int = 8
+    most_read: float = 0.5
+
+
+def ranges_of(
+    store: Store,
+    wanted: MessageFilter,
+    begin: int | None,
+    end: int | None,
+    progress: Progress,
+    limits: ReadLimits | None = None,
+) -> Ranges | None:
+    """Return where wanted messages can lie: physical offsets ``(start, stop)``, ascending; None: anywhere.
+
+    Each range lies in one file and begins at a record. Only messages from physical offset ``begin`` to before
+    ``end`` are wanted. Of a part of a store, the log is read as a whole.
+    """
+    limits = limits or ReadLimits()
+    log = store.commitlog
+    segments = list(log.between(begin or 0, log.stop if end is None else end))
+    total = sum(one.size_bytes for one in segments)
+    if PathKind.CONSUMEQUEUE not in store.roots or total < limits.least_bytes or _overlap(segments):
+        return None
+    timely = _in_time(log.segments, segments, wanted)
+    if (wanted.topic, wanted.queue_id, wanted.from_queue_offset) == (None, None, None):
+        found: Ranges = tuple((one.start, one.stop) for one in timely)
+    else:
+        account = QueueCoverage(store, wanted, limits)
+        windows = _windows(timely, limits.window_bytes)
+        found = tuple(one for window in windows for one in account.ranges(window))
+    read = sum(stop - start for start, stop in found)
+    if read == total:
+        return None
+    progress.note(f"{read:,} of {total:,} bytes of log can hold a match; the rest is not read")
+    return found
+
+
+def _overlap(segments: Sequence[Segment]) -> bool:
+    return any(one.stop > two.start for one, two in pairwise(segments))
+
+
+def _in_time(log: Sequence[Segment], segments: list[Segment], wanted: MessageFilter) -> list[Segment]:
+    """Return the files that can hold messages of wanted times; all if the times do not ascend."""
+    if wanted.begin_ms is None and wanted.end_ms is None:
+        return segments
+    times = [_first_time(one) for one in log]
+    known = [time_ms for time_ms in times if time_ms is not None]
+    if any(two < one for one, two in pairwise(known)):
+        return segments
+    following = [*accumulate(reversed(times), _nearest)][::-1]
+    spans = zip(accumulate(times, _nearest), [*following[1:], None], strict=True)
+    timely = {one.start for one, span in zip(log, spans, strict=True) if _may_hold(wanted, *span)}
+    return [one for one in segments if one.start in timely]
+
+
+def _nearest(other: int | None, own: int | None) -> int | None:
+    return other if own is None else own
+
+
+def _may_hold(wanted: MessageFilter, first_ms: int | None, after_ms: int | None) -> bool:
+    """Whether a file can hold wanted messages that begins at one time, and the next file at another."""
+    if wanted.end_ms is not None and first_ms is not None and first_ms - CLOCK_SLACK_MS > wanted.end_ms:
+        return False
+    return wanted.begin_ms is None or after_ms is None or after_ms + CLOCK_SLACK_MS >= wanted.begin_ms
+
+
+def _first_time(segment: Segment) -> int | None:
+    record = first_record([segment])
+    segment.close()
+    return None if record is None else record.head.store_timestamp_ms
+
+
+def _windows(segments: list[Segment], window_bytes: int) -> Iterator[list[Segment]]:
+    window: list[Segment] = []
+    for segment in segments:
+        if window and segment.stop - window[0].start > window_bytes:
+            yield window
+            window = []
+        window.append(segment)
+    if window:
+        yield window
+
+
+_SIZE_BITS = 31
+_SIZES = (1 << _SIZE_BITS) - 1
+_TRIED = 512  # records that test units, of wanted queues and of others
+
+
+class _Units(NamedTuple):
+    """Units of one queue: numbers, physical offsets and sizes, ``(n,)`` each."""
+
+    numbers: Int64s
+    starts: Int64s
+    sizes: Int64s
+
+
+class _Trial(NamedTuple):
+    """A unit to test by its record, whose own number does not matter if the unit has none."""
+
+    queue: QueueFiles
+    number: int | None
+    start: int
+    size: int
+
+
+class QueueCoverage:
+    """Coverage by queues: ranges of the log where wanted messages lie."""
+
+    def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:
+        self._log, self._wanted, self._limits = store.commitlog, wanted, limits
+        queues = chain.from_iterable(store.queues(kind) for kind in UNIT_QUEUE_KINDS)
+        own = [one for one in queues if not (one.topic or "").startswith(LMQ_PREFIX)]
+        self._asked = [one for one in own if wanted.admits_queue(one.topic, one.queue_id)]
+        self._others = [one for one in own if not wanted.admits_queue(one.topic, one.queue_id)]
+
+    def ranges(self, window: list[Segment]) -> Ranges:
+        """Return where wanted messages can lie in adjacent files: the whole files if they can be anywhere."""
+        everything = tuple((one.start, one.stop) for one in window)
+        size = sum(stop - start for start, stop in everything)
+        if not self._asked:  # only a damaged record has such a topic, or a queue is missing
+            return everything
+        trials: list[_Trial] = []
+        spans, own_keys = self._asked_units(window, trials)
+        if self._cells(spans, window[0].start) > self._limits.most_read * size:
+            return everything
+        keys = np.concatenate([own_keys, *self._other_units(window, trials)])
+        if not all(map(self._is_true, _thinned(trials))):
+            return everything
+        keys.sort()
+        runs = self._runs(keys, window)
+        found = tuple(chain.from_iterable(self._ranges_of(one, runs, spans) for one in window))
+        read = sum(stop - start for start, stop in found)
+        return found if read <= self._limits.most_read * size else everything
+
+    def _cells(self, spans: Int64s, base: int) -> int:
+        """Return about how many bytes are read for spans, which need not be in order."""
+        width = max(self._limits.join_bytes, 1)
+        cells = np.sort((spans[:, 0] - base) // width)
+        return int(np.count_nonzero(np.diff(cells)) + 1) * width if len(cells) else 0
+
+    def _asked_units(self, window: list[Segment], trials: list[_Trial]) -> tuple[Int64s, Int64s]:
+        """Return where wanted messages lie, ``(n, 2)``, and the keys of all units of their queues."""
+        spans: list[Int64s] = [np.empty((0, 2), np.int64)]
+        keys: list[Int64s] = [np.empty(0, np.int64)]
+        least = self._wanted.from_queue_offset
+        for queue in self._asked:
+            units = _units_between(queue, window[0].start, window[-1].stop)
+            keys.append(_keys(units, window[0].start))
+            if least is not None and queue.kind is PathKind.CONSUMEQUEUE:
+                units = _some(units, units.numbers >= least)
+            spans.append(np.stack([units.starts, units.starts + units.sizes], axis=1))
+            trials.extend(_trials(queue, units, _TRIED // (2 * len(self._asked)) + 2))
+        return np.concatenate(spans), np.concatenate(keys)
+
+    def _other_units(self, window: list[Segment], trials: list[_Trial]) -> Iterator[Int64s]:
+        for queue in self._others:
+            units = _units_between(queue, window[0].start, window[-1].stop)
+            trials.extend(_trials(queue, units, 2))
+            yield _keys(units, window[0].start)
+
+    def _is_true(self, trial: _Trial) -> bool:
+        record, queue = record_at(self._log, trial.start), trial.queue
+        return (
+            record is not None
+            and (record.topic, record.head.queue_id) == (queue.topic, queue.queue_id)
+            and len(record.raw) == trial.size
+            and record.head.physical_offset == trial.start
+            and trial.number in {None, record.head.queue_offset}
+        )
+
+    def _runs(self, keys: Int64s, window: list[Segment]) -> Int64s:
+        """Return where units lie end to end in one file, ``(n, 2)`` physical offsets."""
+        base = window[0].start
+        starts = base + (keys >> _SIZE_BITS)
+        stops = starts + (keys & _SIZES)
+        firsts = np.array([one.start for one in window])
+        file = np.searchsorted(firsts, starts, "right") - 1
+        inside = stops <= np.array([one.stop for one in window])[file]
+        starts, stops, file = starts[inside], stops[inside], file[inside]
+        while (clash := stops[:-1] > starts[1:]).any():  # of two that overlap neither counts
+            keep = ~(np.append(clash, False) | np.insert(clash, 0, False))
+            starts, stops, file = starts[keep], stops[keep], file[keep]
+        if not len(starts):
+            return np.empty((0, 2), np.int64)
+        cuts = np.flatnonzero((stops[:-1] != starts[1:]) | (file[:-1] != file[1:])) + 1
+        first, last = np.insert(cuts, 0, 0), np.append(cuts, len(starts)) - 1
+        runs = np.stack([starts[first], stops[last]], axis=1)
+        return runs[last - first + 1 >= self._limits.least_units]
+
+    def _ranges_of(self, segment: Segment, runs: Int64s, spans: Int64s) -> Ranges:
+        """Return the ranges of a file to read: those that no run covers, and wanted messages."""
+        own = runs[(runs[:, 0] >= segment.start) & (runs[:, 1] <= segment.stop)]
+        holes = np.stack([np.insert(own[:, 1], 0, segment.start), np.append(own[:, 0], segment.stop)], axis=1)
+        wanted = spans[(spans[:, 0] >= segment.start) & (spans[:, 1] <= segment.stop)]
+        both = np.concatenate([holes[holes[:, 0] < holes[:, 1]], wanted])
+        if not len(both):
+            return ()
+        both = both[np.argsort(both[:, 0], kind="stable")]
+        reach = np.maximum.accumulate(both[:, 1])
+        cuts = np.flatnonzero(both[1:, 0] > reach[:-1] + self._limits.join_bytes) + 1
+        starts, stops = both[np.insert(cuts, 0, 0), 0], reach[np.append(cuts, len(both)) - 1]
+        return tuple(zip(starts.tolist(), stops.tolist(), strict=True))
+
+
+def _keys(units: _Units, base: int) -> Int64s:
+    """Return numbers that sort units by their places, and hold their sizes."""
+    return (units.starts - base) << _SIZE_BITS | units.sizes
+
+
+def _some(units: _Units, wanted: Bools) -> _Units:
+    return _Units(*(column[wanted] for column in units))
+
+
+def _trials(queue: QueueFiles, units: _Units, wanted: int) -> Iterator[_Trial]:
+    count = len(units.starts)
+    numbered = queue.kind is PathKind.CONSUMEQUEUE
+    for row in np.unique(np.linspace(0, count - 1, min(wanted, count)).astype(np.int64)).tolist():
+        number = int(units.numbers[row]) if numbered else None
+        yield _Trial(queue, number, int(units.starts[row]), int(units.sizes[row]))
+
+
+def _thinned(trials: list[_Trial]) -> list[_Trial]:
+    return trials[:: len(trials) // (4 * _TRIED) + 1]
+
+
+def _units_between(queue: QueueFiles, start: int, stop: int) -> _Units:
+    """Return the units that lead into a range of the log; of a queue out of order, some."""
+    found = [_Units(*(np.empty(0, np.int64) for _ in _Units._fields))]
+    decoder = KINDS[queue.kind].units
+    if decoder is None:
+        raise ValueError(f"{queue.kind} has no units")
+    files = [QueueFile(one, decoder) for one in queue.files]
+
+    def leads_to(number: int, log_offset: int) -> bool:
+        unit = files[number].unit(0)
+        return bool(unit.size <= 0 or unit.physical_offset >= log_offset)
+
+    first = first_holding(len(files), lambda number: leads_to(number, start))
+    last = first_holding(len(files), lambda number: leads_to(number, stop))
+    for file in files[max(first - 1, 0) : last]:
+        for units in file.columns(file.segment.size_bytes, []):
+            starts, sizes = units.column("physicalOffset"), units.column("size")
+            inside = (starts >= start) & (starts < stop) & (sizes > 0) & (sizes < PREBLANK_SIZE)
+            numbers = units.first_number + np.arange(len(units))
+            found.append(_some(_Units(numbers, starts, sizes), inside))
+    queue.files.close()
+    return _Units(*map(np.concatenate, zip(*found, strict=True)))

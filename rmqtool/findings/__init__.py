@@ -205,6 +205,13 @@ def counted(number: int, one: str, many: str = "", *, spec: str = "d") -> str:
     return f"{number:{spec}} {noun}"
 
 
+def some(names: Iterable[str], most: int = 10) -> str:
+    """Return the first names, and how many more there are."""
+    kept = list(names)
+    more = f" and {len(kept) - most} more" if len(kept) > most else ""
+    return ", ".join(kept[:most]) + more
+
+
 class FailOn(StrEnum):
     """Values of ``--fail-on``."""
 

@@ -174,6 +174,8 @@ def host_variant(sys_flag: int) -> int:
     return (sys_flag >> VARIANT_SHIFT) & 3
 
 
+COMPRESSED_FLAG = 0x1
+"""Bit of SYSFLAG: the body is compressed (``MessageSysFlag.COMPRESSED_FLAG``)."""
 INNER_BATCH_FLAG = 0x80
 """Bit of SYSFLAG: the body is a batch (``MessageSysFlag.INNER_BATCH_FLAG``, 4.9.4+, 5.0.0+)."""
 

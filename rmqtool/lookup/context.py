@@ -259,11 +259,18 @@ class Explanation:
         self.steps: list[Step] = []
         self._met: Counter[Reason] = Counter()
 
-    def add(self, reason: Reason, message: str, file: str | None = None, **facts: int | str | None) -> None:
-        """Add a step."""
-        if not self.wanted:
-            return
-        self._add(len(self.steps), Step(reason, message, file, facts))
+    def add(
+        self,
+        reason: Reason,
+        message: str,
+        file: str | None = None,
+        before: int | None = None,
+        /,
+        **facts: int | str | None,
+    ) -> None:
+        """Add a step, at the end or ``before`` those from a place in ``steps`` on."""
+        if self.wanted:
+            self._add(len(self.steps) if before is None else before, Step(reason, message, file, facts))
 
     def advise(
         self, reason: Reason, message: str, file: str | None = None, **facts: int | str | None
@@ -283,13 +290,6 @@ class Explanation:
     def advice(self) -> list[str]:
         """Return the sentences that show what to do next."""
         return [step.message for step in self.steps if step.is_advice]
-
-    def add_before(
-        self, place: int, reason: Reason, message: str, file: str | None = None, **facts: int | str | None
-    ) -> None:
-        """Insert a step before those from a place in ``steps`` on."""
-        if self.wanted:
-            self._add(place, Step(reason, message, file, facts))
 
     def _add(self, place: int, step: Step) -> None:
         self._met[step.reason] += 1
@@ -313,7 +313,7 @@ _WORDS = {
 }
 
 
-class LeftOut:
+class RejectedHits:
     """Hits that are no answer.
 
     Attributes:
@@ -437,23 +437,21 @@ class Limit:
             self.words = "first"
 
 
-@dataclass(frozen=True)
 class QueryContext:
     """One question to one store; ``remedy`` is the user's way to a complete answer."""
 
-    store: Store
-    request: QueryRequest
-    progress: Progress
-    explanation: Explanation = field(default_factory=lambda: Explanation(wanted=False))
-    remedy: str = "--scan reads the log itself"
-    limit: Limit = field(init=False)
-    left_out: LeftOut = field(init=False)
-
-    def __post_init__(self) -> None:
-        request = self.request
-        of_place = request.queue_offset is not None
-        object.__setattr__(self, "limit", Limit(request.max_messages, of_place=of_place))
-        object.__setattr__(self, "left_out", LeftOut(self.store))
+    def __init__(
+        self,
+        store: Store,
+        request: QueryRequest,
+        progress: Progress,
+        explanation: Explanation | None = None,
+        remedy: str = "--scan reads the log itself",
+    ) -> None:
+        self.store, self.request, self.progress, self.remedy = store, request, progress, remedy
+        self.explanation = explanation or Explanation(wanted=False)
+        self.limit = Limit(request.max_messages, of_place=request.queue_offset is not None)
+        self.rejected = RejectedHits(store)
 
     def beside(self, request: QueryRequest) -> QueryContext:
         """Return another question to the store, without an explanation."""
@@ -473,9 +471,9 @@ class QueryContext:
     def explain_nothing_at(self, offset: int) -> None:
         """Explain why there is no record at a physical offset."""
         log = self.store.commitlog
-        missing = self.left_out.missing_part(offset)
+        missing = self.rejected.missing_part(offset)
         if missing is not None:
-            self.left_out.add(Reason.LOG_MISSING, offset)
+            self.rejected.add(Reason.LOG_MISSING, offset)
             self.explanation.add(Reason.LOG_MISSING, missing, physicalOffset=offset)
         elif offset < log.start:
             message = f"log offset {offset} is expired: the log begins at {log.start}"

@@ -89,26 +89,16 @@ def _edge_doubts(segments: tuple[Segment, ...], kind: PathKind) -> Iterator[str]
     """Yield which files lack a unit at their start or end, or lead back in the log."""
     highest = -1
     for segment in segments:
-        first, last = _edges(segment, kind)
-        if (first is None or last is None) and not (segment == segments[-1] and _ends_well(segment, first)):
+        file: QueueFile[Any] = QueueFile(segment, KINDS[kind].units or UNITS)
+        units = [file.unit(0), file.unit(max(0, file.room - 1))]
+        whole = [one for one in units if one.size > 0]
+        is_unused = not whole and Window(segment).skip_zeros(0) == segment.size_bytes
+        if len(whole) < len(units) and not (segment == segments[-1] and (units[0].size > 0 or is_unused)):
             yield f"{segment.label} has no unit at its start, or none at its end"
-        if first is not None and 0 <= first <= highest:
+        places = [-1 if one.size == PREBLANK_SIZE else int(one.physical_offset) for one in whole]
+        if whole[:1] == units[:1] and 0 <= places[0] <= highest:
             yield f"{segment.label} points to an offset of the log before the end of the previous file"
-        highest = max([highest, *(one for one in (first, last) if one is not None)])
-
-
-def _edges(segment: Segment, kind: PathKind) -> tuple[int | None, int | None]:
-    """Return where first and last unit of a file lead to; None for an invalid, -1 for a pre-blank one."""
-    file: QueueFile[Any] = QueueFile(segment, KINDS[kind].units or UNITS)
-    first, last = (
-        None if unit.size <= 0 else -1 if unit.size == PREBLANK_SIZE else int(unit.physical_offset)
-        for unit in (file.unit(0), file.unit(max(0, file.room - 1)))
-    )
-    return first, last
-
-
-def _ends_well(segment: Segment, first: int | None) -> bool:
-    return first is not None or Window(segment).skip_zeros(0) == segment.size_bytes
+        highest = max([highest, *places])
 
 
 class QueueEntry(NamedTuple):
@@ -242,20 +232,20 @@ class QueueConsumer:
 
     def _explain_unfit(self, entry: QueueEntry, why: str) -> None:
         message = f"{self.name} offset {entry.queue_offset} {why}"
-        self._context.left_out.places[entry.queue_offset] = entry.physical_offset
+        self._context.rejected.places[entry.queue_offset] = entry.physical_offset
         self._context.doubt(message)
         self._explain(Reason.UNIT, message, entry)
 
     def _explain_absence(self, entry: QueueEntry) -> None:
         place, offset = f"{self.name} offset {entry.queue_offset}", entry.physical_offset
-        missing = self._context.left_out.missing_part(offset)
+        missing = self._context.rejected.missing_part(offset)
         if missing is not None or offset >= self._log.start:
             start, unit = unit_at(self.queue, offset, self._log) or (-1, "")
             facts = unit if start == offset else f"a unit of {self.name} #{entry.queue_offset}"
-            self._context.left_out.prove(offset, facts)
-            self._context.left_out.places[entry.queue_offset] = None if self.is_of_batches else offset
+            self._context.rejected.prove(offset, facts)
+            self._context.rejected.places[entry.queue_offset] = None if self.is_of_batches else offset
         if missing is not None:
-            self._context.left_out.add(Reason.LOG_MISSING, offset)
+            self._context.rejected.add(Reason.LOG_MISSING, offset)
             self._explain(Reason.LOG_MISSING, f"{place}: {missing}", entry)
             return
         if offset < self._log.start:
@@ -264,7 +254,7 @@ class QueueConsumer:
             self._explain(Reason.EXPIRED, f"{place}: {why}", entry)
             return
         why = "the log does not reach" if self._log.segment_at(offset) is None else "no record lies"
-        self._context.left_out.add(Reason.NO_RECORD, offset)
+        self._context.rejected.add(Reason.NO_RECORD, offset)
         self._context.doubt(f"{place} points to log offset {offset}, where {why}")
         self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
 

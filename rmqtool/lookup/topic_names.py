@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.findings import counted
+from rmqtool.findings import counted, some
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
@@ -14,13 +14,10 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rmqtool.lookup.context import QueryContext
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 
-_NAMED = 10
 _LOG_FILES, _OF_LOG_FILE = 50, 200  # newest files of the log, and messages at the start of each
 _WAITING = frozenset({HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC})
 
@@ -80,16 +77,13 @@ def missing_topic(store: Store, glob: str, progress: Progress) -> str | None:
 
 def unknown_topic(topic: str, known: list[str]) -> str:
     """Return the sentence that there is no such topic, and which may be meant."""
+    return f"the store has no topic {topic}; {near_names(topic, known)}"
+
+
+def near_names(name: str, known: list[str], most: int = 10) -> str:
+    """Return the known names that an unknown one may mean, as a sentence goes on."""
     from difflib import get_close_matches
 
-    by_folded = {name.casefold(): name for name in known}
-    near = [by_folded[one] for one in get_close_matches(topic.casefold(), by_folded)]
-    others = f"near it: {', '.join(near)}" if near else f"it has {some(known)}"
-    return f"the store has no topic {topic}; {others}"
-
-
-def some(names: Iterable[str]) -> str:
-    """Return the first names, and how many more there are."""
-    kept = list(names)
-    more = f" and {len(kept) - _NAMED} more" if len(kept) > _NAMED else ""
-    return ", ".join(kept[:_NAMED]) + more
+    by_folded = {one.casefold(): one for one in known}
+    near = [by_folded[one] for one in get_close_matches(name.casefold(), by_folded)]
+    return f"near it: {', '.join(near)}" if near else f"it has {some(known, most)}"

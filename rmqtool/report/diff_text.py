@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.account.model import before_words, lost_words
-from rmqtool.commands.diff import Comparison, Difference, is_time
+from rmqtool.commands.diff import Difference, StoreComparison, is_time
 from rmqtool.findings import counted
 from rmqtool.projection import json_value
 from rmqtool.report.terminal import escape_text
@@ -26,7 +26,7 @@ _WITH_VALUES = {"commitlog", "checkpoint"}
 
 
 def diff_text(
-    rows: Iterable[Difference], comparison: Comparison, text: TextReport, zone: tzinfo | None
+    rows: Iterable[Difference], comparison: StoreComparison, text: TextReport, zone: tzinfo | None
 ) -> None:
     """Write the verdict and the totals, and then a line for each difference, once all are known."""
     shown: list[str] = []
@@ -54,7 +54,7 @@ def diff_text(
     text.finish()
 
 
-def _healing_lines(comparison: Comparison) -> Iterator[str]:
+def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
     """Yield the losses of each side, and how many of them the other side has."""
     for one in comparison.healing:
         side, other = (one.side.upper(), "B" if one.side == "a" else "A")
@@ -75,7 +75,7 @@ def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
                 yield f"  {side} {_values(found, zone)}"
 
 
-def _verdict(comparison: Comparison) -> str:
+def _verdict(comparison: StoreComparison) -> str:
     counts, normal = comparison.counts.total(), comparison.normal.total()
     verdict = (
         f"{counted(counts, 'difference')} ({_numbers(comparison.counts)})" if counts else "No difference"
@@ -97,7 +97,7 @@ def _value(name: str, value: object, zone: tzinfo | None) -> object:
     return time_text(value, zone) if is_time(name) and isinstance(value, int) else value
 
 
-def diff_facts(comparison: Comparison) -> dict[str, Any]:
+def diff_facts(comparison: StoreComparison) -> dict[str, Any]:
     """Return the totals for programs."""
     return {
         "compared": dict(comparison.compared),

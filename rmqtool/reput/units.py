@@ -188,20 +188,6 @@ def _turned(rows: Array, places: Int64s, counts: Int64s) -> Array:
     return turned
 
 
-class QueueEnd(NamedTuple):
-    """Where a queue begins and ends.
-
-    Attributes:
-        first: number of its first unit, pre-blank ones not counted.
-        number: of the unit that would come next; of a batch queue, how many units there are.
-        last_end: end in the log of the last unit's record.
-    """
-
-    first: int
-    number: int
-    last_end: int
-
-
 class RawUnits(NamedTuple):
     """Units as records ask for them, ``(n,)`` each.
 
@@ -209,12 +195,14 @@ class RawUnits(NamedTuple):
         physical_offsets: of the records.
         sizes: of the records, in bytes.
         queue_offsets: what the records carry; the first of a batch.
+        tags_codes: of the records.
         messages: more than one in a batch queue.
     """
 
     physical_offsets: Int64s
     sizes: Int64s
     queue_offsets: Int64s
+    tags_codes: Int64s
     messages: Int64s
 
 
@@ -225,35 +213,21 @@ class KeptUnits:
     Attributes:
         first_number: of the first unit that is kept, pre-blank ones not counted.
         physical_offsets: ``(n,)`` of the units that are kept.
-        ends: ``(n,)``, ends of their records in the log.
         queue_offsets: ``(n,)``, what their records carry; the first of a batch.
+        tags_codes: ``(n,)`` of the records.
         messages: ``(n,)``: more than one in a batch queue.
         left_out: ``(m,)``, physical offsets of the units that are skipped.
     """
 
     first_number: int
     physical_offsets: Int64s
-    ends: Int64s
     queue_offsets: Int64s
+    tags_codes: Int64s
     messages: Int64s
     left_out: Int64s
 
     def __len__(self) -> int:
         return len(self.physical_offsets)
-
-    @property
-    def end(self) -> QueueEnd:
-        """Return where the queue begins and ends."""
-        last_end = int(self.ends[-1]) if len(self) else 0
-        return QueueEnd(self.first_number, self.first_number + len(self), last_end)
-
-
-def end_of(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> QueueEnd:
-    """Return where a queue begins and ends; rows are read only where units do not join."""
-    if plan.joined and not plan.batch:
-        shape = plan.shape
-        return QueueEnd(shape.first_queue_offset, shape.last_queue_offset + 1, shape.last_end)
-    return kept_units(plan, blocks, file_size).end
 
 
 def left_out_units(
@@ -285,8 +259,8 @@ def _kept(plan: QueuePlan, rows: RawUnits, file_size: int) -> KeptUnits:
     return KeptUnits(
         first_number,
         rows.physical_offsets[keep],
-        (rows.physical_offsets + rows.sizes)[keep],
         rows.queue_offsets[keep],
+        rows.tags_codes[keep],
         rows.messages[keep],
         rows.physical_offsets[~keep],
     )
@@ -317,5 +291,7 @@ def _raw_units(plan: QueuePlan, piece: QueueUnits) -> RawUnits:
     messages: Int64s = np.ones(len(piece), np.int64)
     if plan.batch:
         messages = piece.column("batch_sizes").astype(np.int64)
-    physical_offsets, sizes = units["physicalOffset"].astype(np.int64), units["size"].astype(np.int64)
-    return RawUnits(physical_offsets, sizes, piece.column("queue_offsets"), messages)
+    physical_offsets, sizes, tags_codes = (
+        units[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")
+    )
+    return RawUnits(physical_offsets, sizes, piece.column("queue_offsets"), tags_codes, messages)

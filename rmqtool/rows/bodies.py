@@ -17,12 +17,14 @@ from rmqtool import rows
 from rmqtool.findings import Structure
 from rmqtool.findings.codes import CL_INNER_BATCH
 from rmqtool.formats.message import (
+    COMPRESSED_FLAG,
     INNER_BATCH_FLAG,
     INNER_HEAD_SIZE,
     INNER_HEAD_STRUCT,
     INNER_PROPERTIES_LENGTH,
 )
 from rmqtool.javacompat import parse_int, parse_properties, split_keys, tags_hash, wrap_long
+from rmqtool.projection import shared_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -95,10 +97,6 @@ def _part(batch: bytes, position: int, start: int, length: int, name: str) -> tu
 MAX_BODY_BYTES = 64 << 20
 
 """Larger bodies stay compressed; a broker takes messages of 4 MiB, unless configured otherwise."""
-
-COMPRESSED_FLAG = 0x1
-
-"""Bit of SYSFLAG: the body is compressed."""
 
 _TYPE_MASK = 0x7 << 8
 _LZ4, _ZSTD, _ZLIB, _OLD_ZLIB = 0x1 << 8, 0x2 << 8, 0x3 << 8, 0
@@ -229,42 +227,25 @@ def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]
 
 
 def _damage(batch: rows.Message, reason: str) -> rows.Damage:
-    log_offset = batch.physical_offset
-    return rows.Damage(
-        file=batch.file,
-        position=batch.position,
-        physical_offset=log_offset,
-        length=batch.total_size,
-        code=CL_INNER_BATCH,
-        message=f"the inner batch at {log_offset}: {reason}",
-        structure=Structure.COMMITLOG,
-    )
+    sentence = f"the inner batch at {batch.physical_offset}: {reason}"
+    place = (batch.file, batch.position, batch.physical_offset, batch.total_size)
+    return rows.Damage(*place, CL_INNER_BATCH, sentence, Structure.COMMITLOG)
 
 
 def _inner_row(batch: rows.Message, one: BatchedMessage, index: int) -> rows.InnerMessage:
     properties = one.properties
-    return rows.InnerMessage(
-        file=batch.file,
-        position=batch.position,
-        physical_offset=batch.physical_offset,
-        index=index,
-        batch_position=one.position,
-        total_size=one.total_size,
-        queue_id=batch.queue_id,
-        flag=one.flag,
-        queue_offset=wrap_long(batch.queue_offset + index),
-        sys_flag=batch.sys_flag,
-        born_timestamp_ms=batch.born_timestamp_ms,
-        born_host=batch.born_host,
-        store_timestamp_ms=batch.store_timestamp_ms,
-        store_host=batch.store_host,
-        topic=batch.topic,
-        body_length=len(one.body),
-        body=one.body,
-        properties=properties,
-        tags=properties.get("TAGS"),
-        keys=split_keys(properties.get("KEYS", "")),
-        uniq_key=properties.get("UNIQ_KEY"),
-        tags_code=tags_hash(properties.get("TAGS", "")),
-        msg_id=batch.msg_id,
-    )
+    own = {
+        "index": index,
+        "batch_position": one.position,
+        "total_size": one.total_size,
+        "flag": one.flag,
+        "queue_offset": wrap_long(batch.queue_offset + index),
+        "body_length": len(one.body),
+        "body": one.body,
+        "properties": properties,
+        "tags": properties.get("TAGS"),
+        "keys": split_keys(properties.get("KEYS", "")),
+        "uniq_key": properties.get("UNIQ_KEY"),
+        "tags_code": tags_hash(properties.get("TAGS", "")),
+    }
+    return rows.InnerMessage(**shared_fields(batch, rows.InnerMessage) | own)

@@ -1,6 +1,6 @@
 """Rows of the files beside the log, of ``dump --hex`` and ``--layout``, and messages as columns.
 
-They are separate from `rmqtool.rows.model`, and loaded on first use: a look-up shows messages only, and
+They are loaded on first use: a look-up shows messages only, and
 defining these classes takes longer than its search.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.rows.model import Blank, Damage, InnerMessage, Lines, Message
+from rmqtool.rows import Blank, Damage, InnerMessage, Lines, Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

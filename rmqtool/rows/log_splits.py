@@ -7,6 +7,7 @@ the split before did not end there, it is read again from that end, so the resul
 
 from __future__ import annotations
 
+import json
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +20,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
+from rmqtool import rows
 from rmqtool.engine import usable_cpus
 from rmqtool.findings import Finding
 from rmqtool.findings.codes import IO_UNREADABLE
 from rmqtool.formats.message import BLANK_MAGIC, Outcome
 from rmqtool.io.location import RETRY_BYTES
-from rmqtool.kernels.filters import GLOBS_APART, KernelFilter, RowFilter
+from rmqtool.kernels.filters import GLOBS_APART, MAX_PROPERTIES, KernelFilter, RowFilter
+from rmqtool.kernels.ndjson import Ended, encode_ndjson
 from rmqtool.progress import NullProgress
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageFilter, MessageRows
@@ -32,14 +35,14 @@ from rmqtool.scan.classify import FoundEdge, classified, is_of_record, missing_b
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.log_pass import ReadJob, Split, SplitRead, SplitTask, read_ahead, read_split, stitch
 from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS
-from rmqtool.scan.record_walk import Blank, ChainWalk
+from rmqtool.scan.record_walk import BlankRecord, ChainWalk
 from rmqtool.scan.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from rmqtool import rows
     from rmqtool.javacompat import DelayLevels
+    from rmqtool.kernels.json import BodyForm
     from rmqtool.scan.records import Gap
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
@@ -143,10 +146,15 @@ class LogJob(ReadJob[ReadSplit]):
         """Return a new walk over a file; gaps are followed to their end."""
         return _RowWalk(segment, LENIENT, self.facts.stale_from)
 
-    def sink(self, split: Split, walk: GapWalk) -> _Rows:
+    def sink(self, split: Split, walk: GapWalk) -> _RowSink:
         """Return a new sink for a split."""
         del walk
-        return _Rows(self, split)
+        return _RowSink(self, split)
+
+
+def number_of(segments: Sequence[Segment], segment: Segment) -> int:
+    """Return the place of a segment in a log."""
+    return segments.index(segment, bisect_left(segments, segment.start, key=attrgetter("start")))
 
 
 class _RowWalk(GapWalk):
@@ -163,34 +171,13 @@ def within(ranges: Ranges | None, start: int, stop: int) -> Ranges:
     return tuple((max(start, one), min(stop, two)) for one, two in ranges[first:last])
 
 
-class EndOfSplit(Protocol):
-    """End of a split."""
-
-    @property
-    def next_log_offset(self) -> int:
-        """Return the physical offset at which the next split has to begin."""
-        ...
-
-    @property
-    def closed(self) -> bool:
-        """Whether damage, not a message, came last."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether a BLANK ended the file."""
-        ...
-
-
-class _Rows:
+class _RowSink:
     """Sink of one split: kernels encode the plain messages, Python makes rows of the rest."""
 
     def __init__(self, job: LogJob, split: Split) -> None:
         self._job = job
         self._segment = segment = split.segment
-        segments = job.facts.segments
-        first = bisect_left(segments, segment.start, key=attrgetter("start"))
-        self._number = segments.index(segment, first)
+        self._number = number_of(job.facts.segments, segment)
         self._chain = ChainWalk(self._number, job.facts)
         self._make = MessageRows(job.log, job.delay_levels)
         self._encoder = job.encoder(segment)
@@ -238,7 +225,7 @@ class _Rows:
             self._encoder.add(self._make.row(defect))
         done.closed = True
         if gap.magic == BLANK_MAGIC and gap.stop == segment.stop:
-            self._encoder.add(self._make.row(Blank(gap.start, gap.total_size)))
+            self._encoder.add(self._make.row(BlankRecord(gap.start, gap.total_size)))
             done.ended = True
 
     def _tell(self, log_offset: int, stop: int | None = None) -> None:
@@ -253,7 +240,7 @@ class _Rows:
                 continue
             if not isinstance(event, Record) or self._job.messages.admits(event):
                 self._encoder.add(self._make.row(event))
-            if isinstance(event, Blank):
+            if isinstance(event, BlankRecord):
                 done.ended = True
             elif isinstance(event, Record) or not is_of_record(event):
                 done.next_log_offset = max(done.next_log_offset, _end_of(event))
@@ -289,7 +276,7 @@ def log_pieces(job: LogJob) -> Iterator[rows.Row]:
 def _file_pieces(job: LogJob, number: int, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
     """Yield pieces of one file, with at most ``ahead`` splits read in advance."""
     segment = job.facts.segments[number]
-    lead, log_offset = before_segment(job, job.facts, number)
+    lead, log_offset = before_segment(job, number)
     yield from lead
     if log_offset is None:
         return
@@ -304,16 +291,17 @@ def _file_pieces(job: LogJob, number: int, pool: ThreadPoolExecutor, ahead: int)
         with closing(read_ahead(tasks, pool, ahead, job.advance)) as results:
             for last in stitch(results, start, lambda one, due: read_split(SplitTask(job, one.split, due))):
                 yield from last.rows
-        yield from after_segment(job, segment, last)
+        yield from after_segment(job, last)
 
 
-def before_segment(job: LogJob, edge: FoundEdge, number: int) -> tuple[list[rows.Row], int | None]:
+def before_segment(job: LogJob, number: int) -> tuple[list[rows.Row], int | None]:
     """Return the rows before the first split of a file, and the physical offset at which that begins.
 
     The rows name what is missing before the file. Where the job begins inside of it, they go up to the first
     message. The offset is None if there is no split.
     """
-    segment, make = edge.segments[number], MessageRows(job.log, job.delay_levels)
+    edge, make = job.facts, MessageRows(job.log, job.delay_levels)
+    segment = edge.segments[number]
     if segment.start >= job.begin:
         gap = edge.missing_before(number)
         is_told = gap is not None and segment.start > job.begin
@@ -327,9 +315,70 @@ def before_segment(job: LogJob, edge: FoundEdge, number: int) -> tuple[list[rows
     return found, None
 
 
-def after_segment(job: LogJob, segment: Segment, last: EndOfSplit) -> list[rows.Row]:
+def after_segment(job: LogJob, last: ReadSplit) -> list[rows.Row]:
     """Return the row of a missing BLANK at the end of a file, by the last split that counts."""
+    segment = last.split.segment
     is_wanted = job.end is None or segment.stop <= job.end
     if last.ended or last.closed or last.next_log_offset != segment.stop or not is_wanted:
         return []
     return [MessageRows(job.log, job.delay_levels).row(missing_blank(segment))]
+
+
+_OUT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class LineJob(LogJob):
+    """Job that writes lines; messages with one of ``odd_flags`` in SYSFLAG come as rows."""
+
+    body: BodyForm
+    odd_flags: int = 0
+
+    def encoder(self, segment: Segment) -> _LineEncoder:
+        """Return a new encoder for a split of a file."""
+        return _LineEncoder(self, segment)
+
+
+class _LineEncoder:
+    def __init__(self, job: LineJob, segment: Segment) -> None:
+        self._segment = segment
+        self._label = np.frombuffer(json.dumps(segment.label).encode(), np.uint8)
+        self._wanted = kernel_filter(job.messages, job.odd_flags)
+        self._wanted.numbers[RowFilter.BODY] = job.body
+        self._parts = np.empty((MAX_PROPERTIES, 4), np.int64)
+        self._out = np.empty(_OUT_BYTES, np.uint8)
+        self._rows: list[rows.Row] = []
+
+    def encode(self, batch: MessageBatch, first: int, stop: int) -> int:
+        """Write lines; see `Encoder.encode`."""
+        while first < stop:
+            ended, first, size = self._lines(batch, first, stop)
+            if size:
+                self.add(rows.Lines(self._out[:size].tobytes().decode()))
+            if ended == Ended.FULL and not size:
+                self._out = np.empty(2 * len(self._out), np.uint8)
+            if ended == Ended.ODD:
+                break
+        return first
+
+    def add(self, row: rows.Row) -> None:
+        """Take a row."""
+        self._rows.append(row)
+
+    def finish(self) -> list[rows.Row]:
+        """Return lines and rows."""
+        return self._rows
+
+    def _lines(self, batch: MessageBatch, first: int, stop: int) -> tuple[Ended, int, int]:
+        ended, first, size = encode_ndjson(
+            batch.buffer,
+            batch.rows[:stop],
+            batch.values,
+            first,
+            self._segment.start,
+            self._label,
+            self._wanted,
+            self._parts,
+            self._out,
+        )
+        return Ended(ended), first, size

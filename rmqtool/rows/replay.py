@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from rmqtool import rows
 from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_long
+from rmqtool.projection import shared_fields
 from rmqtool.rows.bodies import BodyError, decompress
 from rmqtool.salvage.making import LOST_PROPERTY
 from rmqtool.topics import LMQ_PREFIX, TopicKind, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 GROUP, DELIVER = "__SHARDINGKEY", ("TIMER_DELIVER_MS", "TIMER_OUT_MS", "__STARTDELIVERTIME")
 
@@ -136,23 +134,11 @@ def _reason(row: rows.Message | rows.InnerMessage) -> str | None:
 def _message(row: rows.Message | rows.InnerMessage, body: bytes) -> ReplayMessage:
     had = row.properties
     deliver = next((had[name] for name in DELIVER if name in had), None)
-    return ReplayMessage(
-        physical_offset=row.physical_offset,
-        topic=row.topic,
-        queue_id=row.queue_id,
-        queue_offset=row.queue_offset,
-        message_group=had.get(GROUP),
-        tags=row.tags,
-        keys=row.keys,
-        properties=_users(had),
-        uniq_key=row.uniq_key,
-        born_timestamp_ms=row.born_timestamp_ms,
-        store_timestamp_ms=row.store_timestamp_ms,
-        deliver_timestamp_ms=None if deliver is None else parse_long(deliver),
-        delay_level=parse_long(had["DELAY"]) if "DELAY" in had else None,
-        body=body,
-    )
-
-
-def _users(properties: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in properties.items() if name not in SYSTEM_PROPERTIES}
+    own = {
+        "message_group": had.get(GROUP),
+        "properties": {name: value for name, value in had.items() if name not in SYSTEM_PROPERTIES},
+        "deliver_timestamp_ms": None if deliver is None else parse_long(deliver),
+        "delay_level": parse_long(had["DELAY"]) if "DELAY" in had else None,
+        "body": body,
+    }
+    return ReplayMessage(**shared_fields(row, ReplayMessage) | own)

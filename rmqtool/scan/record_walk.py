@@ -48,14 +48,14 @@ _STARTS, _PLACED = message.RECORD_STARTS, message.PLACED_STARTS
 
 
 @dataclass(frozen=True, slots=True)
-class Blank:
+class BlankRecord:
     """The record that closes a full file."""
 
     physical_offset: int
     total_size: int
 
 
-LogEvent = Record | Blank | Finding
+LogEvent = Record | BlankRecord | Finding
 
 
 def walk_log(
@@ -146,7 +146,7 @@ class ChainWalk:
             position = gap.stop - base
             closed = True
             if is_blank and position == window.size_bytes:
-                yield Blank(gap.start, total_size)
+                yield BlankRecord(gap.start, total_size)
         if position == window.size_bytes <= stop and not closed:
             yield missing_blank(self._segment)
 
@@ -173,7 +173,7 @@ class ChainWalk:
 
     def _blank(self, position: int, total_size: int) -> Iterator[LogEvent]:
         window, log_offset = self._window, self._segment.start + position
-        yield Blank(log_offset, total_size)
+        yield BlankRecord(log_offset, total_size)
         if window.skip_zeros(position + _STARTS.size) < window.size_bytes:
             yield ghosts(self._segment, log_offset)
 
@@ -321,7 +321,7 @@ def _end_of_segment(edge: FoundEdge) -> LogEnd:
     for event in ChainWalk(edge.last, edge).run(start, None):
         if isinstance(event, Record):
             last, end, tail = event, event.physical_offset + len(event.raw), None
-        elif isinstance(event, Blank):
+        elif isinstance(event, BlankRecord):
             end = segment.stop
         elif not is_of_record(event) and tail is None and event.code not in _NORMAL:
             tail = event

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.record_walk import Blank, ChainWalk
+from rmqtool.scan.record_walk import BlankRecord, ChainWalk
 from rmqtool.scan.records import Record
 from rmqtool.spark.stream import Offsets, StoreStreamReader, end_of
 
@@ -66,7 +66,7 @@ def _record_from(store: Store, log_offset: int) -> int:
     if segments[number].start >= log_offset:
         return segments[number].start
     for event in ChainWalk(number, edge).run(log_offset, None):
-        if isinstance(event, Record | Blank) and event.physical_offset >= log_offset:
+        if isinstance(event, Record | BlankRecord) and event.physical_offset >= log_offset:
             store.commitlog.close()
             return event.physical_offset
     return segments[number].stop

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.columns.names import TextBodies
+from rmqtool.columns import TextBodies
 from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
 from rmqtool.options import check_least, request_of, word_of

@@ -7,13 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from rmqtool.columns.pieces import log_job, pieces_of, trimmed
+from rmqtool.columns.pieces import log_job, pieces_of, ranges_of, trimmed
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.engine.spark_plan import FIRST_PAGE, PlannedTask, TaskPacker
 from rmqtool.errors import UsageError
 from rmqtool.io import nothing_fits, places_of
-from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import NullProgress
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.scan.classify import FoundEdge
@@ -25,8 +24,8 @@ from rmqtool.store.lock import lock_holder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rmqtool.columns import ColumnChoice
     from rmqtool.columns.encoder import ColumnJob
-    from rmqtool.columns.names import ColumnChoice
     from rmqtool.spark.reading import Task
 
 T = TypeVar("T")
@@ -112,7 +111,7 @@ def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iter
     if others:
         yield partial(iter, tuple(others))
     for pieces in groups:
-        yield LogTask(*trimmed(job, pieces), options.split_bytes)
+        yield LogTask(trimmed(job, pieces), pieces, options.split_bytes)
 
 
 def _request_of(options: ReadOptions) -> DumpRequest:

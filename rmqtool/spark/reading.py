@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rmqtool import rows
 from rmqtool.columns.arrow import Batches
 from rmqtool.columns.encoder import filled
-from rmqtool.columns.pieces import LogPiece, PieceEnd, piece_rows
+from rmqtool.columns.pieces import LogPiece, piece_rows
 from rmqtool.commands.dump.derived import admits_unit, dump_index_file, dump_queue
 from rmqtool.engine.spark_plan import unreached
 from rmqtool.errors import EnvironmentFailureError, SourceUnreachableError
@@ -22,7 +22,7 @@ from rmqtool.findings import Severity
 from rmqtool.projection import json_object
 from rmqtool.releases import LENIENT
 from rmqtool.rows import Damage, Item
-from rmqtool.rows.log_splits import after_segment
+from rmqtool.rows.log_splits import ReadSplit, after_segment
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.record_walk import first_record
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     """Reader of a part of a store: messages come as columns, damage as rows."""
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.columns import ColumnChoice
     from rmqtool.engine.spark_plan import PlannedTask
 
 
@@ -64,23 +64,23 @@ class LogTask:
         job = self.job
         for piece in self.pieces:
             yield from piece.lead
-            end = PieceEnd(piece, piece.first)
+            end = ReadSplit(piece.split, piece.first)
             yield from piece_rows(piece, job, end)
             if end.first_log_offset is not None:
                 yield from self._following(piece, job, end)
 
-    def _following(self, piece: LogPiece, job: ColumnJob, end: PieceEnd) -> Iterator[Row]:
+    def _following(self, piece: LogPiece, job: ColumnJob, end: ReadSplit) -> Iterator[Row]:
         """Yield the rows up to the first intact record of the next task that has one in this file.
 
         They are damage, and records that claim another offset: no task takes such a record for its first.
         """
-        segment, edge = job.facts.segments[piece.number], job.facts
-        walk = GapWalk(segment, LENIENT, edge.stale_from)
+        segment, piece_stop = piece.split.segment, piece.split.stop
+        walk = GapWalk(segment, LENIENT, job.facts.stale_from)
         _, last = piece.range
-        crosses = piece.stop == job.end and end.next_log_offset > piece.stop and not end.closed
+        crosses = piece_stop == job.end and end.next_log_offset > piece_stop and not end.closed
         if crosses and self.ends_at_record:
-            raise _unclear(segment, piece.stop)
-        for start in range(piece.stop, last, self.split_bytes):
+            raise _unclear(segment, piece_stop)
+        for start in range(piece_stop, last, self.split_bytes):
             stop = min(start + self.split_bytes, last)
             first = walk.guess(start, stop)
             due = end.next_log_offset
@@ -98,7 +98,7 @@ class LogTask:
                 if read.next_log_offset != first:
                     raise _unclear(segment, first)
                 return
-        yield from after_segment(job, segment, end)
+        yield from after_segment(job, end)
 
 
 def _unclear(segment: Segment, log_offset: int) -> EnvironmentFailureError:

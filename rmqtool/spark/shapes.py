@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rmqtool.columns import COLUMNS, ColumnChoice, TextBodies
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
 from rmqtool.columns.lines import body_texts, object_texts
-from rmqtool.columns.names import COLUMNS, ColumnChoice, TextBodies
 from rmqtool.spark.options import MessageSchema, ReadOptions, Table, unknown_column
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _HEADERS = "array<struct<key:string,value:binary>>"
 class TableColumn(NamedTuple):
     """A column of messages.
 
-    ``needs`` are columns of ``rmqtool.columns.names``, ``make`` computes it from a batch of those.
+    ``needs`` are columns of ``rmqtool.columns``, ``make`` computes it from a batch of those.
     ``may_lack`` allows nulls; ``filtered`` is the column of ours whose values these are.
     """
 

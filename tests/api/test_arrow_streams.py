@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import rmqtool
+from rmqtool.columns import COLUMNS
 from rmqtool.columns.arrow import rows_table
-from rmqtool.columns.names import COLUMNS
 from rmqtool.rows import Item, Preblank, Unit
 from tests.store.fixture_stores import fixture
 

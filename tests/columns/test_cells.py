@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 import pytest
 
+from rmqtool.columns import TextBodies
 from rmqtool.columns.lines import LineWriter, csv_form
-from rmqtool.columns.names import TextBodies
 from rmqtool.report.formats import csv_cell
 from rmqtool.report.terminal import is_cell_text
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import rows
-from rmqtool.columns import encoder
+from rmqtool.columns import COLUMNS, ColumnChoice, column_names, encoder
 from rmqtool.columns.arrow import Batches, schema_of
 from rmqtool.columns.encoder import ColumnJob, filled
-from rmqtool.columns.names import COLUMNS, ColumnChoice, column_names
 from rmqtool.errors import UsageError
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.progress import RecordingProgress

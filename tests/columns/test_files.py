@@ -14,9 +14,8 @@ import jsonschema
 import pytest
 
 import rmqtool
-from rmqtool.columns import files, pieces
+from rmqtool.columns import COLUMNS, ColumnChoice, FileFormat, Partition, files, pieces
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
-from rmqtool.columns.names import COLUMNS, ColumnChoice, FileFormat, Partition
 from rmqtool.commands.export import run as task
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.progress import RecordingProgress

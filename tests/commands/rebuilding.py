@@ -64,7 +64,7 @@ def rebuild_store(
         request: Further fields of the request.
     """
     store = open_store(root, broker_conf=conf, properties=properties)
-    return rebuild(RebuildRequest(store, out, engine, **request), listener or Listener())
+    return rebuild(RebuildRequest(store=store, out=out, engine=engine, **request), listener or Listener())
 
 
 def fingerprint(root: Path) -> dict[str, tuple[int, int, int, str]]:

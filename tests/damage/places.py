@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.formats import checkpoint, consumequeue, index, message
 from rmqtool.formats.fields import layout
-from rmqtool.scan.record_walk import Blank, walk
+from rmqtool.scan.record_walk import BlankRecord, walk
 from rmqtool.scan.records import Record
 from rmqtool.store import PathKind, open_store
 
@@ -68,12 +68,12 @@ class Places:
         )
 
     @cached_property
-    def _events(self) -> tuple[list[Record], list[Blank]]:
+    def _events(self) -> tuple[list[Record], list[BlankRecord]]:
         log = open_store(self.root, broker_conf=self.root / "broker.conf").commitlog
         events = list(walk(log.segments))
         log.close()
         records = [event for event in events if isinstance(event, Record)]
-        return records, [event for event in events if isinstance(event, Blank)]
+        return records, [event for event in events if isinstance(event, BlankRecord)]
 
     @property
     def records(self) -> list[Record]:
@@ -81,7 +81,7 @@ class Places:
         return self._events[0]
 
     @property
-    def blanks(self) -> list[Blank]:
+    def blanks(self) -> list[BlankRecord]:
         """Return all BLANKs of the log."""
         return self._events[1]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.diff import Comparison
+from rmqtool.commands.diff import StoreComparison
 from rmqtool.commands.diff.run import diff_stores
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump import run as dump_run
@@ -98,7 +98,7 @@ def said_by_info(root: Path) -> set[Verdict]:
 
 def said_by_diff(sound: Path, root: Path) -> set[tuple[str, int | None]]:
     """Return codes and places of what diff says of the second of two stores."""
-    differences = diff_stores(_store(sound), _store(root), Comparison(limit=1000))
+    differences = diff_stores(_store(sound), _store(root), StoreComparison(limit=1000))
     return {
         (one.code, one.physical_offset) for one in differences if one.code in FRAMING and one.damaged == "b"
     }

@@ -33,9 +33,9 @@ from pathlib import Path
 from unittest import mock
 from rmqtool.columns import encoder
 from rmqtool.columns.encoder import ColumnJob
-from rmqtool.columns.names import ColumnChoice
+from rmqtool.columns import ColumnChoice
 from rmqtool.commands.dump import lines
-from rmqtool.commands.dump.lines import LineJob
+from rmqtool.rows.log_splits import LineJob
 from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rmqtool.findings import Finding
 from rmqtool.javacompat import masked_crc32
 from rmqtool.scan.classify import is_of_record
-from rmqtool.scan.record_walk import Blank, LogEvent, walk
+from rmqtool.scan.record_walk import BlankRecord, LogEvent, walk
 from rmqtool.scan.records import Record
 from tests.scan.log_builder import blank, full_file, open_file, record, segment
 from tests.strategies import examples
@@ -52,7 +52,7 @@ def damaged(folder: Path, number: int, at: int, data: bytes) -> list[Segment]:
 
 def test_a_sound_log_is_records_blanks_and_a_zero_tail(tmp_path: Path) -> None:
     events = list(walk(sound_log(tmp_path)))
-    one = ["record"] * 3 + ["blank"]
+    one = ["record"] * 3 + ["blankrecord"]
     assert kinds(events) == one + one + ["record"] * 3 + ["CL-TAIL-ZERO"]
     records = [event for event in events if isinstance(event, Record)]
     assert [event.physical_offset for event in records] == [event.head.physical_offset for event in records]
@@ -83,7 +83,7 @@ def test_damage_is_named_and_the_rest_is_read(
 
 def test_stop_ends_at_damage_but_not_at_a_bad_body(tmp_path: Path) -> None:
     stopped = kinds(list(walk(damaged(tmp_path, 1, SIZE, bytes(SIZE)), on_damage="stop")))
-    assert stopped == ["record"] * 3 + ["blank", "record", "CL-HOLE"]
+    assert stopped == ["record"] * 3 + ["blankrecord", "record", "CL-HOLE"]
     bad_body = kinds(list(walk(damaged(tmp_path, 1, SIZE + 95, b"\xff"), on_damage="stop")))
     assert bad_body.count("record") == 9
 
@@ -114,13 +114,13 @@ def test_bytes_behind_a_blank_are_ghosts_and_never_records(tmp_path: Path) -> No
     at = 3 * SIZE + 50
     raw[at : at + SIZE] = record(at, body=BODIES[0])
     events = list(walk([segment(tmp_path, 0, bytes(raw))]))
-    assert kinds(events) == ["record"] * 3 + ["blank", "CL-GHOST"]
+    assert kinds(events) == ["record"] * 3 + ["blankrecord", "CL-GHOST"]
 
 
 def test_a_blank_of_another_length_is_told(tmp_path: Path) -> None:
     data = record(0) + blank(200, total_size=100)
     events = list(walk([segment(tmp_path, 0, data)]))
-    assert kinds(events) == ["record", "CL-BLANK-LEN", "blank"]
+    assert kinds(events) == ["record", "CL-BLANK-LEN", "blankrecord"]
 
 
 def test_junk_behind_a_zero_end_is_a_dirty_tail(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_range_that_begins_in_damage_tells_it(tmp_path: Path) -> None:
 def test_a_range_in_a_renamed_file_falls_back_to_its_chain(tmp_path: Path) -> None:
     moved = segment(tmp_path, 7 * FILE, full_file(0, FILE, BODIES))
     events = list(walk([moved], 7 * FILE + SIZE + 1))
-    assert kinds(events) == ["CL-PHY-MISMATCH", "record", "blank"]
+    assert kinds(events) == ["CL-PHY-MISMATCH", "record", "blankrecord"]
 
 
 @examples(60)
@@ -182,7 +182,7 @@ def test_every_byte_is_accounted_for(tmp_path_factory: pytest.TempPathFactory, d
         ):
             continue
         assert event.physical_offset == position
-        if isinstance(event, Blank):
+        if isinstance(event, BlankRecord):
             return
         position += (event.length or 0) if isinstance(event, Finding) else len(event.raw)
     assert position == FILE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.columns.names import TextBodies
+from rmqtool.columns import TextBodies
 from rmqtool.errors import UsageError
 from rmqtool.spark.options import Mode, Table, options_of
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
-from rmqtool.columns.names import COLUMNS
+from rmqtool.columns import COLUMNS
 from rmqtool.errors import (
     EnvironmentFailureError,
     ExecutorCannotReachError,

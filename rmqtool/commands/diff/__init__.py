@@ -112,7 +112,7 @@ class Healing:
 
 
 @dataclass
-class Comparison:
+class StoreComparison:
     """Counts and notes of a comparison; filled while differences are drawn. Counts are by structure.
 
     Attributes:
@@ -170,7 +170,7 @@ class Comparison:
 class DifferenceLimiter:
     """The differences of one log, queue or index: counts all, yields those up to the limit."""
 
-    comparison: Comparison
+    comparison: StoreComparison
     structure: str
     topic: str | None = None
     queue_id: int | None = None

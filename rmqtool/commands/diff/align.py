@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.commands.diff import Change, Comparison, Difference, DifferenceLimiter, Value, said
+from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -307,7 +307,11 @@ class Entries:
     """The entries of one queue, or of the index, of two stores."""
 
     def __init__(
-        self, kind: EntryKind, comparison: Comparison, topic: str | None = None, queue_id: int | None = None
+        self,
+        kind: EntryKind,
+        comparison: StoreComparison,
+        topic: str | None = None,
+        queue_id: int | None = None,
     ) -> None:
         self._kind = kind
         self._comparison = comparison

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.commands.diff import Change, Comparison, Difference, DifferenceLimiter, Value
+from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
 from rmqtool.commands.diff.align import LogBounds
 from rmqtool.findings import Finding, FindingLog, Severity
 from rmqtool.findings.codes import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
@@ -229,7 +229,7 @@ def log_reaches(a: Store, b: Store) -> tuple[LogBounds, tuple[LogEnd, LogEnd]]:
 
 
 def diff_logs(
-    stores: tuple[Store, Store], reaches: LogBounds, ends: tuple[LogEnd, LogEnd], comparison: Comparison
+    stores: tuple[Store, Store], reaches: LogBounds, ends: tuple[LogEnd, LogEnd], comparison: StoreComparison
 ) -> Iterator[Difference]:
     """Yield the differences of two logs.
 
@@ -239,7 +239,7 @@ def diff_logs(
     chains = _chain(stores[0], reaches.ends[0]), _chain(stores[1], reaches.ends[1])
     yield from told.tell_all(_bounds(reaches))
     yield from told.tell_all(_gaps(chains))
-    for name, store, end in zip("AB", stores, ends, strict=True):
+    for name, store, end in zip("ab", stores, ends, strict=True):
         yield from told.tell_all(_tail(name, store, end, comparison))
     low, high = max(reaches.starts), min(reaches.ends)
     for side, chain in enumerate(chains):
@@ -314,25 +314,18 @@ def _wrong_size(segment: Segment, file_size: int | None) -> Finding | None:
     return finding_at(segment, CL_STRAY, segment.stop, text, length=file_size - segment.size_bytes)
 
 
-def _tail(side: str, store: Store, end: LogEnd, comparison: Comparison) -> Iterator[Difference]:
+def _tail(side: str, store: Store, end: LogEnd, comparison: StoreComparison) -> Iterator[Difference]:
     """Yield what lies after the last record, unless that is zeros: after a crash that is a torn write."""
     if end.tail is None:
         return
-    sentence = f"{side}: after the last record, at {end.end}: {end.tail.message}"
+    sentence = f"{side.upper()}: after the last record, at {end.end}: {end.tail.message}"
     if end.ends_cleanly:
         comparison.note(sentence)
         return
     if store.abort is not None:
         comparison.note(f"{sentence}; the store was not stopped cleanly, and recovery cuts it off")
         return
-    yield Difference(
-        _STRUCTURE,
-        Change.DAMAGED,
-        sentence,
-        physical_offset=end.tail.physical_offset,
-        damaged=side.lower(),
-        code=end.tail.code.code,
-    )
+    yield _damage(end.tail, side, sentence)
 
 
 def _walk_alone(chain: RecordChain, start: int, stop: int, side: str) -> Iterator[Difference]:
@@ -347,31 +340,25 @@ def _breaks(chain: RecordChain, side: str) -> Iterator[Difference]:
     chain.breaks.clear()
 
 
-def _damage(defect: Finding, side: str) -> Difference:
+def _damage(defect: Finding, side: str, sentence: str = "") -> Difference:
     who = "both" if side == "both" else side.upper()
     return Difference(
         _STRUCTURE,
         Change.DAMAGED,
-        f"{who}: {defect.message or defect.code.title}",
+        sentence or f"{who}: {defect.sentence}",
         physical_offset=defect.physical_offset,
         code=defect.code.code,
         damaged=side,
     )
 
 
-def _bad_records(chains: tuple[RecordChain, RecordChain], comparison: Comparison) -> Iterator[Difference]:
+def _bad_records(
+    chains: tuple[RecordChain, RecordChain], comparison: StoreComparison
+) -> Iterator[Difference]:
     """Keep damage of records that were counted and not shown."""
     for side, chain in zip("ab", chains, strict=True):
         if chain.has_bad_records and not comparison.is_damaged:
-            finding = next(iter(chain.findings))
-            yield Difference(
-                _STRUCTURE,
-                Change.DAMAGED,
-                f"{side.upper()}: {finding.message}",
-                physical_offset=finding.physical_offset,
-                damaged=side,
-                code=finding.code.code,
-            )
+            yield _damage(next(iter(chain.findings)), side)
 
 
 def _common(
@@ -379,7 +366,7 @@ def _common(
     other: RecordChain,
     bounds: tuple[int, int],
     told: DifferenceLimiter,
-    comparison: Comparison,
+    comparison: StoreComparison,
 ) -> Iterator[Difference]:
     carried = bounds[0]  # start of a record that reaches into the stretch
     for low, high in _stretches((one.files, other.files), *bounds):
@@ -410,7 +397,7 @@ def _file_stop(chain: RecordChain, log_offset: int) -> int | None:
 
 
 def _unequal_bytes(
-    ours: bytes, theirs: bytes, low: int, blanks: tuple[int | None, int | None], comparison: Comparison
+    ours: bytes, theirs: bytes, low: int, blanks: tuple[int | None, int | None], comparison: StoreComparison
 ) -> Bools:
     """Return which bytes of a stretch differ, but for those after a BLANK that both have."""
     unequal: Bools = np.frombuffer(ours, np.uint8) != np.frombuffer(theirs, np.uint8)
@@ -464,7 +451,7 @@ def _stretches(queues: tuple[FileQueue, ...], start: int, stop: int) -> Iterator
             position = end
 
 
-def _read(files: FileQueue, start: int, stop: int, comparison: Comparison) -> bytes:
+def _read(files: FileQueue, start: int, stop: int, comparison: StoreComparison) -> bytes:
     """Read by address over the files; gaps and unreadable ranges are zeros."""
     pieces = bytearray(stop - start)
     for segment in files:

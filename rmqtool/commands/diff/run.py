@@ -1,20 +1,19 @@
-"""Comparison of two stores, structure by structure: entries of derived files, the log, and the whole."""
+"""StoreComparison of two stores, structure by structure: entries of derived files, the log, and the whole."""
 
 from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rmqtool.account.log_losses import StoreAccount, losses_of_sound_log
 from rmqtool.account.model import indexes_beyond, lists_beyond
-from rmqtool.commands.diff import Change, Comparison, Difference, DifferenceLimiter, Healing, Value
+from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.log import diff_logs, log_reaches
-from rmqtool.derived.ext_files import ExtFile, ExtReader
+from rmqtool.derived.ext_files import ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import QueueReader, Units
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[Any]
     Key = tuple[str | int | None, ...]
-    _Rows = Callable[[FileQueue, Comparison], Iterator[Any]]
+    _Rows = Callable[[FileQueue, StoreComparison], Iterator[Any]]
 
 
 _NO_EXT = -1
@@ -68,7 +67,7 @@ EXT_UNIT_ENTRIES = replace(
 """Units with the tags code, store time and bit map of their ext units instead of an address."""
 
 
-def unit_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
+def unit_rows(files: FileQueue, comparison: StoreComparison) -> Iterator[Rows]:
     """Yield the units of a queue; zeros and pre-blanks stand for no unit."""
     reader = QueueReader(files, formats.UNITS)
     for units in reader:
@@ -78,7 +77,7 @@ def unit_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
     comparison.note_unreadable(reader.unreadable)
 
 
-def ext_unit_rows(files: FileQueue, ext_files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
+def ext_unit_rows(files: FileQueue, ext_files: FileQueue, comparison: StoreComparison) -> Iterator[Rows]:
     """Yield the units of a queue with the fields of their ext units."""
     ext, reader = ExtReader(ext_files), QueueReader(files, formats.UNITS)
     for units in reader:
@@ -116,10 +115,6 @@ _COLUMNS = {
     "compactedOffset": "compacted_offset",
 }
 _BATCH_ROW = np.dtype([(name, np.int64) for name in (ORDER, NUMBER, TIME, *_COLUMNS.values())])
-_EXT_UNIT_ROW = np.dtype(
-    [(name, np.int64) for name in (ORDER, NUMBER, TIME, "physical_offset", "tags_code", "bit_map_crc")]
-)
-_CHUNK = 1 << 16
 
 
 BATCH_ENTRIES = EntryKind(
@@ -131,20 +126,9 @@ BATCH_ENTRIES = EntryKind(
     label="{queue} #{order}",
     values={"msgBaseOffset": ORDER, **_COLUMNS},
 )
-LONE_EXT_ENTRIES = EntryKind(
-    structure=PathKind.CONSUMEQUEUE_EXT.value,
-    plural="ext units",
-    identity=(TIME, "tags_code", "bit_map_crc"),
-    by_order=False,
-    place=("item", NUMBER),
-    label="{queue} ext unit {number}",
-    values={"tagsCode": "tags_code", "storeTimestamp": TIME, "bitMapCrc": "bit_map_crc"},
-)
-
-"""Units, in their order, of an ext queue whose consume queue is not shown."""
 
 
-def batch_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
+def batch_rows(files: FileQueue, comparison: StoreComparison) -> Iterator[Rows]:
     """Yield the units of a batch consume queue; zeros stand for no unit."""
     total, reader = 0, QueueReader(files, BATCH_UNITS)
     for units in reader:
@@ -160,25 +144,6 @@ def batch_rows(files: FileQueue, comparison: Comparison) -> Iterator[Rows]:
         if len(rows):
             yield rows
     comparison.note_unreadable(reader.unreadable)
-
-
-def lone_ext_rows(files: FileQueue, _comparison: Comparison) -> Iterator[Rows]:
-    """Yield the units of an ext queue."""
-    total = 0
-    units = (
-        (unit.head, zlib.crc32(unit.bit_map))
-        for segment in files
-        for unit in ExtFile(segment).rows()
-        if unit.bit_map is not None
-    )
-    while chunk := list(islice(units, _CHUNK)):
-        numbers = range(total, total + len(chunk))
-        values = [
-            (number, number, head.store_timestamp_ms, 0, head.tags_code, bit_map_crc)
-            for number, (head, bit_map_crc) in zip(numbers, chunk, strict=True)
-        ]
-        yield np.array(values, _EXT_UNIT_ROW)
-        total += len(chunk)
 
 
 _INDEX_ROW = np.dtype(
@@ -202,7 +167,7 @@ INDEX_ENTRIES = EntryKind(
 """An item's time is in seconds from the begin of its file, so times are only known to the second."""
 
 
-def index_rows(store: Store, comparison: Comparison) -> Iterator[Rows]:
+def index_rows(store: Store, comparison: StoreComparison) -> Iterator[Rows]:
     """Yield the items of all files of a store, in the order of the names."""
     total = 0
     for file in store.index_files:
@@ -222,7 +187,7 @@ def index_rows(store: Store, comparison: Comparison) -> Iterator[Rows]:
         file.close()
 
 
-def diff_tables(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
+def diff_tables(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Difference]:
     """Compare headers, slots and chains of indexes with equal entries, where the files have equal bounds.
 
     Elsewhere they follow from where a file begins, and show nothing about the entries.
@@ -300,7 +265,7 @@ class _Held:
         """Skip those before the log, which are not lost for certain."""
 
 
-def healing(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> Iterator[Healing]:
+def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison) -> Iterator[Healing]:
     """Yield, for each side with losses, how much of them the other side has, after the whole comparison."""
     sides = [
         _Replica(name, store, StoreAccount(store), bounds)
@@ -334,7 +299,7 @@ def _leads_beyond(side: _Replica) -> bool:
 _NO_FILES = FileQueue((), ())
 
 
-def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
+def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Difference]:
     """Yield the differences of two stores, or of the same part of two stores, and fill ``comparison``.
 
     Raises:
@@ -344,6 +309,10 @@ def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
     if a.kind is not b.kind:
         raise UsageError(
             f"{a.place.path} is {a.kind.value}, {b.place.path} is {b.kind.value}; compare like with like"
+        )
+    if a.kind is PathKind.CONSUMEQUEUE_EXT:
+        raise UsageError(
+            f"{a.place.path}: ext units are compared through the units that name them; give the stores"
         )
     for store in (a, b):
         store.base.source.fetch_tails()
@@ -360,8 +329,6 @@ def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
         yield from _one_sided(a, b, PathKind.COMMITLOG, len(a.commitlog), len(b.commitlog), comparison)
     yield from _diff_queues(a, b, PathKind.CONSUMEQUEUE, reaches, comparison)
     yield from _diff_queues(a, b, PathKind.BATCHCONSUMEQUEUE, reaches, comparison)
-    if PathKind.CONSUMEQUEUE_EXT in {a.kind, b.kind}:
-        yield from _diff_queues(a, b, PathKind.CONSUMEQUEUE_EXT, reaches, comparison)
     yield from _diff_index(a, b, reaches, comparison)
     yield from _diff_checkpoint(a, b, comparison)
     if a.kind is PathKind.STORE and len(a.commitlog) and len(b.commitlog):
@@ -369,7 +336,7 @@ def diff_stores(a: Store, b: Store, comparison: Comparison) -> Iterator[Differen
 
 
 def _one_sided(
-    a: Store, b: Store, kind: PathKind, ours: int, theirs: int, comparison: Comparison
+    a: Store, b: Store, kind: PathKind, ours: int, theirs: int, comparison: StoreComparison
 ) -> Iterator[Difference]:
     """Report a part that only one side has; the result of a rebuild lacks some by nature."""
     if bool(ours) == bool(theirs):
@@ -390,7 +357,7 @@ def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:
 
 
 def _diff_queues(
-    a: Store, b: Store, kind: PathKind, reaches: LogBounds, comparison: Comparison
+    a: Store, b: Store, kind: PathKind, reaches: LogBounds, comparison: StoreComparison
 ) -> Iterator[Difference]:
     ours, theirs = _queues(a, kind), _queues(b, kind)
     if not ours or not theirs:
@@ -416,7 +383,7 @@ def _diff_queue(
     pair: tuple[QueueFiles | None, QueueFiles | None],
     stores: tuple[Store, Store],
     reaches: LogBounds,
-    comparison: Comparison,
+    comparison: StoreComparison,
 ) -> Iterator[Difference]:
     files = [_NO_FILES if queue is None else queue.files for queue in pair]
     kind, rows_of = QUEUE_DIFFS[known.kind]
@@ -434,7 +401,6 @@ def _diff_queue(
 QUEUE_DIFFS: dict[PathKind, tuple[EntryKind, _Rows]] = {
     PathKind.CONSUMEQUEUE: (UNIT_ENTRIES, unit_rows),
     PathKind.BATCHCONSUMEQUEUE: (BATCH_ENTRIES, batch_rows),
-    PathKind.CONSUMEQUEUE_EXT: (LONE_EXT_ENTRIES, lone_ext_rows),
 }
 
 """Entries of each kind of queue, and their rows; a side without its directory has no files of it."""
@@ -447,7 +413,7 @@ def _ext_files(store: Store, queue: QueueFiles) -> FileQueue:
     return _NO_FILES if found is None else found.files
 
 
-def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) -> Iterator[Difference]:
+def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison) -> Iterator[Difference]:
     if not a.index_files or not b.index_files:
         yield from _one_sided(a, b, PathKind.INDEX, len(a.index_files), len(b.index_files), comparison)
         return
@@ -457,7 +423,7 @@ def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: Comparison) 
         yield from diff_tables(a, b, comparison)
 
 
-def _diff_checkpoint(a: Store, b: Store, comparison: Comparison) -> Iterator[Difference]:
+def _diff_checkpoint(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Difference]:
     one, other = read_checkpoint(a.checkpoint, []), read_checkpoint(b.checkpoint, [])
     if one is None or other is None:
         have = one is not None, other is not None

@@ -1,9 +1,8 @@
 """``dump``: content of a store's files, structure by structure; here is its request.
 
-``run`` goes from structure to structure and reads the log (in one walk, or by ``lines``, in which kernels
-write ndjson on all cores), ``derived`` reads units, index files and ``config/``. ``hex`` adds the bytes of a
-row, and has the formats' own tables of fields. Everything is checked first; damage is a row of its own, at
-its place.
+``run`` goes from structure to structure and reads the log (in one walk, or by kernels on all cores);
+``derived`` reads units, index files and ``config/``. ``hex`` adds the bytes of a row, and has the formats'
+own tables of fields. Everything is checked first; damage is a row of its own, at its place.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool import options
-from rmqtool.formats.message import INNER_BATCH_FLAG
-from rmqtool.rows.bodies import COMPRESSED_FLAG
+from rmqtool.formats.message import COMPRESSED_FLAG, INNER_BATCH_FLAG
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from rmqtool.columns.names import ColumnChoice
+    from rmqtool.columns import ColumnChoice
 
 _LOG = (PathKind.COMMITLOG,)
 _QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool import rows
@@ -86,16 +87,8 @@ def _entries(label: str, document: object) -> Iterator[rows.ConfigEntry]:
 
 
 def _bad_config(file: StoreFile, reason: str) -> rows.Damage:
-    return rows.Damage(
-        file=file.label,
-        position=0,
-        physical_offset=None,
-        length=file.size_bytes,
-        code=ST_CONFIG,
-        message=f"{file.label} {reason}",
-        structure=Structure.STORE,
-        severity_override=Severity.ERROR,
-    )
+    place = (file.label, 0, None, file.size_bytes)
+    return rows.Damage(*place, ST_CONFIG, f"{file.label} {reason}", Structure.STORE, Severity.ERROR)
 
 
 _LONGEST_CHAIN = 10_000
@@ -142,13 +135,11 @@ def _header_damage(index_file: IndexFile, size_bytes: int) -> Iterator[rows.Dama
 
 
 def _chain(index_file: IndexFile, slot: int) -> rows.Chain:
-    numbers: list[int] = []
-    last = None
-    for last in index_file.chain(slot):
-        numbers.append(last[0])
-        if len(numbers) == _LONGEST_CHAIN:
-            return rows.Chain(index_file.file.label, slot, numbers, "cut here")
-    return rows.Chain(index_file.file.label, slot, numbers, index_file.chain_problem(slot, last) or "ends")
+    found = list(islice(index_file.chain(slot), _LONGEST_CHAIN))
+    numbers = [number for number, _ in found]
+    ends = index_file.chain_problem(slot, found[-1] if found else None) or "ends"
+    ends = "cut here" if len(found) == _LONGEST_CHAIN else ends
+    return rows.Chain(index_file.file.label, slot, numbers, ends)
 
 
 def _bad_index(file: StoreFile, position: int, length: int, code: FindingCode, sentence: str) -> rows.Damage:

@@ -18,7 +18,7 @@ from rmqtool.findings.codes import CP_SIZE
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
 from rmqtool.lookup.context import QueryContext, QueryRequest
 from rmqtool.lookup.queue import QueueConsumer, find_queue
-from rmqtool.lookup.times import records_by_time
+from rmqtool.lookup.searches import records_by_time
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows.bodies import decompressed, with_inner_messages
 from rmqtool.rows.messages import MessageFilter, MessageRows
@@ -246,7 +246,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    from rmqtool.lookup.log_ranges import ranges_of
+    from rmqtool.columns.pieces import ranges_of
     from rmqtool.rows.log_splits import log_pieces
 
     begin, end = max(request.from_offset or 0, log.start), request.to_offset
@@ -270,8 +270,8 @@ def _job(log: FileQueue, levels: DelayLevels, request: DumpRequest) -> LogJob:
         from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
 
         return ColumnJob(log, levels, request.messages, request.columns, split_bytes=COLUMN_SPLIT_BYTES)
-    from rmqtool.commands.dump.lines import LineJob
     from rmqtool.kernels.json import BodyForm
+    from rmqtool.rows.log_splits import LineJob
 
     body = BodyForm[(request.lines or "none").upper()]
     return LineJob(log, levels, request.messages, body, request.odd_flags)

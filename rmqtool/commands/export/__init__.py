@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.columns.names import (
+from rmqtool.columns import (
     COLUMNS,
     ColumnChoice,
     ColumnFile,
@@ -21,6 +21,7 @@ from rmqtool.columns.names import (
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
+from rmqtool.projection import shared_fields
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
@@ -46,48 +47,9 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True)
-class ExportRequest:
-    """A request to export messages; ``left_out`` are stores that could not be opened."""
-
-    stores: tuple[Store, ...]
-    out: Target
-    engine: EngineOptions | Engine
-    format: FileFormat
-    columns: tuple[str, ...] = tuple(COLUMNS)
-    left_out: tuple[LeftOut, ...] = ()
-    messages: MessageFilter = field(default_factory=MessageFilter, metadata=options.GROUP)
-    from_offset: int | None = options.from_offset()
-    to_offset: int | None = options.to_offset()
-    partition: Partition | None = options.word(
-        Partition,
-        None,
-        "A folder for each topic, or for each UTC day of the store time.",
-        name="partition_by",
-    )
-    bodies: TextBodies = options.word(
-        TextBodies,
-        TextBodies.TEXT,
-        "Bodies in ndjson and csv; text: base64 if a body is not text.",
-        name="body",
-    )
-    decompress: bool = options.flag(options.DECOMPRESS_HELP)
-    max_findings: int = options.max_findings(10, "kept", least=0)
-
-    @property
-    def form(self) -> FileForm:
-        """Return the form of the files."""
-        return FileForm(self.format, self.bodies, self.partition)
-
-    @property
-    def choice(self) -> ColumnChoice:
-        """Return the columns."""
-        return ColumnChoice(self.columns, self.decompress)
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The requested messages, and their form.
+@dataclass(frozen=True, kw_only=True)
+class ExportedMessages:
+    """Messages to export, and their form.
 
     Attributes:
         messages: the filter.
@@ -97,22 +59,47 @@ class Asked:
         body: how ndjson and csv have bodies.
     """
 
-    messages: MessageFilter
-    from_offset: int | None
-    to_offset: int | None
-    decompress: bool
-    body: str
+    messages: MessageFilter = field(default_factory=MessageFilter, metadata=options.GROUP)
+    from_offset: int | None = options.from_offset()
+    to_offset: int | None = options.to_offset()
+    decompress: bool = options.flag(options.DECOMPRESS_HELP)
+    body: TextBodies = options.word(
+        TextBodies, TextBodies.TEXT, "Bodies in ndjson and csv; text: base64 if a body is not text."
+    )
 
-    @classmethod
-    def by(cls, request: ExportRequest) -> Asked:
-        """Return those of a request."""
-        return cls(
-            request.messages,
-            request.from_offset,
-            request.to_offset,
-            request.decompress,
-            request.bodies.value,
-        )
+
+@dataclass(frozen=True, kw_only=True)
+class ExportRequest(ExportedMessages):
+    """A request to export messages; ``left_out`` are stores that could not be opened."""
+
+    stores: tuple[Store, ...]
+    out: Target
+    engine: EngineOptions | Engine
+    format: FileFormat
+    columns: tuple[str, ...] = tuple(COLUMNS)
+    left_out: tuple[LeftOut, ...] = ()
+    partition: Partition | None = options.word(
+        Partition,
+        None,
+        "A folder for each topic, or for each UTC day of the store time.",
+        name="partition_by",
+    )
+    max_findings: int = options.max_findings(10, "kept", least=0)
+
+    @property
+    def asked(self) -> ExportedMessages:
+        """Return the messages."""
+        return ExportedMessages(**shared_fields(self, ExportedMessages))
+
+    @property
+    def form(self) -> FileForm:
+        """Return the form of the files."""
+        return FileForm(self.format, self.body, self.partition)
+
+    @property
+    def choice(self) -> ColumnChoice:
+        """Return the columns."""
+        return ColumnChoice(self.columns, self.decompress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +130,7 @@ class ExportReport:
     format: str
     partition: str | None
     columns: tuple[str, ...]
-    asked: Asked
+    asked: ExportedMessages
     logs: tuple[LogExtent, ...]
     engine: str
     messages: int

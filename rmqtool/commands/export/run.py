@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.columns import require_library
 from rmqtool.columns.encoder import ColumnJob, filled
-from rmqtool.columns.pieces import TASK_BYTES, LogPiece, PieceEnd, log_job, piece_rows, pieces_of, trimmed
-from rmqtool.commands.export import (
-    REPORT_NAME,
-    Asked,
-    ExportReport,
-    ExportRequest,
-    LeftOut,
+from rmqtool.columns.pieces import (
+    TASK_BYTES,
+    LogPiece,
+    log_job,
+    piece_rows,
+    pieces_of,
+    ranges_of,
+    trimmed,
 )
+from rmqtool.commands.export import REPORT_NAME, ExportReport, ExportRequest, LeftOut
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, StoreFinding, counted
-from rmqtool.lookup.log_ranges import ranges_of
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
-from rmqtool.rows.log_splits import after_segment
+from rmqtool.rows.log_splits import ReadSplit, after_segment
 from rmqtool.scan.log_pass import stitch
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.results import folder_names, output_area
@@ -34,7 +35,7 @@ from rmqtool.store.results import folder_names, output_area
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.columns.names import ColumnFile, FileForm
+    from rmqtool.columns import ColumnFile, FileForm
     from rmqtool.engine import Engine
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
@@ -75,12 +76,12 @@ class ExportTask:
     @property
     def file_name(self) -> str:
         """Return the name of its files, without an ending."""
-        return f"part-{self.pieces[0].start:020d}"
+        return f"part-{self.pieces[0].split.start:020d}"
 
     @property
     def log_bytes(self) -> int:
         """Return how much log it reads."""
-        return sum(piece.stop - piece.start for piece in self.pieces)
+        return sum(piece.split.size_bytes for piece in self.pieces)
 
 
 @dataclass
@@ -91,7 +92,7 @@ class TaskDone:
     """
 
     name: str
-    ends: list[PieceEnd]
+    ends: list[ReadSplit]
     files: list[ColumnFile]
     findings: FindingLog
     remarks: list[str] = field(default_factory=list)
@@ -114,7 +115,7 @@ def run_task(task: ExportTask) -> TaskDone:
     done = TaskDone(task.name, [], [], FindingLog(plan.max_findings))
     batches = Batches(needed, any_time=plan.form.format.is_lines)
     with TableFiles(plan.staging, task.file_name, plan.folder, choice, plan.form) as files:
-        for row in filled(_rows(task, replace(plan.job, choice=needed), done), needed):
+        for row in _rows(task, replace(plan.job, choice=needed), done):
             if isinstance(row, rows.Columns):
                 done.remarks.extend(row.remarks)
                 files.add(batches.batch(row))
@@ -127,8 +128,8 @@ def run_task(task: ExportTask) -> TaskDone:
 def _rows(task: ExportTask, job: ColumnJob, done: TaskDone) -> Iterator[rows.Row]:
     try:
         for piece in task.pieces:
-            yield from piece.lead
-            end = PieceEnd(piece, piece.first)
+            yield from filled(piece.lead, job.choice)
+            end = ReadSplit(piece.split, piece.first)
             yield from piece_rows(piece, job, end)
             done.ends.append(end)
     except EnvironmentFailureError as failure:
@@ -242,7 +243,7 @@ class _Export:
             format=request.form.format.value,
             partition=None if request.form.partition is None else request.form.partition.value,
             columns=request.choice.names,
-            asked=Asked.by(request),
+            asked=request.asked,
             logs=tuple(self._logs[store] for store in self._stores),
             engine=self._engine.name,
             messages=sum(file.messages for file in self._files),
@@ -256,15 +257,10 @@ class _Export:
         self, tasks: Sequence[ExportTask], progress: Callable[[int], None] | None = None
     ) -> list[TaskDone]:
         """Run tasks, each of which travels without the files of the log that it does not read."""
-        slim = []
-        for task in tasks:
-            job, pieces = trimmed(task.plan.job, task.pieces)
-            slim.append(ExportTask(replace(task.plan, job=job), pieces))
-        done = self._engine.map(run_task, slim, progress)
-        for one, task in zip(done, tasks, strict=True):
-            for end, piece in zip(one.ends, task.pieces, strict=one.failure is None):
-                end.piece = piece
-        return done
+        slim = [
+            replace(task, plan=replace(task.plan, job=trimmed(task.plan.job, task.pieces))) for task in tasks
+        ]
+        return self._engine.map(run_task, slim, progress)
 
     def _take_store(self, done: Sequence[TaskDone]) -> None:
         """Keep the results of one store's tasks; of a store that could not be read, none."""
@@ -282,8 +278,12 @@ class _Export:
     def _take(self, done: Sequence[TaskDone]) -> None:
         """Keep the results of one store's tasks that count: the chain of records decides."""
         taken: dict[str, TaskDone] = {}
-        ends = [(one, end) for one in done for end in one.ends]
-        for _, of_range in groupby(ends, key=lambda pair: (pair[1].piece.number, pair[1].piece.range)):
+        ends = [
+            (one, piece, end)
+            for one in done
+            for piece, end in zip(self._tasks[one.name].pieces, one.ends, strict=True)
+        ]
+        for _, of_range in groupby(ends, key=lambda part: (part[1].split.segment.start, part[1].range)):
             self._take_range(list(of_range), taken)
         for one in done:
             if one.name not in taken:
@@ -294,10 +294,12 @@ class _Export:
             for remark in one.remarks:
                 self._progress.warn(remark)
 
-    def _take_range(self, pairs: list[tuple[TaskDone, PieceEnd]], taken: dict[str, TaskDone]) -> None:
-        whose = {id(end): one for one, end in pairs}
+    def _take_range(
+        self, parts: list[tuple[TaskDone, LogPiece, ReadSplit]], taken: dict[str, TaskDone]
+    ) -> None:
+        whose = {id(end): one for one, _, end in parts}
 
-        def reread(end: PieceEnd, first: int) -> PieceEnd:
+        def reread(end: ReadSplit, first: int) -> ReadSplit:
             one = whose[id(end)]
             self._drop(one)
             task = self._tasks[one.name]
@@ -309,14 +311,12 @@ class _Export:
             whose[id(found)] = new
             return found
 
-        last: PieceEnd | None = None
-        for last in stitch((end for _, end in pairs), pairs[0][1].piece.start, reread):
-            one = whose[id(last)]
-            taken[one.name] = one
+        last: ReadSplit | None = None
+        for last in stitch((end for _, _, end in parts), parts[0][1].split.start, reread):
+            taken[whose[id(last)].name] = whose[id(last)]
         if last is not None:
-            plan = self._tasks[pairs[0][0].name].plan
-            job, segment = plan.job, plan.job.facts.segments[last.piece.number]
-            self._note(plan, after_segment(job, segment, last))
+            plan = self._tasks[parts[0][0].name].plan
+            self._note(plan, after_segment(plan.job, last))
 
     def _drop(self, done: TaskDone) -> None:
         for file in done.files:

@@ -6,22 +6,28 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, warn_of_assumed_geometry
-from rmqtool.dispatch.index_keys import item_hashes
-from rmqtool.findings import counted
+from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, index_headers, warn_of_assumed_geometry
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.dispatch.index_keys import index_keys, item_hashes
+from rmqtool.findings import Finding, Severity, counted
+from rmqtool.findings.codes import CL_PROPERTIES
+from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rmqtool.lookup.context import Reason
+from rmqtool.javacompat import string_hash
+from rmqtool.lookup.context import KeyQuestion, QueryRequest, Reason
 from rmqtool.lookup.queue import peek_after, unit_at
 from rmqtool.rows.messages import keys_of
+from rmqtool.scan.record_walk import record_finding
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import PathKind, is_rocksdb
 from rmqtool.times import time_text
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.formats.index import HeaderFields, ItemFields
-    from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
+    from rmqtool.lookup.context import QueryContext
     from rmqtool.store import Store
 
 
@@ -40,12 +46,7 @@ def is_rolled_back(record: Record) -> bool:
 
 def coverage(store: Store) -> tuple[int, int] | None:
     """Return physical offsets of the first and the last indexed message; None without items."""
-    headers: list[HeaderFields] = []
-    for file in store.index_files:
-        index_file = IndexFile(file, store.settings.index_geometry)
-        file.close()
-        if index_file.has_items:
-            headers.append(index_file.header)
+    headers = [one for one in index_headers(store.index_files) if one.index_count > 1]
     if not headers:
         return None
     return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
@@ -125,6 +126,7 @@ class SearchedIndex:
             self._context.explanation.add(reason, message, None, **facts)
 
 
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _SUSPICIOUS = (Reason.NO_RECORD, Reason.WRONG_RECORD)
 
 
@@ -163,12 +165,18 @@ class IndexSearch:
         reach = SearchedIndex(self._context)
         for index_file in index_files(self._context):
             reach.examine(index_file)
+            label = index_file.file.label
             wanted = [search for search in searches if not self._is_full(search)]
             if not wanted:
-                message = f"{index_file.file.label}: as many messages as wanted were found in newer files"
-                self._explanation.add(Reason.FILE_NOT_NEEDED, message, index_file.file.label)
+                message = f"{label}: as many messages as wanted were found in newer files"
+                self._explanation.add(Reason.FILE_NOT_NEEDED, message, label)
                 break
-            self._explain_times(index_file)
+            times = _wanted_times(self._request)
+            is_left_out = not index_file.is_short and not index_file.is_time_matched(*times)
+            if is_left_out and times != (0, LARGEST_LONG):
+                why = f"its header says {header_times(index_file.header)}"
+                message = f"{label}: a broker rules it out, because {why}; walked here all the same"
+                self._explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
             for search in sorted(wanted, key=lambda one: one.key_hash % index_file.slots):
                 self._walk(index_file, search)
         else:
@@ -178,72 +186,43 @@ class IndexSearch:
     def _is_full(self, search: _Search) -> bool:
         return len(search.found) == self._limit.sought
 
-    def _explain_times(self, index_file: IndexFile) -> None:
-        times = _wanted_times(self._request)
-        if index_file.is_short or times == (0, LARGEST_LONG):
-            return
-        if not index_file.is_time_matched(*times):
-            header, label = index_file.header, index_file.file.label
-            why = f"its header says {header_times(header)}"
-            message = f"{label}: a broker rules it out, because {why}; walked here all the same"
-            self._explanation.add(Reason.FILE_OUT_OF_TIME, message, label)
-
     def _walk(self, index_file: IndexFile, search: _Search) -> None:
-        slot = search.key_hash % index_file.slots
+        slot, label = search.key_hash % index_file.slots, index_file.file.label
         last, items, hits, place = None, 0, 0, len(self._explanation.steps)
         for last in index_file.chain(slot):
             items += 1
-            self._check_slot(index_file, slot, last)
+            self._check_slot(index_file, slot, *last)
             if last[1].key_hash == search.key_hash:
                 hits += 1
-                self._judge(index_file, last, search)
+                self._judge(index_file, *last, search)
                 if self._is_full(search):
                     break
-        self._explain_chain(index_file, search, place, items, hits)
-        problem = None if self._is_full(search) else index_file.chain_problem(slot, last)
-        if problem is not None:
-            self._explain_problem(index_file, slot, problem, stale=last is None)
-
-    def _explain_chain(
-        self, index_file: IndexFile, search: _Search, place: int, items: int, hits: int
-    ) -> None:
-        """Explain the chain, before the steps of its items."""
-        label, key = index_file.file.label, search.question.key
+        key = search.question.key
         if self._request.is_of_any_topic:
             key = f"{search.question.topic}#{key}"
-        slot = search.key_hash % index_file.slots
-        if items:
-            message = (
-                f"{label}: slot {slot} points to {counted(items, 'item')}, {hits} with the hash of {key}"
-            )
+        if items:  # before the steps of its items
+            number = counted(items, "item")
+            message = f"{label}: slot {slot} points to {number}, {hits} with the hash of {key}"
             facts = {"slot": slot, "items": items, "hits": hits}
-            self._explanation.add_before(place, Reason.FILE_WALKED, message, label, **facts)
+            self._explanation.add(Reason.FILE_WALKED, message, label, place, **facts)
         elif index_file.slot(slot) == 0:
             message = f"{label}: slot {slot} of {key} is empty"
             self._explanation.add(Reason.SLOT_EMPTY, message, label, slot=slot)
-            self._check_slots(index_file)
-
-    def _check_slots(self, index_file: IndexFile) -> None:
-        """Warn if slots were emptied: the wanted one may be among them."""
-        if index_file.lost_slots:
-            label = index_file.file.label
-            more = f"its header counts {counted(index_file.lost_slots, 'slot')} more than are in use"
-            message = f"{label} is damaged: {more}"
-            self._context.explain_doubt(Reason.INDEX_DAMAGED, message, label)
-
-    def _explain_problem(self, index_file: IndexFile, slot: int, problem: str, *, stale: bool) -> None:
-        label = index_file.file.label
-        message = f"{label} is damaged: {problem}"
-        if stale:
-            self._context.doubt(message)
+            if index_file.lost_slots:  # the wanted one may be among them
+                more = counted(index_file.lost_slots, "slot")
+                message = f"{label} is damaged: its header counts {more} more than are in use"
+                self._context.explain_doubt(Reason.INDEX_DAMAGED, message, label)
+        problem = None if self._is_full(search) else index_file.chain_problem(slot, last)
+        if problem is not None and last is None:
+            self._context.doubt(f"{label} is damaged: {problem}")
             why = f"{label}: {problem}; a broker takes such a slot, stale after a crash, for empty"
             self._explanation.add(Reason.SLOT_STALE, why, label, slot=slot)
-        else:
+        elif problem is not None:
+            message = f"{label} is damaged: {problem}"
             self._context.explain_doubt(Reason.CHAIN_BROKEN, message, label, slot=slot)
 
-    def _check_slot(self, index_file: IndexFile, slot: int, entry: tuple[int, ItemFields]) -> None:
+    def _check_slot(self, index_file: IndexFile, slot: int, number: int, item: ItemFields) -> None:
         """Warn if an item stands in a chain that its hash does not lead to: it may be a wanted one."""
-        number, item = entry
         if item.key_hash >= 0 and item.key_hash % index_file.slots == slot:
             return
         label = index_file.file.label
@@ -251,30 +230,33 @@ class IndexSearch:
         message = f"{label} is damaged: {what}"
         self._context.explain_doubt(Reason.WRONG_SLOT, message, label, item=number, slot=slot)
 
-    def _judge(self, index_file: IndexFile, entry: tuple[int, ItemFields], search: _Search) -> None:
+    def _judge(self, index_file: IndexFile, number: int, item: ItemFields, search: _Search) -> None:
         """Decide on one hit by its record."""
-        number, item = entry
-        place = f"{index_file.file.label}: item {number}"
-        refusal = self._refusal(item.physical_offset, search)
-        if refusal is not None:
+        label, offset, rejected = index_file.file.label, item.physical_offset, self._context.rejected
+        message = f"{label}: item {number} points to log offset {offset}"
+        if offset in search.seen:
+            refusal: tuple[Reason, str] | None = (Reason.REPEATED, "that message was met already")
+        else:
+            refusal = self._refusal(offset, search)
+        if refusal is None:
+            search.found.append(offset)
+            search.seen.add(offset)
+            reason, why = self._found(index_file, item)
+        else:
             reason, why = refusal
             if reason is not Reason.RECORD_OUT_OF_TIME:  # which are counted with their times
-                self._context.left_out.add(reason, item.physical_offset)
-            borne_out = item.physical_offset <= index_file.header.end_phy_offset
+                rejected.add(reason, offset)
+            borne_out = offset <= index_file.header.end_phy_offset
             if reason in {Reason.LOG_MISSING, Reason.NO_RECORD} and borne_out:
-                left_out = self._context.left_out
-                left_out.prove(item.physical_offset, self._proof(index_file, item, search))
-                left_out.keys.setdefault(item.physical_offset, []).append(search.question)
-            message = f"{place} points to log offset {item.physical_offset}: {why}"
+                rejected.prove(offset, self._proof(index_file, item, search))
+                rejected.keys.setdefault(offset, []).append(search.question)
             if reason in _SUSPICIOUS:
-                self._context.doubt(message)
+                self._context.doubt(f"{message}: {why}")
+        facts = {"item": number, "physicalOffset": offset}
+        if reason is Reason.OTHER_KIND:
+            self._explanation.advise(reason, f"{message}: {why}", label, **facts)
         else:
-            search.found.append(item.physical_offset)
-            search.seen.add(item.physical_offset)
-            reason, message = self._found(index_file, place, item)
-        file, offset = index_file.file.label, item.physical_offset
-        tell = self._explanation.advise if reason is Reason.OTHER_KIND else self._explanation.add
-        tell(reason, message, file, item=number, physicalOffset=offset)
+            self._explanation.add(reason, f"{message}: {why}", label, **facts)
 
     def _proof(self, index_file: IndexFile, item: ItemFields, search: _Search) -> str:
         """Return what is known of a message that a hit leads to and that the log lacks."""
@@ -288,17 +270,11 @@ class IndexSearch:
 
     def _refusal(self, offset: int, search: _Search) -> tuple[Reason, str] | None:
         """Return why the record at an offset is no answer; None if it is one."""
-        if offset in search.seen:
-            return Reason.REPEATED, "that message was met already"
-        record = record_at(self._log, offset)
+        record, question = record_at(self._log, offset), search.question
         if record is None:
-            return self._context.left_out.absence(offset)
-        return self._unfitness(record, search)
-
-    def _unfitness(self, record: Record, search: _Search) -> tuple[Reason, str] | None:
+            return self._context.rejected.absence(offset)
         if search.key_hash not in item_hashes(record.topic, record.properties):
             return Reason.WRONG_RECORD, "the record there has no key of that hash"
-        question = search.question
         if not question.answered_by(record):
             if replace(question, unique=not question.unique).answered_by(record):
                 return Reason.OTHER_KIND, f"{question.key} is a key of that message, use --key"
@@ -306,22 +282,18 @@ class IndexSearch:
             return Reason.COLLISION, f"another key with the same hash, of {other}"
         time_ms = record.head.store_timestamp_ms
         if not self._request.admits_time(time_ms):
-            self._context.left_out.add_time(time_ms)
+            self._context.rejected.add_time(time_ms)
             return Reason.RECORD_OUT_OF_TIME, f"stored at {time_text(time_ms)}, outside of --begin and --end"
         return None
 
-    def _found(self, index_file: IndexFile, place: str, item: ItemFields) -> tuple[Reason, str]:
+    def _found(self, index_file: IndexFile, item: ItemFields) -> tuple[Reason, str]:
         begin_ms = index_file.header.begin_timestamp_ms
         time_ms = begin_ms + item.time_diff * 1000
-        message = f"{place} points to log offset {item.physical_offset}"
         if self._request.admits_time(time_ms) and item.time_diff >= 0:
-            return Reason.FOUND, f"{message}: found"
+            return Reason.FOUND, "found"
         file_time = f"the file's {time_text(begin_ms)} + {item.time_diff} s"
         why = f"the item's time is {time_text(time_ms)} ({file_time}), out of range"
-        return (
-            Reason.ITEM_OUT_OF_TIME,
-            f"{message}: found by the record's own time; a broker misses it: {why}",
-        )
+        return Reason.ITEM_OUT_OF_TIME, f"found by the record's own time; a broker misses it: {why}"
 
 
 def header_times(header: HeaderFields) -> str:
@@ -342,19 +314,14 @@ def index_files(context: QueryContext) -> Iterator[IndexFile]:
             context.explain_doubt(Reason.INDEX_DAMAGED, f"{file.label} {sizes}", file.label)
         index_file = IndexFile(file, geometry)
         try:
-            if not assumed:
-                _check(context, index_file)
+            if index_file.problem is not None and not assumed:
+                message = f"{file.label} is damaged: {index_file.problem}"
+                context.explain_doubt(Reason.INDEX_DAMAGED, message, file.label)
             yield index_file
             for bad in index_file.take_unreadable():
                 context.doubt(f"{bad.length} bytes of {file.label} at {bad.position} cannot be read")
         finally:
             file.close()
-
-
-def _check(context: QueryContext, index_file: IndexFile) -> None:
-    if index_file.problem is not None:
-        label = index_file.file.label
-        context.explain_doubt(Reason.INDEX_DAMAGED, f"{label} is damaged: {index_file.problem}", label)
 
 
 def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:
@@ -370,12 +337,7 @@ def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list
             hits.extend(islice(walk, None if sought is None else sought - len(hits)))
         if all(len(hits) == sought for hits in found):
             break
-    return [_cut(context, hits) for hits in found]
-
-
-def _cut(context: QueryContext, hits: list[int]) -> list[int]:
-    """Return the wanted number of the newest hits, ascending; they come in a broker's order."""
-    return sorted(context.limit.newest(hits[::-1]))
+    return [sorted(context.limit.newest(hits[::-1])) for hits in found]  # they come in a broker's order
 
 
 def _wanted_times(request: QueryRequest) -> tuple[int, int]:
@@ -433,3 +395,42 @@ def _broker_walk(context: QueryContext, key_hash: int, index_file: IndexFile) ->
             context.explain_doubt(Reason.CHAIN_BROKEN, what, label, item=number)
             return
         number = item.previous
+
+
+def contradiction(context: QueryContext, record: Record) -> Finding | None:
+    """Return the finding about a record whose properties unit and index contradict; None if they do not."""
+    if not _unit_contradicts(context.store, record) or not _index_contradicts(context, record):
+        return None
+    sentence = (
+        f"the properties of the record at {record.physical_offset} are not those that it was stored with: the"
+        " tags code of its unit and the index contradict them"
+    )
+    return record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)
+
+
+def _unit_contradicts(store: Store, record: Record) -> bool:
+    head = record.head
+    if PathKind.CONSUMEQUEUE not in store.roots or record.topic == SCHEDULE_TOPIC or head.queue_offset < 0:
+        return False
+    queue = store.queue(record.topic, head.queue_id)
+    segment = None if queue is None else queue.files.segment_at(head.queue_offset * UNIT_SIZE)
+    if queue is None or segment is None:
+        return False
+    unit = QueueFile(segment, UNITS).unit((head.queue_offset * UNIT_SIZE - segment.start) // UNIT_SIZE)
+    segment.close()
+    if unit.physical_offset != record.physical_offset or not _INT_MIN <= unit.tags_code <= _INT_MAX:
+        return False  # another message's, or an address of an ext unit
+    tags = record.properties.get("TAGS", "")
+    return unit.tags_code != (string_hash(tags) if tags else 0)
+
+
+def _index_contradicts(context: QueryContext, record: Record) -> bool:
+    """Whether the index covers a record's place, and lacks one of its keys there."""
+    place, store = record.physical_offset, context.store
+    keys = index_keys(record.properties)
+    headers = index_headers(store.index_files if PathKind.INDEX in store.roots else ())
+    if not keys or not any(one.begin_phy_offset <= place <= one.end_phy_offset for one in headers):
+        return False
+    search = IndexSearch(context.beside(QueryRequest()))
+    questions = [KeyQuestion(record.topic, key, either=True) for key in keys]
+    return not all(place in found for found in search.answers(questions))

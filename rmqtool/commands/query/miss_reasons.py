@@ -5,20 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_id import spellings
 from rmqtool.commands.query.index import IndexSearch, coverage, index_problem, is_rolled_back
-from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.queue_files import QueueFile
-from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings import Finding, Severity
-from rmqtool.findings.codes import CL_LOST, CL_PROPERTIES
-from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
-from rmqtool.javacompat import split_keys, string_hash
+from rmqtool.findings import Finding, Severity, some
+from rmqtool.findings.codes import CL_LOST
+from rmqtool.javacompat import id_spellings, split_keys
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import find_queue, queues_problem
-from rmqtool.lookup.topic_names import some, topics_of, unknown_topic
-from rmqtool.scan.record_walk import LogExtent, record_finding
+from rmqtool.lookup.topic_names import topics_of, unknown_topic
+from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -28,10 +23,8 @@ if TYPE_CHECKING:
     from rmqtool.account.lost import Absent
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.scan.records import Record
-    from rmqtool.store import Store
 
 
-_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
 _ALL = 1 << 62
 _CAUSES = {
     "listed": "a unit leads to log offset {0.log_offset}, where {0.size} bytes of it were, with tags code"
@@ -39,48 +32,6 @@ _CAUSES = {
     "consumed": "a consumer has read it, and the log was longer once",
     "hole": "the log has messages of the queue before and after it, and lacks bytes between them",
 }
-
-
-def contradiction(context: QueryContext, record: Record) -> Finding | None:
-    """Return the finding about a record whose properties unit and index contradict; None if they do not."""
-    if not _unit_contradicts(context.store, record) or not _index_contradicts(context, record):
-        return None
-    sentence = (
-        f"the properties of the record at {record.physical_offset} are not those that it was stored with: the"
-        " tags code of its unit and the index contradict them"
-    )
-    return record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)
-
-
-def _unit_contradicts(store: Store, record: Record) -> bool:
-    head = record.head
-    if PathKind.CONSUMEQUEUE not in store.roots or record.topic == SCHEDULE_TOPIC or head.queue_offset < 0:
-        return False
-    queue = store.queue(record.topic, head.queue_id)
-    segment = None if queue is None else queue.files.segment_at(head.queue_offset * UNIT_SIZE)
-    if queue is None or segment is None:
-        return False
-    unit = QueueFile(segment, UNITS).unit((head.queue_offset * UNIT_SIZE - segment.start) // UNIT_SIZE)
-    segment.close()
-    if unit.physical_offset != record.physical_offset or not _INT_MIN <= unit.tags_code <= _INT_MAX:
-        return False  # another message's, or an address of an ext unit
-    tags = record.properties.get("TAGS", "")
-    return unit.tags_code != (string_hash(tags) if tags else 0)
-
-
-def _index_contradicts(context: QueryContext, record: Record) -> bool:
-    """Whether the index covers a record's place, and lacks one of its keys there."""
-    place, store = record.physical_offset, context.store
-    keys = index_keys(record.properties)
-    headers = []
-    for file in store.index_files if PathKind.INDEX in store.roots else ():
-        headers.append(IndexFile(file, store.settings.index_geometry).header)
-        file.close()
-    if not keys or not any(one.begin_phy_offset <= place <= one.end_phy_offset for one in headers):
-        return False
-    search = IndexSearch(context.beside(QueryRequest()))
-    questions = [KeyQuestion(record.topic, key, either=True) for key in keys]
-    return not all(place in found for found in search.answers(questions))
 
 
 @dataclass
@@ -107,7 +58,7 @@ class _Asked:
 def lost_by_units(context: QueryContext, places: Mapping[int, int]) -> Iterator[Finding]:
     """Yield findings of lost messages, by queue offset the places that their units lead to."""
     for number, place in sorted(places.items()):
-        unit = context.left_out.proofs.get(place, "a unit")
+        unit = context.rejected.proofs.get(place, "a unit")
         yield _lost(context, number, place, f"{unit}, which leads to log offset {place}")
 
 
@@ -251,7 +202,7 @@ def advise(context: QueryContext) -> None:
     topic, queue_id = context.request.topic, context.request.queue_id
     if topic is not None and not _advise_topic(context, topic) and queue_id is not None:
         _advise_queue(context, topic, queue_id)
-    outside = context.left_out.outside
+    outside = context.rejected.outside
     if outside is not None:
         context.explanation.advise(Reason.RECORD_OUT_OF_TIME, outside)
     question = context.request.key_question_of(topic or "")
@@ -283,7 +234,7 @@ def _advise_key(context: QueryContext, question: KeyQuestion) -> None:
     if key.startswith(prefix):
         message = f"the index joins topic and key by itself: query {key.removeprefix(prefix)!r} alone"
         context.explanation.advise(Reason.KEY_FORM, message)
-    if question.unique and len(spellings(key)) > 1:
+    if question.unique and len(id_spellings(key)) > 1:
         message = f"clients write unique keys in upper case: query {key.upper()}"
         context.explanation.advise(Reason.KEY_FORM, message)
     if not question.unique and not question.is_tag and " " in key:

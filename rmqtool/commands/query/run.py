@@ -6,23 +6,33 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index import INDEX, QUEUES, IndexSearch, broker_hits, index_problem, part_problem
+from rmqtool.commands.query.index import (
+    INDEX,
+    QUEUES,
+    IndexSearch,
+    broker_hits,
+    contradiction,
+    index_problem,
+    part_problem,
+)
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, counted
 from rmqtool.findings.codes import CL_GAP, CL_LOST, CL_PROPERTIES
-from rmqtool.lookup.context import Explanation, KeyQuestion, Limit, QueryContext, QueryRequest, Reason
+from rmqtool.javacompat import decode_offset_id, id_spellings
+from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
-from rmqtool.rows.messages import MessageRows
+from rmqtool.rows.messages import MessageRows, host_text, offset_id_of
 from rmqtool.scan.classify import FoundEdge, ends_chain
-from rmqtool.scan.record_walk import LogExtent, record_defects, record_finding, walk_log
+from rmqtool.scan.record_walk import LogExtent, first_record, record_defects, record_finding, walk_log
 from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.commands.query.consumption.judge import ConsumptionJudge
+    from rmqtool.commands.query.consumption import ConsumptionJudge
     from rmqtool.commands.query.scan import LogAnswers
+    from rmqtool.lookup.context import Explanation, Limit, QueryRequest
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
@@ -36,140 +46,15 @@ _EXAMINED = 20
 Match = tuple["KeyQuestion | None", "Record"]
 
 
-def indexed(context: QueryContext, questions: Sequence[KeyQuestion]) -> Iterator[Match]:
-    """Yield the newest hits that answer each question, in the order of the log, as a broker does.
-
-    With ``collisions`` every hit as a broker finds it, whatever its key and topic.
-    """
-    request = context.request
-    is_of_many = request.keys is not None
-    if request.collisions:
-        found = broker_hits(context, questions)
-        how = " as a broker finds them"
-    else:
-        found = IndexSearch(context).answers(questions)
-        missing = [question for question, offsets in zip(questions, found, strict=True) if not offsets]
-        if missing and (is_of_many or not any(found)):
-            _explain_absence(context, missing)
-        _explain_limit(context, max(map(len, found), default=0))
-        left_out = str(context.left_out)
-        how = f" for {counted(len(questions), 'key')}" if is_of_many else ""
-        how += f"; left out: {left_out}" if left_out else ""
-    context.progress.note(f"answered by the index: {counted(sum(map(len, found)), 'hit')}{how}")
-    for question, offsets in zip(questions, found, strict=True):
-        for offset in offsets:
-            record = record_at(context.store.commitlog, offset)
-            if record is not None:
-                yield question, record
-            elif request.collisions:
-                context.explain_nothing_at(offset)
-
-
-def _explain_absence(context: QueryContext, missing: list[KeyQuestion]) -> None:
-    if context.explanation.wanted:
-        from rmqtool.commands.query.miss_reasons import explain_absence
-
-        explain_absence(context, missing)
-
-
-def _explain_limit(context: QueryContext, most: int) -> None:
-    limit = context.store.settings.max_msgs_num_batch
-    if most > limit:
-        message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
-        context.explanation.add(Reason.BROKER_LIMIT, message)
-
-
-class MetDefects:
-    """Findings of defects that were met, each with a warning."""
-
-    def __init__(self, rows: MessageRows, progress: Progress) -> None:
-        self._rows = rows
-        self._progress = progress
-        self.findings = FindingLog()
-
-    def note(self, defect: Finding) -> None:
-        """Add a defect, and warn."""
-        row = self._rows.row(defect)
-        if isinstance(row, Damage):
-            self.findings.add(row.finding())
-        self._progress.warn(f"{defect.code.code}: {defect.message}")
-
-    def of_record(self, record: Record, *more: Finding) -> Iterator[Damage]:
-        """Yield the damage of a record that is shown; its row names it, so there is no warning."""
-        for defect in (*record_defects(record), *_torn_properties(record), *more):
-            row = self._rows.row(defect)
-            if isinstance(row, Damage):
-                self.findings.add(row.finding())
-                yield row
-
-
-def _torn_properties(record: Record) -> Iterator[Finding]:
-    if record.has_torn_properties:
-        sentence = f"zeros stand in the properties of the record at {record.physical_offset}: they are torn"
-        yield record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)
-
-
-def _tell_lost(context: QueryContext, defects: MetDefects, progress: Progress) -> set[int]:
-    """Report the damage of the log where index or queue promise a record; return the places it has lost.
-
-    A wrong item or unit leads to a place where the log is sound, which is not reported here.
-    """
-    lost = {*context.left_out.lost, *_in_damage(context, defects), *_beyond(context, defects)}
-    _tell_missing(context, defects, progress)
-    for offset, proof in islice(sorted(context.left_out.proofs.items()), _EXAMINED):
-        if offset in lost:
-            progress.warn(f"lost from the log at physical offset {offset}: {proof}; a replica may have it")
-    return lost
-
-
-def _in_damage(context: QueryContext, defects: MetDefects) -> Iterator[int]:
-    """Yield the promised places that lie in damage, which is noted."""
-    edge = FoundEdge.of(context.store)
-    noted: set[int | None] = set()
-    for offset in sorted(set(context.left_out.absent))[:_EXAMINED]:
-        for event in islice(walk_log(edge, offset, offset + 1), 1):
-            if isinstance(event, Finding) and ends_chain(event):
-                yield offset
-                if event.physical_offset not in noted:
-                    noted.add(event.physical_offset)
-                    defects.note(event)
-
-
-def _beyond(context: QueryContext, defects: MetDefects) -> list[int]:
-    """Return the promised places after the log's last record; there must have been records once."""
-    places = [offset for offset in context.left_out.proofs if offset >= context.store.commitlog.start]
-    if not places:
-        return []
-    end = LogExtent.of(context.store).end
-    beyond = [offset for offset in places if offset >= end]
-    if beyond:
-        message = f"the log ends at {end}, and was longer once"
-        severity = Severity.WARNING if context.store.is_end_torn_by_kill else None
-        defects.findings.add(
-            Finding(code=CL_LOST, physical_offset=end, message=message, severity_override=severity)
-        )
-    return beyond
-
-
-def _tell_missing(context: QueryContext, defects: MetDefects, progress: Progress) -> None:
-    """Report how many hits lie where files of the log are missing, as damage of the log."""
-    lost = context.left_out.lost
-    if not lost:
-        return
-    parts = {context.left_out.missing_part(offset): offset for offset in lost}
-    for part, offset in parts.items():
-        defects.findings.add(Finding(code=CL_GAP, physical_offset=offset, message=part or ""))
-    hits = counted(len(lost), "hit lies", "hits lie")
-    where = "; ".join(part for part in parts if part)
-    progress.warn(f"{hits} where a file of the log is missing ({where}): the answer is incomplete")
-
-
 class Query:
     """One question to one store.
 
     Only the structure that answers is imported: a look-up by key costs no more than what it reads.
-    ``unanswered`` is why that structure cannot answer; ``lost`` are physical offsets of requested messages
-    that were lost, with the keys that led there.
+
+    Attributes:
+        unanswered: Why that structure cannot answer; None if it can.
+        lost: Physical offsets of requested messages that were lost, with the keys that led there.
+        findings: Damage of the log that was met.
     """
 
     def __init__(
@@ -179,19 +64,14 @@ class Query:
         progress: Progress,
         explanation: Explanation | None = None,
     ) -> None:
-        explanation = Explanation(wanted=False) if explanation is None else explanation
-        self._progress = progress
+        self._store, self._request, self._progress = store, request, progress
         self._remarks = LimitedProgress(progress)
         self._context = QueryContext(store, request, self._remarks, explanation)
+        self._explanation, self._rejected = self._context.explanation, self._context.rejected
         self._rows = MessageRows(store.commitlog, store.settings.delay_levels)
-        self._defects = MetDefects(self._rows, self._remarks)
+        self.findings = FindingLog()
         self.unanswered: str | None = None
         self.lost: dict[int, list[KeyQuestion]] = {}
-
-    @property
-    def findings(self) -> FindingLog:
-        """Return the damage of the log that was met."""
-        return self._defects.findings
 
     @property
     def limit(self) -> Limit:
@@ -209,101 +89,148 @@ class Query:
 
         Damage of a message comes before it, and is among the findings.
         """
-        shown, damaged, places = 0, 0, list[int]()
-        of_many = self._context.request.keys is not None
+        damaged, places = 0, list[int]()
         for answered, record in self._answers():
-            question = answered if of_many else None
-            against = self._against(record) if shown < _MOST_COMPARED else None
-            for damage in self._defects.of_record(record, *([] if against is None else [against])):
-                yield damage, question
+            question = answered if self._request.keys is not None else None
+            against = self._contradiction(record) if len(places) < _MOST_COMPARED else None
+            for defect in (*record_defects(record), *_torn_properties(record), *filter(None, [against])):
+                yield self._damage(defect), question  # the row names the record, so there is no warning
             row = self._rows.row(record)
             if isinstance(row, Message):
-                shown += 1
                 damaged += bool(row.damage)
                 places.append(record.physical_offset)
                 yield row, question
-        self._tell(shown, damaged)
-        if places and self._context.explanation.wanted:
+        if damaged:
+            what = counted(damaged, "message shown is", "messages shown are")
+            self._progress.warn(f"{what} damaged: compare with a replica")
+        self._tell_losses(found_any=bool(places))
+        if not places:
+            self._advise()
+        if self.limit.words is not None:
+            of_each = " of a key" if self._request.keys is not None else ""
+            which = f"{self.limit.words} {self.limit.wanted}{of_each}"
+            self._progress.warn(f"only the {which} are shown: -m 0 for all")
+        if places and self._explanation.wanted:
             from rmqtool.commands.query.miss_reasons import explain_cut
 
             explain_cut(self._context, places)
         self._remarks.finish()
-        self._context.store.close()
+        self._store.close()
 
-    def _against(self, record: Record) -> Finding | None:
+    @cached_property
+    def judge(self) -> ConsumptionJudge | None:
+        """Return the judge of whether the group has consumed a message; None if no group was named."""
+        group = self._request.consumed_by
+        if group is None:
+            return None
+        from rmqtool.commands.query.consumption import ConsumptionJudge
+
+        return ConsumptionJudge(self._context, group, self._note)
+
+    # --- damage
+
+    def _damage(self, defect: Finding) -> Damage:
+        """Add a defect to the findings."""
+        row = self._rows.damage(defect)
+        self.findings.add(row.finding())
+        return row
+
+    def _note(self, defect: Finding) -> None:
+        self._damage(defect)
+        self._remarks.warn(f"{defect.code.code}: {defect.message}")
+
+    def _contradiction(self, record: Record) -> Finding | None:
         """Return the contradiction of unit and index to a record that is shown."""
-        from rmqtool.commands.query.miss_reasons import contradiction
-
         try:
             return contradiction(self._context, record)
         except EnvironmentFailureError:
             return None  # look-ups in queues or index report that
 
-    @cached_property
-    def judge(self) -> ConsumptionJudge | None:
-        """Return the judge of whether the group has consumed a message; None if no group was named."""
-        group = self._context.request.consumed_by
-        if group is None:
-            return None
-        from rmqtool.commands.query.consumption.judge import ConsumptionJudge
+    def _tell_losses(self, *, found_any: bool) -> None:
+        """Report the damage of the log where index or queue promise a record.
 
-        return ConsumptionJudge(self._context, group, self._defects.note)
+        A wrong item or unit leads to a place where the log is sound, which is not reported here.
+        """
+        proofs = self._rejected.proofs
+        lost = {*self._rejected.lost, *self._in_damage(), *self._after_the_end()}
+        self._tell_missing_files()
+        for offset in sorted(proofs)[:_EXAMINED]:
+            if offset in lost:
+                sentence = f"lost from the log at physical offset {offset}: {proofs[offset]}"
+                self._progress.warn(f"{sentence}; a replica may have it")
+        self.lost = {place: self._rejected.keys.get(place, []) for place in sorted(lost & proofs.keys())}
+        if self._request.queue_offset is not None and (self._rejected.places or not found_any):
+            self._tell_lost_of_places(lost)
 
-    def _tell(self, shown: int, damaged: int) -> None:
-        """Report what the rows alone do not show: damage, losses, how many more there are."""
-        if damaged:
-            what = counted(damaged, "message shown is", "messages shown are")
-            self._progress.warn(f"{what} damaged: compare with a replica")
-        lost = _tell_lost(self._context, self._defects, self._progress)
-        left_out = self._context.left_out
-        self.lost = {place: left_out.keys.get(place, []) for place in sorted(lost & left_out.proofs.keys())}
-        if self._context.request.queue_offset is not None:
-            self._tell_lost_of_places(lost, found_any=bool(shown))
-        if not shown:
-            self._tell_damaged()
-            from rmqtool.commands.query.miss_reasons import advise
+    def _in_damage(self) -> Iterator[int]:
+        """Yield the promised places that lie in damage, which is noted."""
+        edge = FoundEdge.of(self._store)
+        noted: set[int | None] = set()
+        for offset in sorted(set(self._rejected.absent))[:_EXAMINED]:
+            for event in islice(walk_log(edge, offset, offset + 1), 1):
+                if isinstance(event, Finding) and ends_chain(event):
+                    yield offset
+                    if event.physical_offset not in noted:
+                        noted.add(event.physical_offset)
+                        self._note(event)
 
-            advise(self._context)
-        if self.limit.words is not None:
-            of_each = " of a key" if self._context.request.keys is not None else ""
-            self._progress.warn(
-                f"only the {self.limit.words} {self.limit.wanted}{of_each} are shown: -m 0 for all"
+    def _after_the_end(self) -> list[int]:
+        """Return the promised places after the log's last record; there must have been records once."""
+        places = [offset for offset in self._rejected.proofs if offset >= self._store.commitlog.start]
+        end = LogExtent.of(self._store).end if places else 0
+        beyond = [offset for offset in places if offset >= end]
+        if beyond:
+            message = f"the log ends at {end}, and was longer once"
+            severity = Severity.WARNING if self._store.is_end_torn_by_kill else None
+            self.findings.add(
+                Finding(code=CL_LOST, physical_offset=end, message=message, severity_override=severity)
             )
+        return beyond
 
-    def _tell_damaged(self) -> None:
-        """Report the hits whose records lack the key because their properties are damaged."""
-        for place in self._context.left_out.other[:_EXAMINED]:
-            record = record_at(self._context.store.commitlog, place)
-            if record is None:
-                continue
-            defects = [*_torn_properties(record), *filter(None, [self._against(record)])]
-            for defect in defects[:1]:
-                self._defects.note(defect)
-                self._progress.warn(f"the message at {place} may be the one: show it with --offset {place}")
-
-    def _tell_lost_of_places(self, lost: set[int], *, found_any: bool) -> None:
-        """Report the lost messages among those requested by their places in a queue, with the proof."""
-        left_out = self._context.left_out
-        if found_any and not left_out.places:
+    def _tell_missing_files(self) -> None:
+        """Report how many hits lie where files of the log are missing, as damage of the log."""
+        lost = self._rejected.lost
+        if not lost:
             return
+        parts = {self._rejected.missing_part(offset) or "": offset for offset in lost}
+        for part, offset in parts.items():
+            self.findings.add(Finding(code=CL_GAP, physical_offset=offset, message=part))
+        hits = counted(len(lost), "hit lies", "hits lie")
+        where = "; ".join(filter(None, parts))
+        self._progress.warn(f"{hits} where a file of the log is missing ({where}): the answer is incomplete")
+
+    def _tell_lost_of_places(self, lost: set[int]) -> None:
+        """Report the lost messages among those requested by their places in a queue, with the proof."""
         from rmqtool.commands.query.miss_reasons import lost_by_units, lost_of_places
 
-        units = left_out.places.items()
-        proven = {number: place for number, place in units if place is not None and place in lost}
-        self._defects.findings.extend(lost_by_units(self._context, proven))
-        if proven and proven.keys() == left_out.places.keys():
+        units = self._rejected.places
+        proven = {number: place for number, place in units.items() if place is not None and place in lost}
+        self.findings.extend(lost_by_units(self._context, proven))
+        if proven and proven.keys() == units.keys():
             return
         for finding in lost_of_places(self._context, proven.keys()):
-            self._defects.findings.add(finding)
+            self.findings.add(finding)
             self._progress.warn(f"{finding.message}; a replica may have it")
             self.lost[finding.physical_offset or 0] = []
 
+    def _advise(self) -> None:
+        """Report the hits whose records lack the key because of damage; advise on what may be meant."""
+        from rmqtool.commands.query.miss_reasons import advise
+
+        for place in self._rejected.other[:_EXAMINED]:
+            record = record_at(self._store.commitlog, place)
+            defects = () if record is None else (*_torn_properties(record), self._contradiction(record))
+            for defect in list(filter(None, defects))[:1]:
+                self._note(defect)
+                self._progress.warn(f"the message at {place} may be the one: show it with --offset {place}")
+        advise(self._context)
+
+    # --- ways to an answer
+
     def _answers(self) -> Iterable[Match]:
-        request, question = self._context.request, self._context.request.key_question
+        request, question = self._request, self._request.key_question
         if request.keys is not None:
-            if request.scan:
-                return self._log_answers().by_keys(request.keys)
-            return self._by_index(request.keys)
+            return self._log_answers().by_keys(request.keys) if request.scan else self._by_index(request.keys)
         if request.msg_id is not None:
             return self._by_message_id(request.msg_id)
         if request.is_of_any_topic and not request.scan:
@@ -314,52 +241,94 @@ class Query:
         return ((None, record) for record in self._records(question))
 
     def _records(self, question: KeyQuestion | None) -> Iterable[Record]:
-        request = self._context.request
-        if request.offset is not None:
-            return self._by_offset(request.offset)
-        return self._by_scan() if request.scan else self._by_queues(question)
-
-    def _by_queues(self, question: KeyQuestion | None) -> Iterable[Record]:
-        from rmqtool.lookup.queue import queues_problem
-
-        request = self._context.request
-        problem = part_problem(self._context.store, QUEUES) or queues_problem(self._context.store)
-        if problem is not None:
-            self._give_up(*problem)
-            return ()
-        if question is not None:
-            from rmqtool.commands.query.by_tag import by_tags_code
-
-            return by_tags_code(self._context, question)
-        if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
-            return self._by_queue_offset(request.topic, request.queue_id, request.queue_offset)
-        return self._by_time()
+        if self._request.offset is not None:
+            return self._by_offset(self._request.offset)
+        return self._by_scan() if self._request.scan else self._by_queues(question)
 
     def _answered_by(self, structure: str) -> None:
         self._remarks.note(f"answered by {structure}")
 
     def _give_up(self, reason: Reason, why: str) -> None:
         """Explain that no structure can answer, and what would help; the log is walked only on request."""
-        self._context.explanation.add(reason, why)
+        self._explanation.add(reason, why)
         self.unanswered = why
 
     def _by_index(self, questions: Sequence[KeyQuestion]) -> Iterable[Match]:
-        problem = part_problem(self._context.store, INDEX) or index_problem(self._context.store)
+        problem = part_problem(self._store, INDEX) or index_problem(self._store)
         if problem is None:
-            return indexed(self._context, questions)
+            return self._indexed(questions)
         self._give_up(*problem)
         return ()
 
-    def _is_indexed(self, question: KeyQuestion) -> bool:
-        if not question.is_tag or self._context.request.collisions:
-            return True
-        from rmqtool.commands.query.by_tag import has_all_tag_items
+    def _indexed(self, questions: Sequence[KeyQuestion]) -> Iterator[Match]:
+        """Yield the newest hits that answer each question, in the order of the log, as a broker does.
 
-        return index_problem(self._context.store) is None and has_all_tag_items(self._context)
+        With ``collisions`` every hit as a broker finds it, whatever its key and topic.
+        """
+        is_of_many = self._request.keys is not None
+        if self._request.collisions:
+            found, how = broker_hits(self._context, questions), " as a broker finds them"
+        else:
+            found = IndexSearch(self._context).answers(questions)
+            missing = [question for question, offsets in zip(questions, found, strict=True) if not offsets]
+            if missing and (is_of_many or not any(found)) and self._explanation.wanted:
+                from rmqtool.commands.query.miss_reasons import explain_absence
+
+                explain_absence(self._context, missing)
+            self._explain_limit(max(map(len, found), default=0))
+            how = f" for {counted(len(questions), 'key')}" if is_of_many else ""
+            how += f"; left out: {self._rejected}" if str(self._rejected) else ""
+        self._answered_by(f"the index: {counted(sum(map(len, found)), 'hit')}{how}")
+        for question, offsets in zip(questions, found, strict=True):
+            for offset in offsets:
+                record = record_at(self._store.commitlog, offset)
+                if record is not None:
+                    yield question, record
+                elif self._request.collisions:
+                    self._context.explain_nothing_at(offset)
+
+    def _explain_limit(self, most: int) -> None:
+        limit = self._store.settings.max_msgs_num_batch
+        if most > limit:
+            message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
+            self._explanation.add(Reason.BROKER_LIMIT, message)
+
+    def _is_indexed(self, question: KeyQuestion) -> bool:
+        if not question.is_tag or self._request.collisions:
+            return True
+        from rmqtool.lookup.searches import has_all_tag_items
+
+        return index_problem(self._store) is None and has_all_tag_items(self._context)
+
+    def _by_queues(self, question: KeyQuestion | None) -> Iterable[Record]:
+        from rmqtool.lookup.queue import queues_problem
+        from rmqtool.lookup.searches import records_by_tag, records_by_time
+
+        request = self._request
+        problem = part_problem(self._store, QUEUES) or queues_problem(self._store)
+        if problem is not None:
+            self._give_up(*problem)
+            return ()
+        if question is not None:
+            return records_by_tag(self._context, question)
+        if request.queue_offset is not None and request.topic is not None and request.queue_id is not None:
+            return self._by_queue_offset(request.topic, request.queue_id, request.queue_offset)
+        self._answered_by("the consume queues")
+        return self.limit.first(records_by_time(self._context))
+
+    def _by_queue_offset(self, topic: str, queue_id: int, queue_offset: int) -> Iterator[Record]:
+        from rmqtool.lookup.queue import QueueConsumer, find_queue
+
+        self._answered_by("the consume queue")
+        queue = find_queue(self._store, topic, queue_id)
+        if queue is not None:
+            reader = QueueConsumer(self._context, queue)
+            reader.explain(queue_offset)
+            yield from reader.records(queue_offset, self._request.max_messages)
 
     def _by_scan(self) -> Iterable[Record]:
-        records, question = self._log_answers().records(), self._context.request.key_question
-        if question is None or question.is_tag or not self._context.explanation.wanted:
+        records, question = self._log_answers().records(), self._request.key_question
+        if question is None or question.is_tag or not self._explanation.wanted:
             return records
         from rmqtool.commands.query.miss_reasons import explain_unindexed
 
@@ -369,36 +338,80 @@ class Query:
         from rmqtool.commands.query.scan import LogAnswers
 
         self._answered_by("the commit log itself")
-        return LogAnswers(self._context, self._defects.note)
+        return LogAnswers(self._context, self._note)
 
     def _by_offset(self, offset: int) -> Iterator[Record]:
-        from rmqtool.commands.query.by_id import by_offset
-
         self._answered_by("the commit log")
-        record = by_offset(self._context, offset)
+        record = record_at(self._store.commitlog, offset)
         if record is not None:
             yield record
             return
-        if self._context.left_out.proofs:
+        if self._proves_lost(offset):
             return  # the damage there is reported with the lost message
-        events = walk_log(FoundEdge.of(self._context.store), offset, offset + 1)
-        for event in islice(events, 1):
+        self._context.explain_nothing_at(offset)
+        for event in islice(walk_log(FoundEdge.of(self._store), offset, offset + 1), 1):
             if isinstance(event, Finding) and (event.physical_offset or 0) <= offset:
-                self._defects.note(event)
+                self._note(event)
+
+    def _proves_lost(self, offset: int) -> bool:
+        """Keep the unit that leads to a record around a physical offset; return whether one is lost."""
+        from rmqtool.lookup.queue import unit_at
+
+        log, rejected = self._store.commitlog, self._rejected
+        for queue in self._store.queues():
+            start, facts = unit_at(queue, offset, log) or (-1, "")
+            if start >= log.start and record_at(log, start) is None:
+                rejected.add(rejected.absence(start)[0], start)
+                rejected.prove(start, facts)
+        return bool(rejected.proofs)
 
     def _by_message_id(self, text: str) -> Iterator[Match]:
         """An offset id names the place of the message; anything else can only be a unique key."""
-        from rmqtool.commands.query.by_id import by_offset_id, id_questions
-
-        record = by_offset_id(self._context, text)
+        record = self._of_offset_id(text)
         if record is not None:
             self._answered_by("the commit log: it is an offset id")
             yield None, record
-        elif self._context.request.scan:
+        elif self._request.scan:
             yield from ((None, record) for record in self._by_scan())
         else:
-            found = self._by_index(id_questions(self._context, text))
-            yield from self._newest([record for _, record in found])
+            from rmqtool.lookup.topic_names import topics_of
+
+            topic = self._request.topic
+            topics = [topic] if topic else topics_of(self._store, self._remarks)
+            ids = id_spellings(text)
+            yield from self._newest([KeyQuestion(topic, one, unique=True) for topic in topics for one in ids])
+
+    def _of_offset_id(self, text: str) -> Record | None:
+        """Return the message that an offset id names; explain why if this store has none."""
+        offset_id = decode_offset_id(text)
+        if offset_id is None:
+            message = f"{text} cannot be an offset id: those are 32 or 56 hex digits"
+            self._explanation.add(Reason.ID, message)
+            return None
+        offset = offset_id.physical_offset
+        record = record_at(self._store.commitlog, offset) if offset >= 0 else None
+        if record is not None and offset_id_of(record) == text.upper():
+            return record
+        is_lost = record is None and offset_id.doubt is None and self._proves_lost(offset)
+        message = (
+            f"as an offset id, {text} is log offset {offset} of the broker {offset_id.host}:{offset_id.port}:"
+            f" {self._what_lies_at(offset, record)}{'' if is_lost else '; so it is taken for a unique id'}"
+        )
+        add = self._explanation.advise if offset_id.doubt is None else self._explanation.add
+        add(Reason.ID, message, physicalOffset=offset)
+        return None
+
+    def _what_lies_at(self, offset: int, record: Record | None) -> str:
+        log = self._store.commitlog
+        if record is not None:
+            return f"the one there has the id {offset_id_of(record)}"
+        if offset < log.start:
+            return f"the log begins at {log.start}"
+        first = first_record(log.segments)
+        host = (
+            "" if first is None else f"; the log begins with a message of {host_text(first.head.store_host)}"
+        )
+        return f"no record begins there{host}"
 
     def _by_key_of_any_topic(self) -> Iterator[Match]:
         """Look the key up under every known topic: the index has no key without its topic."""
@@ -406,26 +419,17 @@ class Query:
 
         known = known_topics(self._context)
         self._remarks.note(f"no --topic: the key is looked up under {known}; --scan finds it under any")
-        questions = [self._context.request.key_question_of(topic) for topic in known.names]
-        found = self._by_index([one for one in questions if one is not None])
-        yield from self._newest([record for _, record in found])
+        questions = map(self._request.key_question_of, known.names)
+        yield from self._newest([one for one in questions if one is not None])
 
-    def _newest(self, records: list[Record]) -> Iterator[Match]:
-        ordered = sorted(records, key=lambda record: record.physical_offset)
-        yield from ((None, record) for record in self._context.limit.newest(ordered))
+    def _newest(self, questions: Sequence[KeyQuestion]) -> Iterator[Match]:
+        found = sorted(
+            (record for _, record in self._by_index(questions)), key=lambda one: one.physical_offset
+        )
+        yield from ((None, record) for record in self.limit.newest(found))
 
-    def _by_queue_offset(self, topic: str, queue_id: int, queue_offset: int) -> Iterator[Record]:
-        from rmqtool.lookup.queue import QueueConsumer, find_queue
 
-        self._answered_by("the consume queue")
-        queue = find_queue(self._context.store, topic, queue_id)
-        if queue is not None:
-            reader = QueueConsumer(self._context, queue)
-            reader.explain(queue_offset)
-            yield from reader.records(queue_offset, self._context.request.max_messages)
-
-    def _by_time(self) -> Iterator[Record]:
-        from rmqtool.lookup.times import records_by_time
-
-        self._answered_by("the consume queues")
-        yield from self._context.limit.first(records_by_time(self._context))
+def _torn_properties(record: Record) -> Iterator[Finding]:
+    if record.has_torn_properties:
+        sentence = f"zeros stand in the properties of the record at {record.physical_offset}: they are torn"
+        yield record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)

@@ -7,10 +7,9 @@ from contextlib import ExitStack
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.by_id import spellings
 from rmqtool.findings import Finding
 from rmqtool.formats import message
-from rmqtool.javacompat import abs_int, string_hash
+from rmqtool.javacompat import abs_int, id_spellings, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.rows.messages import has_unit, keys_of
@@ -137,35 +136,31 @@ class LogAnswers:
         )
         self._request = context.request
         self._limit = context.limit
-        self._left_out = context.left_out
+        self._rejected = context.rejected
         self._explanation = context.explanation
+        self._ids = id_spellings(context.request.msg_id or "")
+        self._queue_offsets = _queue_offsets(context.request)
 
     def records(self) -> Iterable[Record]:
         """Return the records that answer one question."""
-        request = self._request
-        question = request.key_question
+        request, question = self._request, self._request.key_question
         if question is not None:
-            prefilter, answers = _prefilter_of_keys([question], request), self._by_key(question)
+            prefilter = _prefilter_of_keys([question], request)
         elif request.is_of_any_topic:
             key = request.key if request.key is not None else request.unique_key
             code = abs_int(string_hash(key or ""))
             prefilter = Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=(code,), of_any_topic=True)
-            answers = self._by_key_of_any_topic(request)
         elif request.msg_id is not None:
-            hashes = tuple(sorted(map(string_hash, spellings(request.msg_id))))
+            hashes = tuple(sorted(map(string_hash, self._ids)))
             prefilter = Prefilter(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
-            answers = self._by_id(request)
         else:
             place = string_hash(request.topic or ""), request.queue_id, request.queue_offset
-            found = self._scan.records(Prefilter(*_times(request), *place), self._by_place(request))
+            found = self._scan.records(Prefilter(*_times(request), *place), self._lies_in_place)
             return self._explained(self._limit.first(found))
-        return self._explained(self._newest(prefilter, answers))
-
-    def _newest(self, prefilter: Prefilter, answers: Callable[[Record], bool]) -> Iterable[Record]:
         sought = self._limit.sought
         if sought is None:
-            return self._scan.records(prefilter, answers)
-        return self._limit.newest(self._scan.newest(prefilter, answers, sought))
+            return self._explained(self._scan.records(prefilter, self._is_meant))
+        return self._explained(self._limit.newest(self._scan.newest(prefilter, self._is_meant, sought)))
 
     def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
         """Yield the answers of many questions in one walk, question by question."""
@@ -179,51 +174,36 @@ class LogAnswers:
             for record in self._explained(self._limit.newest(list(records))):
                 yield question, record
 
-    def _by_key(self, question: KeyQuestion) -> Callable[[Record], bool]:
-        return lambda record: question.answered_by(record) and self._is_in_time(record)
-
-    def _by_key_of_any_topic(self, request: QueryRequest) -> Callable[[Record], bool]:
-        def answers(record: Record) -> bool:
-            question = request.key_question_of(record.topic)
-            return question is not None and question.answered_by(record) and self._is_in_time(record)
-
-        return answers
+    def _is_meant(self, record: Record) -> bool:
+        """Whether a record has the key or ID of the question, and its times."""
+        topic = self._request.topic
+        question = self._request.key_question_of(record.topic if topic is None else topic)
+        if question is not None:
+            return question.answered_by(record) and self._is_in_time(record)
+        has_id = record.properties.get("UNIQ_KEY") in self._ids and topic in {None, record.topic}
+        return has_id and self._is_in_time(record)
 
     def _is_in_time(self, record: Record) -> bool:
         """Whether a record that answers was stored between the times; counts it if not."""
         time_ms = record.head.store_timestamp_ms
         if self._request.admits_time(time_ms):
             return True
-        self._left_out.add_time(time_ms)
+        self._rejected.add_time(time_ms)
         return False
 
-    def _by_id(self, request: QueryRequest) -> Callable[[Record], bool]:
-        ids = spellings(request.msg_id or "")
-        return lambda record: (
-            record.properties.get("UNIQ_KEY") in ids
-            and request.topic in {None, record.topic}
-            and self._is_in_time(record)
+    def _lies_in_place(self, record: Record) -> bool:
+        """Whether a record has a wanted place in a queue; by time, messages without a place count, too."""
+        request = self._request
+        if not request.admits_time(record.head.store_timestamp_ms):
+            return False
+        if request.queue_offset is None and not has_unit(record):
+            return record.topic == request.topic and request.queue_id in {None, record.head.queue_id}
+        return any(
+            place.topic == request.topic
+            and request.queue_id in {None, place.queue_id}
+            and place.queue_offset in self._queue_offsets
+            for place in places_of(record)
         )
-
-    def _by_place(self, request: QueryRequest) -> Callable[[Record], bool]:
-        """Compare places in queues; by time, messages without a place count, too."""
-        offsets = _queue_offsets(request)
-
-        def answers(record: Record) -> bool:
-            places = list(places_of(record))
-            if request.queue_offset is None and not has_unit(record) and record.topic == request.topic:
-                return request.queue_id in {None, record.head.queue_id} and admits_time(record)
-            return admits_time(record) and any(
-                place.topic == request.topic
-                and request.queue_id in {None, place.queue_id}
-                and place.queue_offset in offsets
-                for place in places
-            )
-
-        def admits_time(record: Record) -> bool:
-            return request.admits_time(record.head.store_timestamp_ms)
-
-        return answers
 
     def _explained(self, records: Iterable[Record]) -> Iterator[Record]:
         for record in records:

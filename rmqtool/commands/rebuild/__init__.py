@@ -14,6 +14,7 @@ from rmqtool import options
 from rmqtool.dispatch.index_keys import TagItems
 from rmqtool.engine import options_of
 from rmqtool.errors import UsageError
+from rmqtool.projection import shared_fields
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,24 +45,20 @@ def _tag_items(text: str) -> TagItems | None:
     return None if text == AUTO else TagItems.parse(text)
 
 
-@dataclass(frozen=True)
-class RebuildRequest:
-    """What to rebuild, and how.
+@dataclass(frozen=True, kw_only=True)
+class ResultOptions:
+    """Options that a result depends on, beside the store's settings; ``--resume`` compares them.
 
     Attributes:
-        store: The evidence.
-        out: Directory to create, or where in object storage; None with ``compare`` or ``dry_run`` alone.
-        engine: Where the stages run; an open one stays open.
-        parts: ``consumequeue`` (with ext and batch queues), ``index``, or both.
-        tag_items: None: as the store shows.
-        own: A directory inside the store that is the caller's to write ``out`` into, as that of a repair.
-        tell_lost: Receives every message that the result has not; None if nobody asks.
-        tell_queue: Receives topic and number of every queue of the result, and whether it is a batch queue.
+        parts: ``consumequeue`` (with ext and batch queues), ``index``, or both, by name.
+        topics: globs of topics to take; empty takes all.
+        exclude_topics: globs of topics to leave out.
+        until_timestamp_ms: nothing stored later.
+        until_offset: physical offset to stop at.
+        tag_items: which messages get an index entry for their tags; None: as the store shows.
+        generations: which messages of a topic that was created again get units.
     """
 
-    store: Store
-    out: Target | None
-    engine: EngineOptions | Engine
     parts: frozenset[str] = PARTS
     topics: tuple[str, ...] = options.names(
         "Only these topics; partial.", name="topic", flags=("-t", "--topic")
@@ -87,6 +84,40 @@ class RebuildRequest:
         " alone; live: those after the last restart of queue offsets; auto: live where the present queue"
         " shows that restart.",
     )
+
+    @property
+    def sorted_parts(self) -> tuple[str, ...]:
+        """Return the parts, by name."""
+        return tuple(sorted(self.parts))
+
+    @property
+    def tag_words(self) -> str:
+        """Return the tag items as the option has them."""
+        return AUTO if self.tag_items is None else str(self.tag_items)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether messages are left out."""
+        until = self.until_timestamp_ms is not None or self.until_offset is not None
+        return bool(self.topics or self.exclude_topics) or until
+
+
+@dataclass(frozen=True, kw_only=True)
+class RebuildRequest(ResultOptions):
+    """What to rebuild, and how.
+
+    Attributes:
+        store: The evidence.
+        out: Directory to create, or where in object storage; None with ``compare`` or ``dry_run`` alone.
+        engine: Where the stages run; an open one stays open.
+        own: A directory inside the store that is the caller's to write ``out`` into, as that of a repair.
+        tell_lost: Receives every message that the result has not; None if nobody asks.
+        tell_queue: Receives topic and number of every queue of the result, and whether it is a batch queue.
+    """
+
+    store: Store
+    out: Target | None
+    engine: EngineOptions | Engine
     dry_run: bool = options.flag("Plan and count, write nothing.")
     compare: bool = options.flag("Compare with the store's present files, byte by byte.")
     salvage: bool = options.flag(
@@ -100,9 +131,14 @@ class RebuildRequest:
     tell_queue: Callable[[str, int, bool], object] = lambda _topic, _queue_id, _batch: None
 
     @property
+    def result_options(self) -> ResultOptions:
+        """Return the options that the result depends on."""
+        return ResultOptions(**shared_fields(self, ResultOptions))
+
+    @property
     def directories(self) -> tuple[str, ...]:
         """Return the directories that the parts are made of."""
-        return tuple(name for part in sorted(self.parts) for name in _DIRECTORIES[part])
+        return tuple(name for part in self.sorted_parts for name in _DIRECTORIES[part])
 
     def check(self) -> None:
         """Check that the options agree.
@@ -111,7 +147,7 @@ class RebuildRequest:
             UsageError: They do not, or there is nothing to do.
         """
         if not self.parts or not self.parts <= PARTS:
-            raise UsageError(f"parts={sorted(self.parts)}: give {' or '.join(sorted(PARTS))}, or both")
+            raise UsageError(f"parts={[*self.sorted_parts]}: give {' or '.join(sorted(PARTS))}, or both")
         if self.out is None and not (self.compare or self.dry_run):
             raise UsageError("nothing to do: give --out DIR for the result, or --compare, or --dry-run")
         if self.out is not None and options_of(self.engine).scratch is not None:
@@ -121,54 +157,11 @@ class RebuildRequest:
                 " it, and fetch the result"
             )
         is_part = self.parts != PARTS or self.compare or self.dry_run
-        is_partial = Asked.by(self).is_partial
-        if self.tell_lost is not None and (is_partial or "consumequeue" not in self.parts):
+        if self.tell_lost is not None and (self.is_partial or "consumequeue" not in self.parts):
             raise UsageError(
                 "--lost is of a whole rebuild: give no topics, no --until-..., and make the queues"
             )
-        if self.salvage and (self.out is None or self.tell_lost or is_partial or is_part):
+        if self.salvage and (self.out is None or self.tell_lost or self.is_partial or is_part):
             raise UsageError(
                 "--salvage is of all queues and the index: give --out, and no choice of messages"
             )
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The words of a caller that a result depends on, beside the store's settings.
-
-    Attributes:
-        parts: ``consumequeue`` (with ext and batch queues), ``index``, or both, by name.
-        topics: globs of topics to take; empty takes all.
-        exclude_topics: globs of topics to leave out.
-        until_timestamp_ms: nothing stored later.
-        until_offset: physical offset to stop at.
-        tag_items: which messages get an index entry for their tags; ``auto``: as the store shows.
-        generations: which messages of a topic that was created again get units.
-    """
-
-    parts: tuple[str, ...]
-    topics: tuple[str, ...]
-    exclude_topics: tuple[str, ...]
-    until_timestamp_ms: int | None
-    until_offset: int | None
-    tag_items: str
-    generations: str
-
-    @classmethod
-    def by(cls, request: RebuildRequest) -> Asked:
-        """Return what a request asks for."""
-        return cls(
-            tuple(sorted(request.parts)),
-            request.topics,
-            request.exclude_topics,
-            request.until_timestamp_ms,
-            request.until_offset,
-            AUTO if request.tag_items is None else str(request.tag_items),
-            request.generations.value,
-        )
-
-    @property
-    def is_partial(self) -> bool:
-        """Whether messages are left out."""
-        until = self.until_timestamp_ms is not None or self.until_offset is not None
-        return bool(self.topics or self.exclude_topics) or until

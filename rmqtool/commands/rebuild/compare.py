@@ -148,12 +148,9 @@ def _first_difference(ours: ReadOnlyFile, theirs: StoreFile) -> FileDifference |
             return FileDifference(theirs.label, bad.position, None, None, message)
         if expected != observed:
             at = _first_unequal(expected, observed)
-            shown = slice(at, at + _SHOWN_BYTES)
-            position += at
-            message = f"differs from position {position} on"
-            return FileDifference(
-                theirs.label, position, expected[shown].hex(), observed[shown].hex(), message
-            )
+            ours_hex, theirs_hex = (one[at : at + _SHOWN_BYTES].hex() for one in (expected, observed))
+            message = f"differs from position {position + at} on"
+            return FileDifference(theirs.label, position + at, ours_hex, theirs_hex, message)
         position += len(expected)
     return None
 

@@ -187,11 +187,10 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
 
     checks = []
     for queue in delayed:
-        there = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE)
-        ext = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE_EXT)
-        files = None if there is None else there.files
-        ext_files = None if ext is None else ext.files
-        checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, files, ext_files, queue))
+        kinds = (PathKind.CONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
+        there = (store.queue(queue.topic, queue.queue_id, kind) for kind in kinds)
+        files = (None if one is None else one.files for one in there)
+        checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, *files, queue))
     sizes = plan.queue_geometry
     task = QueueCheckTask(
         tuple(checks),
@@ -305,23 +304,18 @@ class GenerationChoice:
         if (plan.topic, plan.queue_id) in anew:
             return False
         files = None if self.mode is Generations.LIVE else self._files_of(plan.topic, plan.queue_id)
-        return files is None or files.start > self._first_place(plan)
-
-    def _first_place(self, plan: QueuePlan) -> int:
-        """Return the position in the queue's files where its first message in the log belongs."""
-        return max(int(plan.runs()[0]["first_queue_offset"]), 0) * UNIT_SIZE
+        first_place = max(int(plan.runs()[0]["first_queue_offset"]), 0) * UNIT_SIZE
+        return files is None or files.start > first_place
 
     def _chosen(
         self, plan: QueuePlan, blocks: Sequence[Block], anew: dict[tuple[str, int], Older]
     ) -> QueuePlan | None:
         key = plan.topic, plan.queue_id
         older = anew.get(key)
-        if older is not None:
-            self.dropped.append(Dropped(*key, older.units, plan.units - older.units, older.physical_offset))
-            if older.units == plan.units:
-                return None
-            return plan.with_runs(_after(plan, blocks, older.units))
-        return plan
+        if older is None:
+            return plan
+        self.dropped.append(Dropped(*key, older.units, plan.units - older.units, older.physical_offset))
+        return None if older.units == plan.units else plan.with_runs(_after(plan, blocks, older.units))
 
     def _files_of(self, topic: str, queue_id: int) -> FileQueue | None:
         """Return the files of a queue that is there; what cannot be listed shows nothing."""

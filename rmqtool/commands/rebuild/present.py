@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.queue_files import LiveUnits, all_live_units, queue_bounds
+from rmqtool.derived.queue_files import LiveUnits, all_live_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings.codes import CL_PROPERTIES
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
-from rmqtool.reput.units import KeptUnits, QueueEnd, QueueUnits, by_queue, end_of, kept_units, no_units
+from rmqtool.reput.units import KeptUnits, QueueUnits, by_queue, kept_units, no_units
 from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -155,11 +155,14 @@ class PresentComparison:
         is_batch = kind is PathKind.BATCHCONSUMEQUEUE
         made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is is_batch}
         there = {(queue.topic or "", queue.queue_id or 0): queue for queue in self._there(kind)}
-        same = {} if is_batch else self._same_units(there, made)
+        same = set() if is_batch else self._same_queues(there, made)
         self.queues += len(there)
         for key, queue in there.items():
             try:
-                self._compare_queue(queue, key, made.get(key), same.get(key))
+                if key in same:
+                    self.messages += made[key].units
+                else:
+                    self._count(queue, key, made.get(key))
                 queue.files.close()
             except EnvironmentFailureError as failure:
                 self.unread.append(str(failure))
@@ -174,80 +177,45 @@ class PresentComparison:
         except EnvironmentFailureError as failure:
             self.unread.append(str(failure))
 
-    def _same_units(
+    def _same_queues(
         self, there: Mapping[tuple[str, int], QueueFiles], made: Mapping[tuple[str, int], QueuePlan]
-    ) -> dict[tuple[str, int], int]:
-        """Return by queue how many units there lead to the record of the unit made in their place.
+    ) -> set[tuple[str, int]]:
+        """Return the queues that hold the units made, and no others.
 
         Raises:
             EnvironmentFailureError: a block file of the result cannot be read.
         """
-        same = {}
-        for plan, pieces in by_queue([made[key] for key in made if key in there], self._result.blocks):
+        same = set()
+        both = [plan for key, plan in made.items() if key in there and plan.joined]
+        for plan, pieces in by_queue(both, self._result.blocks):
             key = plan.topic, plan.queue_id
             with suppress(EnvironmentFailureError):  # the comparison of the queue says so
                 files = there[key].files
-                same[key] = sum(self._count_same(files, plan, piece) for piece in pieces)
+                if all(_holds(files, piece) for piece in pieces) and self._has_no_more(files, plan):
+                    same.add(key)
         return same
 
-    def _count_same(self, there: FileQueue, plan: QueuePlan, made: QueueUnits) -> int:
-        """Return how many units lead to the same record; note those of another tags code."""
-        if plan.joined and _holds(there, made):
-            return len(made)
-        same = 0
-        starts, units = made.column("queue_offsets") * UNIT_SIZE, made.column("units")
-        for segment in there.between(int(starts.min()), int(starts.max()) + UNIT_SIZE):
-            inside = np.flatnonzero((starts >= segment.start) & (starts + UNIT_SIZE <= segment.stop))
-            if not len(inside):
-                continue
-            numbers = (starts[inside] - segment.start) // UNIT_SIZE
-            first, stop = int(numbers.min()), int(numbers.max()) + 1
-            data = segment.read_at(first * UNIT_SIZE, (stop - first) * UNIT_SIZE, [])
-            present = np.frombuffer(data, UNITS.dtype, len(data) // UNIT_SIZE)
-            is_read = numbers < first + len(present)
-            present, wanted = present[numbers[is_read] - first], units[inside[is_read]]
-            is_same = present["physicalOffset"] == wanted["physicalOffset"]
-            same += int(np.count_nonzero(is_same & (present["size"] == wanted["size"])))
-            if plan.topic != SCHEDULE_TOPIC and len(self.other_tags) < _MOST_PLACES:
-                tags = present["tagsCode"].astype(np.int64)
-                wrong = is_same & (tags != wanted["tagsCode"])
-                wrong &= (tags >= _INT_MIN) & (tags <= _INT_MAX)  # others are addresses of ext units
-                self.other_tags += wanted["physicalOffset"][wrong].tolist()
-        return same
-
-    def _compare_queue(
-        self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None, same: int | None
-    ) -> None:
-        if plan is None:
-            bounds = queue_bounds(queue, self._plan.log.start)
-            if bounds.max_offset > bounds.min_offset:
-                self._count(queue, key, no_units())
-            return
-        blocks, size = self._result.blocks, self._plan.queue_geometry.consumequeue
-        if same == plan.units and self._has_no_more(queue.files, end_of(plan, blocks, size)):
-            self.messages += plan.units
-        else:
-            self._count(queue, key, kept_units(plan, blocks, size))
-
-    def _has_no_more(self, files: FileQueue, end: QueueEnd) -> bool:
+    def _has_no_more(self, files: FileQueue, plan: QueuePlan) -> bool:
         """Return whether no unit is there before those made or after them."""
-        if end.number <= 0 or end.number * UNIT_SIZE % self._plan.queue_geometry.consumequeue == 0:
+        first, stop = plan.shape.first_queue_offset, plan.shape.last_queue_offset + 1
+        if stop <= 0 or stop * UNIT_SIZE % self._plan.queue_geometry.consumequeue == 0:
             return False
-        last, after = _units_at(files, end.number - 1, 2)
-        if last.physical_offset + last.size != end.last_end or any(after):
-            return False
-        before = _units_at(files, end.first - 1, 1) if end.first else ()
-        return all(
-            one == PREBLANK or not any(one) or one.physical_offset < self._plan.log.start for one in before
-        )
+        before = _unit_at(files, first - 1) if first else PREBLANK
+        is_old = before == PREBLANK or before.physical_offset < self._plan.log.start
+        return not any(_unit_at(files, stop)) and (is_old or not any(before))
 
-    def _count(self, queue: QueueFiles, key: tuple[str, int], made: KeptUnits) -> None:
+    def _count(self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None) -> None:
         """Count what one has and the other has not."""
+        made = no_units()
+        if plan is not None:
+            made = kept_units(plan, self._result.blocks, self._plan.queue_geometry.consumequeue)
         there = all_live_units(queue)
         there = there.only(there.physical_offsets >= self._plan.log.start)
         is_older = there.physical_offsets < self._since.get(key, 0)  # of a topic that was deleted since
         missing = ~np.isin(there.physical_offsets, made.physical_offsets) & ~is_older
         is_batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
+        if not is_batch and key[0] != SCHEDULE_TOPIC:
+            self.other_tags += _other_tags(there, made)[: _MOST_PLACES - len(self.other_tags)]
         is_lost = missing & ~_replaced(there, made, is_batch=is_batch)
         if missing.any():
             # What is made of a record that lies elsewhere than it says leads nowhere, and replaces no unit.
@@ -279,12 +247,23 @@ def _holds(there: FileQueue, made: QueueUnits) -> bool:
     return not len(units)
 
 
-def _units_at(there: FileQueue, number: int, count: int) -> list[UnitFields]:
-    """Return units by the number of the first in the queue; zeros past the end of its file."""
-    start = number * UNIT_SIZE
-    segment = there.segment_at(start)
-    data = b"" if segment is None else segment.read_at(start - segment.start, count * UNIT_SIZE, [])
-    return [UNITS.padded(data[at : at + UNIT_SIZE]) for at in range(0, count * UNIT_SIZE, UNIT_SIZE)]
+def _unit_at(there: FileQueue, number: int) -> UnitFields:
+    """Return the unit of a number in the queue; zeros past the end of its file."""
+    segment = there.segment_at(number * UNIT_SIZE)
+    data = b"" if segment is None else segment.read_at(number * UNIT_SIZE - segment.start, UNIT_SIZE, [])
+    return UNITS.padded(data)
+
+
+def _other_tags(there: LiveUnits, made: KeptUnits) -> list[int]:
+    """Return the places of records whose unit in the same place has another tags code."""
+    numbers = there.keys - made.first_number
+    inside = (numbers >= 0) & (numbers < len(made))
+    numbers, there = numbers[inside], there.only(inside)
+    tags = there.tags_codes
+    wrong = (there.physical_offsets == made.physical_offsets[numbers]) & (tags != made.tags_codes[numbers])
+    wrong &= (tags >= _INT_MIN) & (tags <= _INT_MAX)  # others are addresses of ext units
+    found: list[int] = there.physical_offsets[wrong].tolist()
+    return found
 
 
 def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rmqtool.account.lost import LostTotals
-    from rmqtool.commands.rebuild import Asked
+    from rmqtool.commands.rebuild import ResultOptions
     from rmqtool.commands.rebuild.compare import FileDifference
     from rmqtool.commands.rebuild.judging import Dropped
     from rmqtool.commands.rebuild.present import Present
@@ -138,7 +138,7 @@ class RecordCount:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueUnits:
+class SkippedUnits:
     """Units of one queue.
 
     Attributes:
@@ -188,7 +188,7 @@ class Salvaged:
     repeated: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildReport:
     """The outcome of one rebuild.
 
@@ -236,7 +236,7 @@ class RebuildReport:
     mode: str
     engine: str
     partial: bool
-    asked: Asked
+    asked: ResultOptions
     settings: Mapping[str, Setting]
     doubtful_settings: Mapping[str, str]
     tag_items: TagRule | None
@@ -251,18 +251,18 @@ class RebuildReport:
     skipped: tuple[SkippedRange, ...]
     more_skipped: RangeCount
     unreachable: tuple[UnreachableRange, ...]
-    skipped_units_by_queue: tuple[QueueUnits, ...]
+    skipped_units_by_queue: tuple[SkippedUnits, ...]
     older_generations: tuple[Dropped, ...]
     unsettled_generations: tuple[str, ...]
     unindexed: int
     salvage_would_add: RecordCount
-    salvaged: Salvaged | None
+    salvaged: Salvaged | None = None
     lost_messages: LostTotals | None
     log_losses: LogLosses
     findings: Findings
     not_looked_at: tuple[str, ...]
-    compared: bool
-    differences: tuple[FileDifference, ...]
+    compared: bool = False
+    differences: tuple[FileDifference, ...] = ()
     seconds: Mapping[str, float]
 
     @property
@@ -345,18 +345,12 @@ class RebuildReport:
         if not self.queues:
             return counted(self.index_entries, "index entry", "index entries", spec=",")
         made = f"{counted(self.units, 'message', spec=',')} in {counted(self.queues, 'queue', spec=',')}"
-        if self.present is None:
-            return made
-        if self.uncompared:
+        if self.present is None or self.uncompared:
             return made
         if not self.present.queues:
             return f"{made}; no queue exists now"
-        more = (
-            f"{self.present.more_messages:,} more than now"
-            if self.present.more_messages
-            else "as many as now"
-        )
-        return f"{made}, {more}"
+        more = self.present.more_messages
+        return f"{made}, {f'{more:,} more than now' if more else 'as many as now'}"
 
     @property
     def install_hint(self) -> str:

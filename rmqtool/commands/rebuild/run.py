@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from rmqtool.account.model import NO_LOSSES, indexes_beyond
 from rmqtool.check.log_findings import unlisted_batch_topics
-from rmqtool.commands.rebuild import Asked
 from rmqtool.commands.rebuild.judging import GenerationChoice, judge_delay_table, judge_log
 from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
-from rmqtool.commands.rebuild.report import Account, QueueUnits, RangeCount, RebuildReport, RecordCount
+from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, SkippedUnits
 from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, options_of
@@ -227,8 +226,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         progress.warn(sentence)
     for finding in unlisted_batch_topics(request.store, result.plans):
         progress.warn(f"{finding.message}. {finding.remedy}")
-    findings = judge_log(request.store, plan, result, skipped, edge, engine)
-    present, losses, from_log = None, None, _before(request.store)
+    judged = judge_log(request.store, plan, result, skipped, edge, engine)
+    beside, losses, from_log = None, None, _before(request.store)
 
     @cache
     def account() -> StoreAccount:
@@ -241,17 +240,17 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         losses.tell_records()
     if not plan.is_partial:  # a part is meant to be less
         comparison = PresentComparison(request.store, plan, result, choice.since, account, losses)
-        present = comparison.present(findings)
-        unread = judge_delay_table(request.store, plan, result, findings, progress)
-        present = replace(present, unread=(*present.unread, *unread))
+        beside = comparison.present(judged)
+        unread = judge_delay_table(request.store, plan, result, judged, progress)
+        beside = replace(beside, unread=(*beside.unread, *unread))
     skipped = [part for part in skipped if part.damage]
-    is_odd = bool(unreachable or skipped or _ODD & findings.counts.keys())
+    is_odd = bool(unreachable or skipped or _ODD & judged.counts.keys())
     unreached = RecordCount(0, 0)
     if is_odd or account.cache_info().currsize or indexes_beyond(request.store, result.chain.end):
         looked = account().looked
         unreached = RecordCount(len(looked.unreached), looked.unreached_bytes)
         from_log = account().losses(lost=None if losses is None else losses.lost)
-        findings.extend(account().findings(from_log))
+        judged.extend(account().findings(from_log))
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     where = _account(result, skipped, unreachable, unreached)
     left_bytes = unreached.bytes + sum(one.record_bytes for one in skipped)
@@ -263,7 +262,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         mode="broker",
         engine=options_of(request.engine).kind,
         partial=plan.is_partial,
-        asked=Asked.by(request),
+        asked=request.result_options,
         settings={setting.name: setting for setting in request.store.settings},
         doubtful_settings=_doubtful(request),
         tag_items=tags,
@@ -273,25 +272,22 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         index_entries=result.entries,
         queues=result.queues,
         files=dict(result.files),
-        present=present,
+        present=beside,
         account=where,
         skipped=tuple(skipped),
         more_skipped=RangeCount(result.chain.more_skips, result.chain.more_skipped_bytes),
         unreachable=tuple(unreachable),
         skipped_units_by_queue=tuple(
-            QueueUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
+            SkippedUnits(*queue, units) for queue, units in sorted(result.skipped_units.items())
         ),
         older_generations=tuple(choice.dropped),
         unsettled_generations=tuple(choice.unsettled),
         unindexed=result.unindexed,
         salvage_would_add=RecordCount(where.skipped + where.unreachable, left_bytes),
-        salvaged=None,
         lost_messages=None if losses is None else losses.totals(),
         log_losses=from_log,
-        findings=findings,
+        findings=judged,
         not_looked_at=_not_looked_at(request.store, result),
-        compared=False,
-        differences=(),
         seconds=result.seconds,
     )
 

@@ -10,12 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import rows
-from rmqtool.commands.dump import lines
-from rmqtool.commands.dump.lines import LineJob
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.kernels.json import BodyForm
 from rmqtool.report.formats import BodyMode, row_object, to_json
-from rmqtool.rows.log_splits import log_pieces
+from rmqtool.rows import log_splits
+from rmqtool.rows.log_splits import LineJob, log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
@@ -148,7 +147,7 @@ def test_hostile_messages(
 
 
 def test_lines_that_do_not_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_OUT_BYTES", 100)
+    monkeypatch.setattr(log_splits, "_OUT_BYTES", 100)
     job = LineJob(log_of(STORES / "plain-4.9.8"), LEVELS, EVERYTHING, BodyForm.HEX)
     assert by_kernels(job) == by_rows(job)
 

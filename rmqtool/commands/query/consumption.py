@@ -1,4 +1,11 @@
-"""Verdict on a message and a group."""
+"""Consumption of a message by a group: the evidence of offsets, copies for retry, dead letters and pop.
+
+No store shows what a consumer did: a broker only learns how far it may go on. Most queries do not need this
+module, so it is imported on use.
+
+Origin: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``SubscriptionGroupManager``,
+``MessageRequestModeManager`` (4.9.8, 5.3.3).
+"""
 
 from __future__ import annotations
 
@@ -7,31 +14,36 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.consumption.copies import (
+from rmqtool.commands.query.group_records import (
     WAITING_TOPICS,
+    CheckPoint,
     GroupTopics,
     Lineage,
     MessageCopies,
+    PopLog,
     TopicRecords,
     meant_for,
     queue_meant_for,
 )
-from rmqtool.commands.query.consumption.groups import GroupOffsets, PopLog, Popped
+from rmqtool.derived.positions import offsets_in
 from rmqtool.derived.queue_files import queue_bounds
 from rmqtool.findings import counted
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.lookup.queue import RecordPlace, find_queue
-from rmqtool.lookup.topic_names import topics_of
+from rmqtool.lookup.topic_names import near_names, topics_of
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.records import Record, record_at
+from rmqtool.store.broker_json import ConfigFileError, load_config
 from rmqtool.times import time_text
-from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC
+from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rmqtool.findings import Finding
     from rmqtool.lookup.context import QueryContext
+    from rmqtool.progress import Progress
+    from rmqtool.store import Store
 
 
 class ConsumptionState(StrEnum):
@@ -46,11 +58,8 @@ class ConsumptionState(StrEnum):
     @property
     def words(self) -> str:
         """Return it as people read it."""
-        return (
-            self.value.upper()
-            if self is ConsumptionState.DEAD_LETTERED
-            else self.value.upper().replace("-", " ")
-        )
+        words = self.value.upper()
+        return words if self is ConsumptionState.DEAD_LETTERED else words.replace("-", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +113,96 @@ _MAY_BE_AT_WORK = "not acknowledged, though the group may be at work on it"
 _CLIENT_SIDE = "broadcasting consumers, and those that commit nothing, keep their offsets at the client"
 
 
+_OFFSETS, _LIGHT_OFFSETS = "consumerOffset.json", "lmqConsumerOffset.json"
+_READER = "group "
+_NAMED = 5
+
+
+class GroupOffsets:
+    """The committed offsets of one group.
+
+    Attributes:
+        file: Their file, relative to the store; None without one.
+        offsets: By topic and queue: the next queue offset to be consumed.
+        known: The groups that offsets, subscriptions and topics of retries name.
+        elsewhere: The database that may hold offsets and is not read; None without one.
+        popped_elsewhere: The database of popped messages (5.4.0+) that is not read; None without one.
+    """
+
+    def __init__(self, store: Store, group: str, topics: Iterable[str], progress: Progress) -> None:
+        self._store = store
+        self._group = group
+        self._progress = progress
+        self.file: str | None = None
+        self.offsets: dict[tuple[str, int], int] = {}
+        prefixes = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
+        self.known = {
+            topic.removeprefix(one) for one in prefixes for topic in topics if topic.startswith(one)
+        }
+        self._read_offsets()
+        self.known.update(_member(self._document("subscriptionGroup.json"), "subscriptionGroupTable"))
+        unread = [one.label for one in store.features]
+        self.elsewhere = next((one for one in unread if one.startswith("config/")), None)
+        self.popped_elsewhere = next((one for one in unread if one.startswith("kvStore")), None)
+
+    def _read_offsets(self) -> None:
+        """Read the first table that exists; with ``enableLmq`` a broker reads that of light queues alone."""
+        names = [_OFFSETS, _LIGHT_OFFSETS]
+        for name in reversed(names) if self._store.settings.enable_lmq else names:
+            found = self._document(name)
+            if found is None:
+                continue
+            self.file, document = found
+            for consumed in offsets_in(self.file, document):
+                reader = consumed.reader.removeprefix(_READER)
+                self.known.add(reader)
+                if reader == self._group:
+                    self.offsets[consumed.topic, consumed.queue_id] = consumed.offset
+            return
+
+    def _document(self, name: str) -> tuple[str, object] | None:
+        """Return a config file and its name: ``.bak`` where the other cannot be used."""
+        try:
+            found = None if self._store.config is None else load_config(self._store.config / name)
+        except ConfigFileError as failure:
+            self._progress.warn(str(failure))
+            return None
+        if found is None:
+            return None
+        if found.problem is not None:
+            self._progress.warn(f"{found.problem}; {found.path.name} is read instead")
+        return f"config/{found.path.name}", found.document
+
+    @property
+    def missing_group(self) -> str | None:
+        """Return that nothing in the store names the group, and which may be meant; else None."""
+        if self._group in self.known or not self.are_all:
+            return None
+        near = near_names(self._group, sorted(self.known), _NAMED) if self.known else "it names no group"
+        where = "offsets, subscriptions or retry topics"
+        return f"the store has no group {self._group} in {where}; {near}"
+
+    def is_popping(self, topic: str) -> bool:
+        """Whether ``messageRequestMode.json`` (5.0.0+) gives the group a topic by pop."""
+        modes = _member(
+            self._document("messageRequestMode.json"), "messageRequestModeMap", topic, self._group
+        )
+        return modes.get("mode") == "POP"
+
+    @property
+    def are_all(self) -> bool:
+        """Whether the group has committed no offsets elsewhere."""
+        return self.file is not None and self.elsewhere is None
+
+
+def _member(found: tuple[str, object] | None, *names: str) -> dict[str, object]:
+    """Return an object inside a config file; empty without it."""
+    document = None if found is None else found[1]
+    for name in names:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document if isinstance(document, dict) else {}
+
+
 class ConsumptionJudge:
     """Judges how far a group has come with messages."""
 
@@ -120,10 +219,7 @@ class ConsumptionJudge:
     @cached_property
     def missing_group(self) -> str | None:
         """Return that the store does not name the group, and which may be meant; None if it does."""
-        if self.offsets.is_known or not self.offsets.are_all:
-            return None
-        where = "offsets, subscriptions or retry topics"
-        return f"the store has no group {self._topics.group} in {where}; {self.offsets.near()}"
+        return self.offsets.missing_group
 
     def consumption(self, physical_offset: int) -> Consumption:
         """Return the verdict on the message at a physical offset.
@@ -135,7 +231,7 @@ class ConsumptionJudge:
             return self._verdict(ConsumptionState.UNKNOWN, _of_message("the message no longer exists", None))
         if self.missing_group is not None:
             return self._verdict(ConsumptionState.UNKNOWN, Evidence("group", self.missing_group))
-        copies = self._copies.of(Lineage.of(record, self._topics))
+        copies = self._copies.of(Lineage(record, self._topics))
         if copies:
             return self._by_copies(copies)
         waits = record.topic in WAITING_TOPICS
@@ -204,18 +300,18 @@ class ConsumptionJudge:
         place = RecordPlace(record.topic, head.queue_id, head.queue_offset + number - 1)
         popped = self._pops.of(place)
         if popped is not None:
-            return self._by_pop(place, popped)
+            return self._by_pop(place, *popped)
         committed = self.offsets.offsets.get((place.topic, place.queue_id))
         if committed is None:
             return self._without_offset(place)
         return self._by_offset(place, committed)
 
-    def _by_pop(self, place: RecordPlace, popped: Popped) -> Consumption:
-        point = popped.check_point
-        where = f"by pop, {_words(place)}, at {time_text(point.pop_ms)}"
-        if popped.ack_offset is not None:
+    def _by_pop(self, place: RecordPlace, point: CheckPoint, ack_offset: int | None) -> Consumption:
+        words = f"{place.topic}/{place.queue_id} #{place.queue_offset}"
+        where = f"by pop, {words}, at {time_text(point.pop_ms)}"
+        if ack_offset is not None:
             what = f"the group got it {where}, and acknowledged it; no store knows the outcome"
-            return self._verdict(ConsumptionState.CONSUMED, _of_place("pop", what, place, popped.ack_offset))
+            return self._verdict(ConsumptionState.CONSUMED, _of_place("pop", what, place, ack_offset))
         what = (
             f"the group got it {where}, and has not acknowledged it; it comes back as a retry if that is not"
             f" done by {time_text(point.due_ms)}"
@@ -277,10 +373,6 @@ class ConsumptionJudge:
 
     def _verdict(self, state: ConsumptionState, *evidence: Evidence) -> Consumption:
         return Consumption(self._topics.group, state, evidence)
-
-
-def _words(place: RecordPlace) -> str:
-    return f"{place.topic}/{place.queue_id} #{place.queue_offset}"
 
 
 def _of_place(
