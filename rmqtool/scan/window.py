@@ -51,7 +51,10 @@ class Window:
         if at >= 0 and at + length <= len(self._data):
             return self._data[at : at + length]
         available = min(length, self.size_bytes - position)  # a file that grows meanwhile is read as listed
-        return self._file.read_at(position, available, self._unreadable) if available > 0 else b""
+        if available <= 0 or position < 0:
+            return b""
+        buffer = bytearray(available)
+        return bytes(memoryview(buffer)[: self._file.read_into(position, buffer, self._unreadable)])
 
     def skip_zeros(self, position: int) -> int:
         """Return the position of the first byte from ``position`` on that is not zero, or the file's end.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -389,7 +390,7 @@ class KnownPlace:
     def found_in(self, root: Location) -> list[Location]:
         """Return the existing places of this kind, by name."""
         places = list(root.matching(self.path))
-        return [place for place in places if holds(place, self.holds)] if self.holds else places
+        return list(filter(partial(holds, names=self.holds), places))
 
 
 PLACES = (

@@ -58,17 +58,17 @@ def test_a_file_that_shrinks_gives_fewer_bytes(tmp_path: Path) -> None:
 def test_unreadable_ranges_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = UnreadableRange(4096, 4096)
 
-    def read_at(
+    def read_into(
         _: ReadOnlyFile,
         position: int,
-        length: int,
+        buffer: bytearray,
         unreadable: MutableSequence[UnreadableRange] | None = None,
-    ) -> bytes:
-        if unreadable is not None and position < bad.stop and position + length > bad.position:
+    ) -> int:
+        if unreadable is not None and position < bad.stop and position + len(buffer) > bad.position:
             unreadable.append(bad)
-        return bytes(length)
+        return len(buffer)
 
-    monkeypatch.setattr(ReadOnlyFile, "read_at", read_at)
+    monkeypatch.setattr(ReadOnlyFile, "read_into", read_into)
     window = Window(file_of(tmp_path, bytes(20_000)))
     window.read_at(0, 20_000)
     assert window.take_unreadable() == [bad]
