@@ -5,10 +5,12 @@ Damage in a store is never an exception: it is data (see ``rmqtool.findings``).
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 
@@ -49,6 +51,17 @@ class EnvironmentFailureError(RmqtoolError):
 def write_failure(failure: OSError, path: Path) -> EnvironmentFailureError:
     """Return the error for the user about a failed write."""
     return EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}")
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Name a file in the error about a failed write; `BrokenPipeError` of a pipe without reader stays."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as failure:
+        raise write_failure(failure, path) from failure
 
 
 class _PathError(RmqtoolError):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.options import A_PATH, A_SOURCE, case_option, jobs_option, out_option
+from rmqtool.cli.options import A_PATH, A_SOURCE, jobs_option, out_option
 from rmqtool.cli.session import Session, command
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.io.location import image_at
@@ -27,7 +27,7 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
 """
 
 
-@command("carve", "text", "json", examples=_EXAMPLES)
+@command("carve", "text json", _EXAMPLES, recorded=True)
 @click.argument("images", type=A_PATH, metavar="IMAGE…", nargs=-1, required=True)
 @out_option("Result directory; must be new or empty.", takes_url=False)
 @click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
@@ -46,7 +46,6 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
     " address changed.",
 )
 @jobs_option
-@case_option
 def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, dry_run: bool) -> ExitStatus:
     """Recover messages from disk images and raw bytes.
 

@@ -23,7 +23,7 @@ rmqtool verify $STORE --case mycase; rmqtool case verify mycase --files
 """
 
 
-@command("case", "text", "json", examples=_EXAMPLES)
+@command("case", "text json", _EXAMPLES)
 @click.argument("action", type=click.Choice(["verify"]))
 @click.argument("directory", type=A_PATH, metavar="DIR")
 @click.option(

@@ -27,7 +27,7 @@ echo C0A80114E24018B4AAC24AF57400002A | rmqtool decode-id -
 """
 
 
-@command("decode-id", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
+@command("decode-id", "text json ndjson csv", _EXAMPLES)
 @click.argument("ids", nargs=-1, required=True, metavar="ID…")
 @click.option(
     "--near", metavar="TIME", help="A time near the message's; a unique ID does not hold the month."

@@ -22,7 +22,7 @@ rmqtool diff $STORE/commitlog $OTHER/commitlog
 """
 
 
-@command("diff", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
+@command("diff", "text json ndjson csv", _EXAMPLES)
 @click.argument("a", type=A_STORE)
 @click.argument("b", type=A_STORE)
 @type_option()

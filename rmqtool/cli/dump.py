@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool import rows
-from rmqtool.cli.options import (
-    A_RESULT_FILE,
-    A_STORE,
-    StorePath,
-    body_option,
-    request_options,
-    type_option,
-)
+from rmqtool.cli.options import A_RESULT_FILE, A_STORE, StorePath, body_option, request_options, type_option
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.hex import layout_rows
@@ -57,7 +50,7 @@ rmqtool dump --layout --type index
 """
 
 
-@command("dump", "text", "json", "ndjson", "csv", "replay", examples=_EXAMPLES)
+@command("dump", "text json ndjson csv replay", _EXAMPLES)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option("config")
 @request_options(DumpRequest)

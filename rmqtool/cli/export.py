@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.api.functions import export, export_request
-from rmqtool.cli.options import A_STORE, StorePath, engine_options, is_fleet, request_options
+from rmqtool.cli.options import A_STORE, StorePath, is_fleet, request_options
 from rmqtool.cli.session import Session, command
 from rmqtool.columns import FileFormat
 from rmqtool.commands.export import REPORT_NAME, ExportReport, ExportRequest
@@ -42,7 +42,7 @@ rmqtool export $STORE --out sheets --format csv
 """
 
 
-@command("export", *(one.value for one in FileFormat), examples=_EXAMPLES, makes_folder=True)
+@command("export", " ".join(FileFormat), _EXAMPLES, engine="local", handover=False, makes_folder=True)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @request_options(ExportRequest)
 @click.option(
@@ -53,7 +53,6 @@ rmqtool export $STORE --out sheets --format csv
     is_flag=True,
     help="Write the folder of each of several stores by itself, and skip the folders that exist.",
 )
-@engine_options("local", handover=False)
 def export_command(
     session: Session, paths: tuple[StorePath, ...], out: StorePath, resume: bool
 ) -> ExitStatus:

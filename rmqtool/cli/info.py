@@ -29,7 +29,7 @@ rmqtool info $STORE --format csv
 """
 
 
-@command("info", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
+@command("info", "text json ndjson csv", _EXAMPLES)
 @click.argument("path", type=A_STORE)
 @type_option()
 def info_command(session: Session, path: StorePath, type_name: str | None) -> ExitStatus:

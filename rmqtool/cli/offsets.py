@@ -33,7 +33,7 @@ rmqtool offsets $STORE --group billing --out-of-range
 """
 
 
-@command("offsets", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
+@command("offsets", "text json ndjson csv", _EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
     "-t",

@@ -52,7 +52,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 """
 
 
-@command("query", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
+@command("query", "text json ndjson csv", _EXAMPLES)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @request_options(QueryRequest)
 @click.option(

@@ -12,9 +12,7 @@ from rmqtool.cli.options import (
     A_STORE,
     StorePath,
     adding,
-    case_option,
     check_lost,
-    engine_options,
     is_fleet,
     lost_lines,
     lost_option,
@@ -71,13 +69,11 @@ _OPTIONS = (
     out_option("Result directory, or its URL; must be new or empty. Each of several stores gets one in it."),
     click.option("--resume", is_flag=True, help="Skip the stores whose result is in --out already."),
     request_options(RebuildRequest, without=("salvage",)),
-    engine_options("spark"),
-    case_option,
 )
 _rebuild_options = adding(_OPTIONS)
 
 
-@command("rebuild", "text", "json", examples=_EXAMPLES)
+@command("rebuild", "text json", _EXAMPLES, engine="spark", recorded=True)
 @_rebuild_options
 @lost_option("every message missing from the result")
 @request_options(RebuildRequest, only=("salvage",))
@@ -91,7 +87,7 @@ def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatu
     return _rebuild(session, paths, frozenset({"consumequeue", "index"}))
 
 
-@command("rebuild-index", "text", "json", examples=_INDEX_EXAMPLES)
+@command("rebuild-index", "text json", _INDEX_EXAMPLES, engine="spark", recorded=True)
 @_rebuild_options
 def rebuild_index_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
     """Rebuild index/ from the commit log.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from rmqtool.cli.options import A_PATH, case_option, engine_options, pairs_of, request_options
+from rmqtool.cli.options import A_PATH, pairs_of, request_options
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.repair import RepairReport, RepairRequest
 from rmqtool.errors import ExitStatus, RefusedError
@@ -31,7 +31,7 @@ rmqtool repair $STORE --undo
 """
 
 
-@command("repair", "text", "json", examples=_EXAMPLES)
+@command("repair", "text json", _EXAMPLES, engine="local", handover=False, recorded=True)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
 @click.option("--plan", is_flag=True, help="Show what would change, change nothing.")
 @click.option("--undo", is_flag=True, help="Undo the newest repair, finished or interrupted.")
@@ -44,8 +44,6 @@ rmqtool repair $STORE --undo
     metavar="FILE=CHOICE",
     help="Choice for a damaged file in config/, by its name in --plan; repeatable.",
 )
-@engine_options("local", handover=False)
-@case_option
 def repair_command(
     session: Session, store_path: Path, plan: bool, undo: bool, yes: bool, choices: tuple[str, ...]
 ) -> ExitStatus:

@@ -27,7 +27,7 @@ rmqtool replay old.ndjson --proxy 127.0.0.1:8081 --topic-map Payments=Again
 """
 
 
-@command("replay", "text", "json", examples=_EXAMPLES)
+@command("replay", "text json", _EXAMPLES)
 @click.argument("file", type=A_PATH, metavar="FILE")
 @click.option("--proxy", required=True, metavar="HOST:PORT", help="gRPC address of the cluster's proxy.")
 @request_options(ReplayRequest)

@@ -12,7 +12,6 @@ from rmqtool.cli.options import (
     A_STORE,
     StorePath,
     command_line,
-    engine_options,
     request_options,
     setting_words,
 )
@@ -23,7 +22,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
 from rmqtool.report.formats import Format, document_of, to_json
 from rmqtool.report.output import check_output_files, write_whole
-from rmqtool.report.verify_text import verdict_words
+from rmqtool.report.verdict import verdict_words
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ rmqtool report $STORE -o sealed.html --hash-log
 """
 
 
-@command("report", "html", "json", examples=_EXAMPLES)
+@command("report", "html json", _EXAMPLES, engine="local")
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @click.option(
     "--timeline",
@@ -54,7 +53,6 @@ rmqtool report $STORE -o sealed.html --hash-log
     help="Also write the events as JSON lines for Timesketch.",
 )
 @request_options(ReportRequest)
-@engine_options("local")
 def report_command(session: Session, store_path: StorePath, timeline: Path | None) -> ExitStatus:
     """Write one page about a store: losses, log, topics, findings.
 

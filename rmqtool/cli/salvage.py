@@ -11,7 +11,6 @@ from rmqtool.cli.options import (
     A_SOURCE,
     A_STORE,
     StorePath,
-    case_option,
     jobs_option,
     out_option,
     request_options,
@@ -46,7 +45,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 """
 
 
-@command("salvage", "text", "json", examples=_EXAMPLES)
+@command("salvage", "text json", _EXAMPLES, recorded=True)
 @click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
 @out_option("Result directory, or its URL; must be new or empty.")
 @click.option(
@@ -67,7 +66,6 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
     help="Also write the recovered messages as rmqtool replay takes them.",
 )
 @jobs_option
-@case_option
 def salvage_command(
     session: Session,
     store_paths: tuple[StorePath, ...],

@@ -23,6 +23,9 @@ from rmqtool.cli.options import (
     StorePath,
     Target,
     TargetType,
+    adding,
+    case_option,
+    engine_options,
     given_options,
     shared_options,
 )
@@ -63,22 +66,36 @@ _COLORS = {"auto": None, "always": True, "never": False}
 
 
 def command(
-    name: str, *formats: str, examples: str, kind: type[Command] = Command, makes_folder: bool = False
+    name: str,
+    formats: str,
+    examples: str,
+    *,
+    engine: str | None = None,
+    handover: bool = True,
+    recorded: bool = False,
+    makes_folder: bool = False,
+    kind: type[Command] = Command,
 ) -> Callable[[Callable[..., ExitStatus]], click.Command]:
     """Make a command of a function, which gets its session, and those of its options that it names.
 
     Args:
         name: Of the command.
-        formats: Of its data; the first is the default.
+        formats: Of its data, in one text; the first is the default.
         examples: As of `rmqtool.cli.group.Command`.
-        kind: Class of the command.
+        engine: Default of ``--engine``; None has no such option.
+        handover: As of `rmqtool.cli.options.engine_options`.
+        recorded: Whether ``--case`` records a run.
         makes_folder: Whether data goes to a directory of files.
+        kind: Class of the command.
     """
+    common = [] if engine is None else [engine_options(engine, handover=handover)]
+    common += [case_option] if recorded else []
+    common.append(shared_options(*formats.split(), makes_folder=makes_folder))
 
     def decorate(function: Callable[..., ExitStatus]) -> click.Command:
         names = [*signature(function).parameters][1:]
 
-        @shared_options(*formats, makes_folder=makes_folder)
+        @adding(common)
         def run(**options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
             return function(Session(options), **{one: options[one] for one in names})
 

@@ -44,7 +44,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 """
 
 
-@command("topics", "text", "json", "ndjson", "csv", examples=_EXAMPLES)
+@command("topics", "text json ndjson csv", _EXAMPLES)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @request_options(TopicsRequest)
 def topics_command(session: Session, paths: tuple[StorePath, ...], topic: tuple[str, ...]) -> ExitStatus:

@@ -23,9 +23,7 @@ from rmqtool.cli.options import (
     WRITTEN,
     StorePath,
     TargetType,
-    case_option,
     check_lost,
-    engine_options,
     given_options,
     is_fleet,
     lost_lines,
@@ -41,11 +39,14 @@ from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from rmqtool.report.formats import Format
 from rmqtool.report.output import check_output_files, write_whole
-from rmqtool.report.verify_json import (
+from rmqtool.report.verdict import (
     FINDING_COLUMNS,
+    explanations_text,
     finding_objects,
     lines_of_store,
+    verdict_line,
     verify_document,
+    verify_text,
     write_explanations,
     write_verdict,
 )
@@ -112,7 +113,7 @@ def _names_releases(word: str) -> bool:
     return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
 
 
-@command("verify", "text", "json", "ndjson", "csv", examples=_EXAMPLES, kind=_VerifyCommand)
+@command("verify", "text json ndjson csv", _EXAMPLES, engine="local", recorded=True, kind=_VerifyCommand)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option()
 @request_options(VerifyRequest)
@@ -147,8 +148,6 @@ def _names_releases(word: str) -> bool:
     help="Print what a finding means; needs no PATH.",
 )
 @lost_option(f"every message that {_PREDICT} finds lost")
-@engine_options("local")
-@case_option
 def verify_command(
     session: Session, paths: tuple[StorePath, ...], type_name: str | None, explain_code: str | None
 ) -> ExitStatus:
@@ -178,8 +177,6 @@ def verify_command(
     files.end([verdict], status)
     with session.output_of_verdict(store) as stream:
         if session.format is Format.TEXT:
-            from rmqtool.report.verify_text import verify_text
-
             verify_text(verdict, session.text(stream), notes=session.is_verbose)
         else:
             write_verdict(verdict, session.format, stream)
@@ -202,8 +199,6 @@ def _explain(session: Session, text: str) -> ExitStatus:
     entries = explained(text)
     with session.output(whole=True) as stream:
         if session.format is Format.TEXT:
-            from rmqtool.report.verify_text import explanations_text
-
             explanations_text(entries, session.text(stream))
         else:
             write_explanations(entries, session.format, stream)
@@ -389,7 +384,6 @@ def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:
 
 def _forms() -> Forms[Verdict]:
     from rmqtool.report.fleet import Forms
-    from rmqtool.report.verify_text import verdict_line, verify_text
 
     return Forms(
         "verify",

@@ -27,7 +27,7 @@ from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from rmqtool.report.sentences import finding_line
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.verify_text import log_losses, verdict_words
+from rmqtool.report.verdict import log_losses, verdict_words
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.diff import Difference, StoreComparison, is_time
 from rmqtool.findings import counted
 from rmqtool.projection import json_value
+from rmqtool.report.formats import several
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
@@ -62,7 +63,7 @@ def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
         if one.lost:
             parts.append(f"{lost_words(one.lost)} of {side}, {other} has {one.held:,} of them")
         if one.damaged:
-            parts.append(f"{counted(one.damaged, 'place', spec=',')} of {side} alone damaged")
+            parts.append(f"{several(one.damaged, 'place')} of {side} alone damaged")
         if parts:
             yield "; ".join(parts)
 

@@ -13,9 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import counted
 from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, size_text, write_document
+from rmqtool.report.formats import Format, several, size_text, write_document
 from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
@@ -165,7 +164,7 @@ def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:
 def _total(report: FleetReport[R]) -> str:
     summary = report.summary
     sound = summary.by_status.get("0", 0)
-    stores = counted(summary.stores, "store", spec=",")
+    stores = several(summary.stores, "store")
     return f"{stores}, all in order" if sound == summary.stores else f"{stores}, {sound:,} of them in order"
 
 

@@ -79,6 +79,11 @@ def size_text(size_bytes: float) -> str:
     raise AssertionError("the last step returns")
 
 
+def several(count: int, noun: str, nouns: str = "") -> str:
+    """Return a count with separators of thousands, and its noun; ``nouns`` is an irregular plural."""
+    return counted(count, noun, nouns, spec=",")
+
+
 def capped(
     name: str, lines: Iterable[str], noun: str, *, more: int = 0, listed: int = 20
 ) -> Iterator[tuple[str, str]]:
@@ -87,7 +92,7 @@ def capped(
     yield from ((name, line) for line in every[:listed])
     left = max(len(every) - listed, 0) + more
     if left:
-        yield name, f"and {counted(left, noun, spec=',')} more, see --format json"
+        yield name, f"and {several(left, noun)} more, see --format json"
 
 
 JsonValue = str | int | None | list[str] | list[int] | dict[str, str] | dict[str, object]

@@ -11,7 +11,7 @@ from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import NOT_READ, Severity, counted
 from rmqtool.findings.codes import IO_DENIED
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.formats import Format, document_of, size_text, write_document
+from rmqtool.report.formats import Format, document_of, several, size_text, write_document
 from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
@@ -151,8 +151,8 @@ def _loss_facts(summary: StoreSummary) -> Iterator[tuple[str, str]]:
 def _queue_facts(queues: Sequence[QueueSummary]) -> str:
     topics = len({(queue.kind, queue.topic) for queue in queues})
     messages = sum(queue.messages for queue in queues)
-    number, of = counted(len(queues), "queue", spec=","), counted(topics, "topic", spec=",")
-    return f"{number} of {of}, {counted(messages, 'message', spec=',')}"
+    number, of = several(len(queues), "queue"), several(topics, "topic")
+    return f"{number} of {of}, {several(messages, 'message')}"
 
 
 def _abort_text(summary: StoreSummary) -> str:
@@ -168,7 +168,7 @@ def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, 
     rest = "" if after is None else f", {size_text(after)} before the log's end"
     begin, end = (time_text(one, zone) for one in (found.begin_timestamp_ms, found.end_timestamp_ms))
     return [
-        ("index", f"{counted(found.items, 'item', spec=',')}, room for {found.room:,}"),
+        ("index", f"{several(found.items, 'item')}, room for {found.room:,}"),
         ("index covers", f"physical offset {found.begin_phy_offset} to {found.end_phy_offset}{rest}"),
         ("", f"{begin} to {end}"),
     ]

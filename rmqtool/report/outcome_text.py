@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.account.model import before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import counted
-from rmqtool.report.formats import capped, size_text
+from rmqtool.report.formats import capped, several, size_text
 from rmqtool.report.sentences import log_loss_facts, lost_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import TextReport, stages_text
@@ -28,10 +28,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.replay import ReplayReport
     from rmqtool.commands.salvage import SalvageReport
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis, OffsetEffect
-
-
-def _many(count: int, noun: str, nouns: str = "") -> str:
-    return counted(count, noun, nouns, spec=",")
 
 
 def _queue(one: Any) -> str:  # noqa: ANN401 - a count of a queue's messages
@@ -62,8 +58,8 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
     )
     parts = [f"{count:,} {word}" for count, word in words if count]
     if len(parts) > 1:
-        yield "of these", f"{_many(account.records, 'record')}: {', '.join(parts)}"
-    yield "units", f"{report.units:,} in {_many(report.queues, 'queue')}"
+        yield "of these", f"{several(account.records, 'record')}: {', '.join(parts)}"
+    yield "units", f"{report.units:,} in {several(report.queues, 'queue')}"
     yield "index entries", f"{report.index_entries:,}"
     yield from _present(report)
     if report.tag_items is not None:
@@ -100,7 +96,7 @@ def _present(report: RebuildReport) -> Iterator[tuple[str, str]]:
         return
     if present.fewer_messages or present.more_messages:
         entries = "" if present.index_entries is None else f", {present.index_entries:,} index entries"
-        yield "now there", f"{_many(present.messages, 'message')}{entries}"
+        yield "now there", f"{several(present.messages, 'message')}{entries}"
     ranked = sorted(present.fewer_by_queue, key=lambda one: -one.messages)
     yield from capped("fewer", (f"{_queue(one)}: {one.messages:,} fewer than now" for one in ranked), "queue")
     yield from capped("not compared", map(escape_text, present.unread), "part")
@@ -120,7 +116,7 @@ def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
     )
     yield from capped("unreachable", unreachable, "file")
     older = (
-        f"{_queue(one)}: {_many(one.units, 'message')} from before the topic was deleted and created again;"
+        f"{_queue(one)}: {several(one.units, 'message')} from before the topic was deleted and created again;"
         f" {one.kept:,} since, at {one.physical_offset} and after"
         for one in report.older_generations
     )
@@ -131,7 +127,7 @@ def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
     )
     yield from capped("without unit", late, "queue")
     if report.unindexed:
-        yield "not indexed", f"{_many(report.unindexed, 'message')}: the index holds later ones already"
+        yield "not indexed", f"{several(report.unindexed, 'message')}: the index holds later ones already"
 
 
 # --- salvage
@@ -213,10 +209,10 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
     if report.lost.indexed:
         yield "lost", f"{report.lost.indexed:,} of unknown queues, by index items alone"
     if report.lost.before:
-        words = _many(report.lost.before, "message", "messages")
+        words = several(report.lost.before, "message", "messages")
         yield "before log", f"{words} before its first byte, to which units or index items still lead"
     moving = (
-        f"{_queue(one)}: {_many(one.unknown, 'queue offset', 'queue offsets')} without a record, though"
+        f"{_queue(one)}: {several(one.unknown, 'queue offset', 'queue offsets')} without a record, though"
         " nothing is lost there; later messages move down"
         for one in report.moving
     )
@@ -271,12 +267,12 @@ def _log(log: CarvedLog) -> Iterator[tuple[str, str]]:
     more = f" and {len(log.store_hosts) - _HOSTS} more" if len(log.store_hosts) > _HOSTS else ""
     yield "log", f"{log.directory}: store host {hosts}{more}"
     bounds = f"{log.first_offset:,} to {log.end_offset:,}"
-    yield "", f"{_many(log.records, 'record')}, {size_text(log.bytes)}, {bounds}"
+    yield "", f"{several(log.records, 'record')}, {size_text(log.bytes)}, {bounds}"
     yield "", f"stored {time_text(log.first_stored_ms)} to {time_text(log.last_stored_ms)}"
     size = f"{log.file_size:,} bytes ({log.file_size_origin.value})"
-    yield "", f"{_many(log.files, 'file')} of {size}"
+    yield "", f"{several(log.files, 'file')} of {size}"
     if log.holes:
-        yield "", f"{_many(log.holes, 'hole')}, {log.missing_bytes:,} bytes missing"
+        yield "", f"{several(log.holes, 'hole')}, {log.missing_bytes:,} bytes missing"
     if log.duplicates or log.conflicts:
         yield "", f"{log.duplicates:,} duplicates, {log.conflicts:,} conflicts"
 
@@ -291,10 +287,10 @@ def export_text(report: ExportReport, text: TextReport) -> None:
         *(("store", escape_text(store)) for store in report.stores),
         *(("left out", escape_text(one.reason)) for one in report.left_out),
         ("result", escape_text(report.out)),
-        ("files", f"{_many(len(report.files), report.format + ' file')}, {size}"),
+        ("files", f"{several(len(report.files), report.format + ' file')}, {size}"),
         ("seconds", f"{report.seconds:.2f}"),
     ]
-    text.verdict(f"{_many(report.messages, 'message')} of {size_text(report.log_bytes)} of log", figures)
+    text.verdict(f"{several(report.messages, 'message')} of {size_text(report.log_bytes)} of log", figures)
     text.findings(report.findings)
     for code in report.findings.counts:
         if more := report.findings.suppressed(code):
@@ -307,7 +303,7 @@ _REFUSED = 10
 def replay_text(report: ReplayReport, text: TextReport) -> None:
     """Write what was sent, or would be."""
     waiting = sum(one.messages for one in report.topics)
-    count = f"{_many(waiting, 'message')} would be" if report.dry_run else _many(report.sent, "message")
+    count = f"{several(waiting, 'message')} would be" if report.dry_run else several(report.sent, "message")
     text.verdict(escape_text(f"{report.file}: {count} sent to {report.proxy}"), _replay_figures(report))
     if report.dry_run and waiting:
         text.line("nothing was sent; --send does it")

@@ -8,7 +8,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
-from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError, writing
 from rmqtool.store.names import directory_around, real_path
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
     ``sync`` makes it outlive a loss of power, for some milliseconds. Raises `EnvironmentFailureError` if it
     fails; the old file stays, and nothing else is left.
     """
-    with staged_file(path, sync=sync) as file, _named(path):
+    with staged_file(path, sync=sync) as file, writing(path):
         file.write(data)
 
 
@@ -79,27 +79,27 @@ def staged_file(path: Path, *, sync: bool = True) -> Iterator[BinaryIO]:
     `EnvironmentFailureError` if it cannot be created or completed; the old file stays.
     """
     if _is_special(path):
-        with _named(path):
+        with writing(path):
             device = path.open("wb")
         with _closed_after(device):
             yield device
-            with _named(path):
+            with writing(path):
                 device.flush()
         return
     target = real_path(path)
     attempt = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}")
     try:
-        with _named(path):
+        with writing(path):
             descriptor = os.open(attempt, _FLAGS, _MODE)
             if target.exists():
                 os.fchmod(descriptor, target.stat().st_mode & _PERMISSIONS)
         with _closed_after(os.fdopen(descriptor, "wb")) as file:
             yield file
-            with _named(path):
+            with writing(path):
                 file.flush()
                 if sync:
                     os.fsync(file.fileno())
-        with _named(path):
+        with writing(path):
             attempt.replace(target)
     finally:
         attempt.unlink(missing_ok=True)
@@ -113,17 +113,6 @@ def _closed_after(file: BinaryIO) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             file.close()
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Name the file in the error of an operation on it."""
-    try:
-        yield
-    except BrokenPipeError:  # the reader has gone
-        raise
-    except OSError as failure:
-        raise EnvironmentFailureError(f"{path}: cannot be written: {failure.strerror}") from failure
 
 
 def _is_special(path: Path) -> bool:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding, Severity, counted
+from rmqtool.findings import Finding, Severity
 from rmqtool.findings.codes import CL_TIME, CL_TS_BACK, CP_AHEAD
-from rmqtool.report.formats import capped, size_text
+from rmqtool.report.formats import capped, several, size_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind
@@ -105,7 +105,7 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     if losses is None or not (losses.messages or losses.before):
         return
     if losses.before:
-        words = _several(losses.before, "message")
+        words = several(losses.before, "message")
         yield "before log", f"{words} before its first byte, to which units or index items still lead"
     if not losses.messages:
         return
@@ -115,7 +115,7 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
     by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []
     by += [f"{losses.indexed:,} of unknown queues, by index items"] if losses.indexed else []
-    yield "log lost", f"{_several(losses.messages, 'message')}: {', '.join(by)}"
+    yield "log lost", f"{several(losses.messages, 'message')}: {', '.join(by)}"
     ranked = sorted(losses.queues, key=lambda one: -one.messages)
     names = [f"{escape_text(one.topic)}/{one.queue_id} {one.messages:,}" for one in ranked]
     if names:
@@ -139,23 +139,23 @@ def _states(states: MessageStates) -> str:
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     """Yield names and values: all, by reason, by topic, and offsets that are known only as gaps."""
     count = lost.messages - lost.reasons.get("before", 0)
-    yield "lost", f"{_several(count, 'message')} of {size_text(lost.bytes)}" if count else "no known message"
+    yield "lost", f"{several(count, 'message')} of {size_text(lost.bytes)}" if count else "no known message"
     for reason, count in lost.reasons.items():
         yield "of these", f"{count:,} {_REASONS[reason]}"
     ranked = sorted(lost.topics, key=lambda one: -one.messages)
     yield from capped("of topic", map(_topic_losses, ranked), "topic")
     if lost.unnamed:
-        yield "not named", f"{_several(lost.unnamed, 'place')} of units that point to nothing known"
+        yield "not named", f"{several(lost.unnamed, 'place')} of units that point to nothing known"
     if lost.missing_queue_offsets:
-        offsets = _several(lost.missing_queue_offsets, "queue offset")
-        queues = _several(lost.queues_with_missing, "queue")
+        offsets = several(lost.missing_queue_offsets, "queue offset")
+        queues = several(lost.queues_with_missing, "queue")
         yield "nowhere", f"{offsets} missing in {queues}: in no record of the log"
 
 
 def _topic_losses(topic: LostTopic) -> str:
     mark = "" if topic.kind is TopicKind.ORDINARY else f" ({topic.kind.value} topic)"
     return (
-        f"{escape_text(topic.topic)}{mark}: {_several(topic.messages, 'message')} of {size_text(topic.bytes)}"
+        f"{escape_text(topic.topic)}{mark}: {several(topic.messages, 'message')} of {size_text(topic.bytes)}"
     )
 
 
@@ -185,7 +185,7 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
     yield from _lost(prediction)
     if prediction.deleted_files:
         names = _first(escape_text(name) for name in prediction.deleted_files)
-        yield "deletes", f"{_several(len(prediction.deleted_files), 'file')}: {names}"
+        yield "deletes", f"{several(len(prediction.deleted_files), 'file')}: {names}"
     if prediction.dispatched_by_recovery.messages:
         yield "recovers", _dispatched(prediction.dispatched_by_recovery)
     if prediction.reput is not None and prediction.reput.dispatched.messages:
@@ -214,13 +214,13 @@ def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
         messages = sum(loss.messages for loss in prediction.lost)
         size = size_text(sum(loss.bytes for loss in prediction.lost))
         topics = _first(f"{escape_text(loss.topic)} {loss.messages:,}" for loss in prediction.lost)
-        yield "loses", f"{_several(messages, 'message')} of {size} after that: {topics}"
+        yield "loses", f"{several(messages, 'message')} of {size} after that: {topics}"
 
 
 def _dispatched(what: Dispatched) -> str:
     return (
-        f"{_several(what.messages, 'message')} from physical offset {what.start} to {what.stop}:"
-        f" {_several(what.units, 'unit')}, {_entries(what.index_entries)}"
+        f"{several(what.messages, 'message')} from physical offset {what.start} to {what.stop}:"
+        f" {several(what.units, 'unit')}, {_entries(what.index_entries)}"
     )
 
 
@@ -229,17 +229,13 @@ def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
         queues = {f"{escape_text(one.topic)}/{one.queue_id}": getattr(one, name) for one in prediction.queues}
         if total := sum(queues.values()):
             listed = _first(f"{queue} {count:,}" for queue, count in queues.items() if count)
-            yield name, f"{_several(total, 'unit')}: {listed}"
+            yield name, f"{several(total, 'unit')}: {listed}"
     if prediction.missing_index_entries:
         yield "missing", _entries(prediction.missing_index_entries)
 
 
-def _several(count: int, noun: str, nouns: str = "") -> str:
-    return counted(count, noun, nouns, spec=",")
-
-
 def _entries(count: int) -> str:
-    return _several(count, "index entry", "index entries")
+    return several(count, "index entry", "index entries")
 
 
 def _first(items: Iterable[str], named: int = _NAMED) -> str:

@@ -9,7 +9,7 @@ from rmqtool.account.model import before_words, lost_words
 from rmqtool.commands.offsets import Progress, reader_totals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity, counted
-from rmqtool.report.formats import size_text
+from rmqtool.report.formats import several, size_text
 from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
@@ -38,7 +38,7 @@ def topics_text(report: TopicsReport, text: TextReport, zone: tzinfo | None, all
     lines = [_cells(row, zone, by_queue=by_queue) for row in report]
     text.table("Queues" if by_queue else "Topics", columns, lines, spare=_SPARE)
     if report.truncated:
-        text.line(f"… {counted(report.more, 'row', spec=',')} more, all of them: {escape_text(all_command)}")
+        text.line(f"… {several(report.more, 'row')} more, all of them: {escape_text(all_command)}")
     text.findings(report.findings)
     text.finish()
 
@@ -50,12 +50,12 @@ def topics_verdict(report: TopicsReport) -> str:
     if report.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
         errors = sum(one.severity is Severity.ERROR for one in report.findings)
         damage = f"The commit log is damaged ({counted(errors, 'error')}): "
-    topics = counted(report.topics, "topic", spec=",")
+    topics = several(report.topics, "topic")
     messages = report.log_losses.messages if report.log_losses is not None else 0
     lost = f"; {lost_words(messages)}" if messages else ""
-    there = f"{counted(report.messages, 'message', spec=',')} in {size_text(report.bytes)}"
+    there = f"{several(report.messages, 'message')} in {size_text(report.bytes)}"
     if report.messages < log.messages:
-        there += f", of the log's {counted(log.messages, 'message', spec=',')}"
+        there += f", of the log's {several(log.messages, 'message')}"
     return f"{damage}{topics}, {there}{lost}{before_words(report.log_losses)}"
 
 

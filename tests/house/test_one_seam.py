@@ -51,7 +51,7 @@ TOUCHES: dict[str, str] = {
     "cli/query.py": NAMED,
     "cli/verify.py": NAMED,
     "cli/session.py": WRITTEN,
-    "report/page/view.py": OURS,
+    "report/page.py": OURS,
     "cli/entry.py": SYSTEM,
     "cli/manual.py": OURS,
     "kernels/jit.py": OURS,

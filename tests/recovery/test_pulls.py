@@ -11,7 +11,7 @@ import pytest
 from rmqtool.commands.verify import Verdict
 from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
-from rmqtool.report.verify_text import verdict_line
+from rmqtool.report.verdict import verdict_line
 from rmqtool.store import open_store
 from tests.damage.running import verified
 from tests.store.fixture_stores import fixture

@@ -16,8 +16,7 @@ from rmqtool.findings import CATALOG, Finding
 from rmqtool.report.ci_reports import junit, sarif
 from rmqtool.report.formats import Format, to_json
 from rmqtool.report.text_report import TextReport
-from rmqtool.report.verify_json import verify_document, verify_lines, write_verdict
-from rmqtool.report.verify_text import verify_text
+from rmqtool.report.verdict import verify_document, verify_lines, verify_text, write_verdict
 from tests.report.test_sarif import check, check_run
 from tests.report.verdicts import verdict
 from tests.strategies import examples

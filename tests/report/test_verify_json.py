@@ -12,7 +12,7 @@ from rmqtool.projection import json_object
 from rmqtool.recovery import Prediction
 from rmqtool.releases import RELEASES
 from rmqtool.report.formats import Format, to_json
-from rmqtool.report.verify_json import lines_of_store, verify_document, verify_lines, write_verdict
+from rmqtool.report.verdict import lines_of_store, verify_document, verify_lines, write_verdict
 from tests.report.verdicts import ABORT, CRC, HOSTILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:

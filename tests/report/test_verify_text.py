@@ -13,7 +13,7 @@ from rmqtool.projection import json_object
 from rmqtool.recovery import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
 from rmqtool.report.text_report import TextReport
-from rmqtool.report.verify_text import explanations_text, verify_text
+from rmqtool.report.verdict import explanations_text, verify_text
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:

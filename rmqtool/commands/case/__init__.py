@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rmqtool.errors import RefusedError, write_failure
+from rmqtool.errors import RefusedError, writing
 from rmqtool.io import Location, location_of
 from rmqtool.projection import json_object
 from rmqtool.store.staging import sync_directory
@@ -252,7 +252,7 @@ class CaseDirectory:
             RefusedError: It holds something else, or its last record was altered.
             EnvironmentFailureError: It cannot be written.
         """
-        with self._failures_named():
+        with writing(self.path):
             self.path.mkdir(exist_ok=True)
             names = {entry.name for entry in location_of(self.path).entries()}
             if names and _LOCK not in names and not self.records():
@@ -269,7 +269,7 @@ class CaseDirectory:
             RefusedError: The record before was altered since the run began.
             EnvironmentFailureError: It cannot be written; no part of it stays.
         """
-        with self._failures_named(), self._locked():
+        with writing(self.path), self._locked():
             number, previous = self._last()
             data = seal(make(number + 1, previous))
             path = self.path / f"{number + 1:04d}.json"
@@ -294,12 +294,10 @@ class CaseDirectory:
         """Make a file appear whole; an existing one is never replaced, not even where no lock works."""
         attempt = self.path / f"{_ATTEMPT}{secrets.token_hex(4)}"
         try:
-            descriptor = os.open(attempt, _NEW, _MODE)
-            try:
-                _write_all(descriptor, data)
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with os.fdopen(os.open(attempt, _NEW, _MODE), "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
             try:
                 path.hardlink_to(attempt)
             except FileExistsError:
@@ -326,20 +324,7 @@ class CaseDirectory:
         finally:
             os.close(descriptor)
 
-    @contextmanager
-    def _failures_named(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as failure:
-            raise write_failure(failure, self.path) from failure
-
 
 def read_record(place: Location) -> dict[str, Any]:
     """Return a record; BrokenSealError if it was altered."""
     return unseal(place.read_head(_LARGEST))
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

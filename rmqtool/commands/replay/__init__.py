@@ -13,13 +13,14 @@ import json
 import os
 import time
 from collections import Counter
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rmqtool import options
 from rmqtool.commands.replay.sender import ProxySender, RefusedMessageError, address_of, problem_of
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError, writing
 from rmqtool.findings import FailOn
 from rmqtool.rows.replay import ReplayMessage
 from rmqtool.topics import TopicKind, kind_of
@@ -80,56 +81,35 @@ class Ledger:
 
     def __init__(self, path: Path, proxy: str, topic_map: Mapping[str, str]) -> None:
         self._path = path
-        try:
+        with writing(self._path), ExitStack() as opened:
             self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _MODE)
-        except OSError as failure:
-            raise self._failure(failure) from failure
-        try:
-            self._lock()
+            opened.callback(self.close)
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as failure:
+                raise RefusedError(f"{path}: another replay is at work with this ledger") from failure
             data = path.read_bytes()
             self.keys = _keys(path, data, proxy, topic_map)
             os.ftruncate(self._descriptor, data.rfind(b"\n") + 1)
             if b"\n" not in data:
                 self._write({"schema": _SCHEMA, "proxy": proxy, "topicMap": dict(topic_map)})
-        except OSError as failure:
-            self.close()
-            raise self._failure(failure) from failure
-        except BaseException:
-            self.close()
-            raise
+            opened.pop_all()
 
     def add(self, key: str, topic: str, message_id: str) -> None:
         """Record for good that a message was sent."""
-        try:
+        with writing(self._path):
             self._write({"key": key, "topic": topic, "messageId": message_id})
-        except OSError as failure:
-            raise self._failure(failure) from failure
         self.keys.add(key)
 
     def close(self) -> None:
         """Release the ledger for others."""
         os.close(self._descriptor)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as failure:
-            raise RefusedError(f"{self._path}: another replay is at work with this ledger") from failure
-
     def _write(self, line: dict[str, Any]) -> None:
         data = memoryview(json.dumps(line).encode() + b"\n")
         while data:
             data = data[os.write(self._descriptor, data) :]
         os.fsync(self._descriptor)
-
-    def _failure(self, failure: OSError) -> EnvironmentFailureError:
-        return EnvironmentFailureError(f"{self._path}: cannot be written: {failure.strerror}")
 
 
 @dataclass(frozen=True)
@@ -353,7 +333,7 @@ def _send_all(request: ReplayRequest, report: ReplayReport, progress: Progress) 
                 f"topic {name} takes no ordered messages: those of one queue are stored one after the other,"
                 " in any of its queues; one created with message.type=FIFO keeps them in one"
             )
-        with Ledger(request.ledger, request.proxy, request.topic_map) as ledger:
+        with closing(Ledger(request.ledger, request.proxy, request.topic_map)) as ledger:
             progress.stage("messages", sum(one.bytes for one in report.topics))
             pace, done = _Pace(request.rate), 0
             for line in read_lines(request.path):

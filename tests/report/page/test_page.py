@@ -13,8 +13,8 @@ import pytest
 
 from rmqtool.check.picture import Content, LogFile, LogPicture, Stretch
 from rmqtool.commands.verify import Verdict
+from rmqtool.report.charts import CUT, MISSING, Clock, shown, span, strip_of
 from rmqtool.report.page import render_page
-from rmqtool.report.page.charts import CUT, MISSING, Clock, shown, span, strip_of
 from tests.report.page import reports
 
 if TYPE_CHECKING:

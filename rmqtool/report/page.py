@@ -1,4 +1,9 @@
-"""Sections of the page, and their tables."""
+"""Page of ``report``: one HTML file without script or external resources.
+
+Here are its sections and tables, ``charts`` has the drawings as numbers, ``page.html.j2`` puts both into
+HTML. Every text from the store passes `rmqtool.report.charts.shown` and Jinja's escapes. Lists that grow with
+the store (topics, files, findings) have a bound, and the rest is counted.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +19,7 @@ from markupsafe import Markup
 from rmqtool.account.model import before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Finding, Severity, Structure
-from rmqtool.report.formats import size_text
-from rmqtool.report.page.charts import (
+from rmqtool.report.charts import (
     HEIGHT,
     ROW_HEIGHT,
     WIDTH,
@@ -29,9 +33,10 @@ from rmqtool.report.page.charts import (
     span,
     strip_of,
 )
+from rmqtool.report.formats import size_text
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.verify_text import command_on_copy, headline, next_command
+from rmqtool.report.verdict import command_on_copy, headline, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -470,4 +475,4 @@ def _policy(style: str) -> str:
 
 
 def _packaged(name: str) -> str:
-    return files("rmqtool.report.page").joinpath(name).read_text(encoding="utf-8")
+    return files("rmqtool.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,17 +1,19 @@
-"""Text of a verdict: headline, next command, figures, and findings grouped by code and folded."""
+"""Verdict of ``verify``: its sentences, text with findings grouped by code and folded, and documents."""
 
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from itertools import groupby
 from posixpath import basename, join
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account.model import before_words, lost_words
 from rmqtool.check.model import PREDICTED, VerifyReport
+from rmqtool.commands.verify import label_of_root
 from rmqtool.doctor.copies import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure, counted
+from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure
 from rmqtool.findings.codes import (
     CF_FORGETS,
     CF_REFUSED,
@@ -30,7 +32,8 @@ from rmqtool.findings.codes import (
 )
 from rmqtool.io.local import as_owner
 from rmqtool.io.source import is_object_url
-from rmqtool.report.formats import size_text
+from rmqtool.projection import columns_of, json_object
+from rmqtool.report.formats import Format, several, size_text, write_document
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import SEVERITY_WORDS, TextReport, stages_text
@@ -120,14 +123,14 @@ def _damage(verdict: Verdict) -> str:
             said += f" in the examined part ({'; '.join(map(escape_text, report.limits))})"
     missing = report.findings.counts.get(IX_GONE.code, 0)
     if missing and status is not ExitStatus.LOG_DAMAGED:
-        entries = counted(missing, "entry that the log requires", "entries that the log requires", spec=",")
+        entries = several(missing, "entry that the log requires", "entries that the log requires")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
     if lost := log_losses(verdict):
         said += f"{', but' if not status else ';'} {lost_words(lost)}"
     said += before_words(_known_losses(verdict))
     ahead = report.findings.counts.get(OF_AHEAD.code, 0)
     if ahead:
-        offsets = counted(ahead, "consumer offset lies", "consumer offsets lie", spec=",")
+        offsets = several(ahead, "consumer offset lies", "consumer offsets lie")
         said += f"{', but' if not status else ';'} {offsets} beyond the end of a queue"
     found = dict.fromkeys(one.file or "" for one in report.findings if one.code is CF_FORGETS)
     files = [file for file in found if file not in ONLY_SHOWN]
@@ -186,7 +189,7 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
     brokers = f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"
     if outcome is StartOutcome.LOSES:
         counts = sorted({lost_messages(one) for one in predictions})
-        cut = counted(counts[-1], "message", spec=",") if not lost else f"{counts[-1]:,} more"
+        cut = several(counts[-1], "message") if not lost else f"{counts[-1]:,} more"
         forgets = _forgets(predictions)
         also = f" and forgets {forgets}" if forgets else ""
         return f"the next start of {brokers} loses {'up to ' if counts[1:] else ''}{cut}{also}"
@@ -204,7 +207,7 @@ def _not_served(predictions: Sequence[Prediction]) -> str:
     """Return the words on messages that the log has and no pull delivers; may be empty."""
     counts = [one.not_served + _missing(one) for one in predictions if one.starts]
     most = max(counts) if predictions[0].starts else 0
-    messages = counted(most, "message", spec=",")
+    messages = several(most, "message")
     return f", but no pull delivers up to {messages} that the log has" if most else ""
 
 
@@ -350,11 +353,11 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
 
 
 def _figures(examined: Examined) -> Iterator[tuple[str, str]]:
-    log = f"{_several(examined.commitlog_files, 'file')}, {_several(examined.records, 'record')}"
+    log = f"{several(examined.commitlog_files, 'file')}, {several(examined.records, 'record')}"
     yield "commit log", f"{log}, {size_text(examined.bytes)}"
-    units = _several(examined.units, "consume queue unit")
-    yield "queues", f"{_several(examined.consume_queues, 'queue')}, {units}"
-    yield "index", f"{_several(examined.index_files, 'file')}, {_several(examined.items, 'index item')}"
+    units = several(examined.units, "consume queue unit")
+    yield "queues", f"{several(examined.consume_queues, 'queue')}, {units}"
+    yield "index", f"{several(examined.index_files, 'file')}, {several(examined.items, 'index item')}"
 
 
 def _status_text(verdict: Verdict) -> str:
@@ -379,14 +382,10 @@ def _counts(verdict: Verdict) -> str:
         for finding in group:
             counts[finding.severity] += 1
         counts[worst_of(group)] += findings.suppressed(group[0].code.code)
-    listed = [_several(count, SEVERITY_WORDS[severity]) for severity, count in counts.items() if count]
+    listed = [several(count, SEVERITY_WORDS[severity]) for severity, count in counts.items() if count]
     following = roots.count - sum(roots.follows(code.code) for code in _IN_PREDICTIONS)
-    follow = counted(following, "of them follows from another", "of them follow from others", spec=",")
+    follow = several(following, "of them follows from another", "of them follow from others")
     return (", ".join(listed) or "none") + (f"; {follow}" if following else "")
-
-
-def _several(count: int, noun: str) -> str:
-    return counted(count, noun, spec=",")
 
 
 def _write_group(text: TextReport, verdict: Verdict, group: Sequence[Finding]) -> None:
@@ -397,7 +396,7 @@ def _write_group(text: TextReport, verdict: Verdict, group: Sequence[Finding]) -
         return
     number = f" ({count:,})" if count > 1 else ""
     fresh = min(_fresh(verdict, entry), count)
-    known = f", {_several(count - fresh, 'finding')} known" if fresh < count else ""
+    known = f", {several(count - fresh, 'finding')} known" if fresh < count else ""
     text.heading(severity, f"{entry.code} {entry.title}{number}{known}")
     roots = {id(one): root for one, root in zip(verdict.report.findings, verdict.roots.of, strict=True)}
     free = [finding for finding in group if roots[id(finding)] is None]
@@ -417,3 +416,69 @@ def _write_group(text: TextReport, verdict: Verdict, group: Sequence[Finding]) -
 def _fresh(verdict: Verdict, entry: FindingCode) -> int:
     log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
     return log.counts.get(entry.code, 0)
+
+
+EXPLAIN_SCHEMA = "rmqtool.explain/1"
+FINDING_COLUMNS = (*columns_of(Finding), "root")
+
+
+def verify_document(verdict: Verdict) -> dict[str, Any]:
+    """Return the document of one store; parts that were not requested have no key."""
+    document = json_object(verdict.report)
+    document["findings"] = list(finding_objects(verdict))
+    if verdict.part is not None:
+        document["part"] = verdict.part
+    if verdict.predictions:
+        document["predictions"] = [json_object(prediction) for prediction in verdict.predictions]
+    return document | _compared(verdict) | verdict_words(verdict) | {"exitStatus": int(verdict.status)}
+
+
+def verify_lines(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """Yield a finding a line, then predictions, then the summary."""
+    yield from finding_objects(verdict)
+    document = verify_document(verdict)
+    del document["findings"]
+    for value in document.pop("predictions", ()):
+        yield {"type": "prediction"} | value
+    yield {"type": "summary"} | document
+
+
+def lines_of_store(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """Yield the same for one store of many: each finding names its store."""
+    place = {"store": verdict.report.store, "part": verdict.part}
+    for value in verify_lines(verdict):
+        yield value | place if value["type"] == "finding" else value
+
+
+def write_verdict(verdict: Verdict, chosen: Format, stream: TextIO) -> None:
+    """Write a verdict for programs; csv has the findings."""
+    columns = FINDING_COLUMNS if verdict.comparison is None else (*FINDING_COLUMNS, "known")
+    lines, rows = partial(verify_lines, verdict), partial(finding_objects, verdict)
+    write_document(chosen, stream, partial(verify_document, verdict), lines, columns, rows)
+
+
+def write_explanations(entries: Sequence[FindingCode], chosen: Format, stream: TextIO) -> None:
+    """Write catalogue entries for programs."""
+    codes = [json_object(entry) for entry in entries]
+    document = {"schema": EXPLAIN_SCHEMA, "codes": codes}
+    write_document(chosen, stream, lambda: document, lambda: codes, codes[0], lambda: codes)
+
+
+def finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:
+    """Yield the kept findings as objects, each with the code of the finding that it follows from."""
+    for (finding, known), root in zip(verdict.findings(), verdict.roots.of, strict=True):
+        value = json_object(finding) | {"root": None if root is None else label_of_root(root)}
+        yield value if verdict.comparison is None else value | {"known": known}
+
+
+def _compared(verdict: Verdict) -> dict[str, Any]:
+    compared = verdict.comparison
+    if compared is None:
+        return {}
+    baseline = {
+        "known": compared.known_count,
+        "knownByNumber": compared.by_number,
+        "new": compared.new.counts,
+        "gone": compared.gone,
+    }
+    return {"baseline": baseline}
