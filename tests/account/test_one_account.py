@@ -26,7 +26,7 @@ from rmqtool.commands.verify import Verdict
 from rmqtool.errors import RmqtoolError, UnansweredError
 from rmqtool.findings import Severity
 from rmqtool.findings.codes import CL_HALF_RECORD, CL_LOST, CL_PHY_MISMATCH, ST_UNCONFIRMED
-from rmqtool.report.verify_text import verdict_words
+from rmqtool.report.verdict import verdict_words
 from rmqtool.salvage.sidecars import lost_lines
 from rmqtool.topics import LMQ_PREFIX
 from tests.broker.log_damage import LogCopy
