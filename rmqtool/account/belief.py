@@ -249,7 +249,7 @@ class Belief:
 
     @property
     def kept(self) -> Bools:
-        """Return which records are believed and whole, ``(n,)``."""
+        """Return which records are believed, and whole or kept as wanted, ``(n,)``."""
         kept: Bools = self.cause == Cause.NONE
         return kept
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rmqtool.check.index import NO_KEYS, OTHER_KEY
+from rmqtool.check.index import LEFT_OVER, NO_KEYS, OTHER_KEY
 from rmqtool.check.queue_fields import OTHER_TAGS
 from rmqtool.findings import Finding, FindingLog, Severity, codes
 from rmqtool.scan.records import PropertyWitness, Record, record_at
@@ -50,6 +50,9 @@ def tell_contradicted(
             findings.exchange(told, error)
         else:
             findings.add(_error(log, record, message))
+        for item in [one for one in findings if one.physical_offset == place]:
+            if item.message.endswith(LEFT_OVER):  # it is the same record, changed
+                findings.exchange(item, replace(item, message=item.message.removesuffix(LEFT_OVER)))
 
 
 _REMEDY = (

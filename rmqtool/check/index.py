@@ -82,6 +82,7 @@ _MOST_HELD = 64
 
 OTHER_KEY = "has a hash that no key of its record has"
 NO_KEYS = "points at an offset where no record with keys begins"
+LEFT_OVER = ": the log had another record there, which a start or damage has cut"
 
 """Parts of findings about items that contradict the keys of their record."""
 
@@ -166,7 +167,7 @@ def _report_strangers(
     report: FileReport, items: Items, other: Bools, lost: Bools, *, left_over: bool
 ) -> None:
     severity = Severity.WARNING if left_over else None
-    said = ": the log had another record there, which a start or damage has cut" if left_over else ""
+    said = LEFT_OVER if left_over else ""
     report.items(
         codes.IX_DANGLING,
         items,

@@ -50,7 +50,10 @@ if TYPE_CHECKING:
 
 
 _SHIFTED = " Queue offsets after lost messages are others than before: reset what consumers have read."
-_OF_PLAN = ("stores", "holes", "partial", "healed", "misnamed", "odd_times", "queues", "notes")
+_OF_PLAN = (
+    *("stores", "holes", "partial", "healed", "misnamed"),
+    *("kept_damaged", "odd_times", "queues", "notes"),
+)
 _PARTIAL = " A part, as requested: consumers find less than before."
 
 
@@ -123,6 +126,7 @@ class SalvageReport:
             copies' queues list the other, ``text`` its properties are no text, or have names that no record
             has, ``neighbours`` the other continues the queue offsets and store times, ``nothing`` the
             other is of an earlier copy.
+        kept_damaged: records recovered though their bodies or properties are damaged, by ``keep_damaged``.
         odd_times: records recovered whose store time is out of order.
         queues: the account of each queue.
         units: units written.
@@ -144,6 +148,7 @@ class SalvageReport:
     misnamed: int
     left_out: Mapping[str, int]
     conflicts: Mapping[str, int]
+    kept_damaged: int
     odd_times: int
     queues: tuple[SalvagedQueue, ...]
     units: int | None
@@ -202,7 +207,10 @@ class SalvageReport:
     @property
     def is_whole(self) -> bool:
         """Whether the log had no damage: nothing is lost, left out or misnamed, no hole was filled."""
-        wrong = self.lost.proven, self.lost.damaged, self.left_out, self.misnamed, self.moving
+        wrong = (
+            *(self.lost.proven, self.lost.damaged, self.left_out),
+            *(self.misnamed, self.kept_damaged, self.moving),
+        )
         return not any((*wrong, self.bytes.tombstones, self.bytes.fillers))
 
     @property
@@ -214,14 +222,16 @@ class SalvageReport:
     def verdict(self) -> str:
         """Return the outcome in one or two sentences."""
         records, known = counted(self.records, "record", spec=","), self.lost.proven + self.lost.damaged
+        recovered = f"{records} recovered"
+        recovered += f", {self.kept_damaged:,} of them damaged" if self.kept_damaged else ""
         missing, before = known - self.lost.placed, before_words(self.lost)
         if self.is_whole:
             start = f" from {self.bytes.start} on, where the log begins" if self.bytes.start else ""
             told = f"Nothing was lost{start}: {records}{before}."
         elif not known:
-            told = f"{records} recovered; no message is proven to be lost{before}."
+            told = f"{recovered}; no message is proven to be lost{before}."
         else:
-            told = f"{records} recovered, {counted(self.lost.proven, 'message', spec=',')} lost"
+            told = f"{recovered}, {counted(self.lost.proven, 'message', spec=',')} lost"
             told += f", {self.lost.damaged:,} present but damaged" if self.lost.damaged else ""
             told += f", {missing:,} of them with nothing in their place" if missing else ""
             told += f"{before}."

@@ -192,6 +192,11 @@ def _doubtful(report: SalvageReport) -> Iterator[tuple[str, str]]:
         yield "left out", f"{counted(count, 'record')} {_LEFT_OUT[cause]}; in lost+found/"
     for ground, count in sorted(report.conflicts.items()):
         yield "copies differ", f"{counted(count, 'record')} put aside: {_GROUNDS[ground]}"
+    if report.kept_damaged:
+        yield (
+            "damaged",
+            f"{counted(report.kept_damaged, 'record')} whose body or properties are not as stored",
+        )
     if report.odd_times:
         yield "odd times", f"{counted(report.odd_times, 'record')} whose store time is out of order"
 

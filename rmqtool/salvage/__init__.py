@@ -274,6 +274,7 @@ class SalvagePlan:
         partial: the user left messages out.
         healed: records taken from other copies than the first.
         conflicts: physical offsets of records put aside for those of another copy that differ.
+        kept_damaged: records recovered though their bodies or properties are damaged, as wanted.
         odd_times: records recovered whose store time is out of order between two that are in order.
         notes: sentences.
     """
@@ -298,6 +299,7 @@ class SalvagePlan:
     partial: bool
     healed: int
     conflicts: tuple[int, ...]
+    kept_damaged: int
     odd_times: int
     notes: tuple[str, ...]
 

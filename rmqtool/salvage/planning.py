@@ -152,6 +152,7 @@ class Planner:
             partial=self.choices.partial,
             healed=self.merged.healed,
             conflicts=tuple(one.physical_offset for one in self.merged.conflicts),
+            kept_damaged=int((belief.survey.damaged & belief.kept).sum()),
             odd_times=int((belief.odd_times & belief.kept).sum()),
             notes=(*self.evidence.unread, *self._elsewhere(ground), *self._undecided()),
         )

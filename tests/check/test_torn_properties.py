@@ -8,6 +8,7 @@ import pytest
 
 import rmqtool
 from rmqtool.commands.query import Query, QueryRequest
+from rmqtool.commands.verify import roots_of
 from rmqtool.errors import ExitStatus
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store
@@ -28,6 +29,15 @@ def test_zeros_for_properties_are_told_as_a_tear(tmp_path: Path) -> None:
     assert verified(root).exit_status() == ExitStatus.LOG_DAMAGED
 
 
+def test_what_points_to_changed_properties_follows_from_them(tmp_path: Path) -> None:
+    """Items of the old keys are no sign of another record that lay there."""
+    tear = {"record": 30, "field": "properties", "plus": 60, "zero": 20}
+    report = verified(edited(fixture("plain-5.3.3"), tmp_path / "store", [tear]))
+    explained = roots_of(report.findings).explained["CL-PROPERTIES"]
+    assert explained["CQ-SIZE-TAG"] + explained["IX-WRONG"] == report.findings.counts["IX-WRONG"] + 1
+    assert not any("another record" in one.message for one in report.findings)
+
+
 def test_a_query_warns_of_a_torn_message(tmp_path: Path) -> None:
     """Zeros for a part of the text are enough: what stands before them looks sound."""
     tear = {"record": 30, "field": "properties", "plus": 60, "zero": 20}
@@ -35,6 +45,21 @@ def test_a_query_warns_of_a_torn_message(tmp_path: Path) -> None:
     (row,) = Query(open_store(root), QueryRequest(offset=9700), listener).run()
     assert row.damage == ["CL-PROPERTIES"]
     assert any("damaged: compare with a replica" in warning for warning in listener.warnings)
+
+
+def test_a_query_of_a_shared_key_names_the_torn_message_that_lost_it(tmp_path: Path) -> None:
+    """Others with the key are found, and hide nothing."""
+    tear = {"record": 30, "field": "properties", "plus": 60, "zero": 20}
+    whole = next(
+        one for one in rmqtool.open(fixture("plain-5.3.3")).messages() if one.physical_offset == 9700
+    )
+    root, listener = edited(fixture("plain-5.3.3"), tmp_path / "store", [tear]), Listener()
+    (key,) = [one for one in whole.keys if one == "hot"]
+    query = Query(open_store(root), QueryRequest(topic=whole.topic, key=key), listener)
+    assert 9700 not in {one.physical_offset for one in query.run()}
+    warned = [one for one in listener.warnings if "may be the one" in one]
+    assert warned == ["the message at 9700 may be the one: show it with --offset 9700"]
+    assert query.findings.exit_status() == ExitStatus.LOG_DAMAGED
 
 
 CHANGED: list[dict[str, Any]] = [

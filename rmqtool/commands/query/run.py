@@ -104,8 +104,11 @@ class Query:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
         self._tell_losses(found_any=bool(places))
+        self._tell_changed()
         if not places:
-            self._advise()
+            from rmqtool.commands.query.miss_reasons import advise
+
+            advise(self._context)
         if self.limit.words is not None:
             of_each = " of a key" if self._request.keys is not None else ""
             which = f"{self.limit.words} {self.limit.wanted}{of_each}"
@@ -213,17 +216,14 @@ class Query:
             self._progress.warn(f"{finding.message}; a replica may have it")
             self.lost[finding.physical_offset or 0] = []
 
-    def _advise(self) -> None:
-        """Report the hits whose records lack the key because of damage; advise on what may be meant."""
-        from rmqtool.commands.query.miss_reasons import advise
-
-        for place in self._rejected.other[:_EXAMINED]:
+    def _tell_changed(self) -> None:
+        """Report the hits whose records lack the key because of damage."""
+        for place in [*dict.fromkeys(self._rejected.other)][:_EXAMINED]:
             record = record_at(self._store.commitlog, place)
             defects = () if record is None else (*_torn_properties(record), self._contradiction(record))
             for defect in list(filter(None, defects))[:1]:
                 self._note(defect)
                 self._progress.warn(f"the message at {place} may be the one: show it with --offset {place}")
-        advise(self._context)
 
     # --- ways to an answer
 

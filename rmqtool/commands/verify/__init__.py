@@ -241,6 +241,7 @@ def _counts(value: object) -> dict[str, int]:
 _POINTING = {codes.CQ_DANGLING, codes.CQ_STALE_TAIL, codes.IX_DANGLING, codes.NS_LOSES}
 _OF_FILES = {codes.CQ_GAP_FILE, codes.CQ_FILE_NAME, codes.CQ_STRAY}
 _OF_UNITS = {codes.CQ_MISSING_MSG, codes.CQ_MISPLACED, codes.CQ_DANGLING}
+_OF_PROPERTIES = {codes.CQ_SIZE_TAG, codes.IX_WRONG}
 _Queue = tuple[str, int]
 
 
@@ -311,12 +312,19 @@ def _root(finding: Finding, losses: list[Finding], queues: dict[_Queue, Finding]
             start = loss.physical_offset or 0
             if start <= place < start + (loss.length or 0):
                 return loss
+    if place is not None and finding.code in _OF_PROPERTIES:
+        return next((loss for loss in losses if _changed_at(loss) == place), None)
     if place is not None and finding.code is codes.CL_QOFF_GAP:
         before = [loss for loss in losses if (loss.physical_offset or 0) < place]
         return before[-1] if before else None
     if finding.code in _OF_UNITS and finding.topic is not None and finding.queue_id is not None:
         return queues.get((finding.topic, finding.queue_id))
     return None
+
+
+def _changed_at(loss: Finding) -> int | None:
+    """Return the place of a record whose properties changed: unit and items still have the old ones."""
+    return loss.physical_offset if loss.code is codes.CL_PROPERTIES else None
 
 
 def _queue_of(finding: Finding) -> _Queue | None:
