@@ -1,9 +1,9 @@
 """``query``: the messages that answer a question, each read and compared before it is shown.
 
-``run`` leads from a question to messages through the structure that answers: the log at one place
-(``by_id``), the index (``index``), the queues (``by_tag``, `rmqtool.lookup`), ``scan`` (the log itself, on
-request). ``miss_reasons`` finds reasons why the index has nothing, corrections of the question, and what the
-rest of the store says; ``consumption`` judges whether a group has consumed the messages.
+``run`` leads from a question to messages through the structure that answers: the log at one place, ``index``,
+the queues (`rmqtool.lookup`), or ``scan`` (the log itself, on request). ``miss_reasons`` finds reasons why the
+index has nothing, corrections of the question, and what the rest of the store says. ``consumption`` judges
+whether a group has consumed the messages, by its offsets and by ``group_records``.
 
 Index and queues only name candidates; where they are damaged, the answer says so.
 """
