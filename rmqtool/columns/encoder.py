@@ -65,11 +65,13 @@ class Memory:
 
     def __init__(self, shapes: Sequence[tuple[tuple[int, ...], type[np.generic]]]) -> None:
         self._shapes = shapes
-        self._places = [0]
+        self._places: list[slice] = []
+        end = 0
         for shape, kind in shapes:
             size = int(np.prod(shape)) * np.dtype(kind).itemsize
-            self._places.append(self._places[-1] + -(-size // _ALIGNMENT) * _ALIGNMENT)
-        self._bytes = _taken(self._places[-1])
+            self._places.append(slice(end, end + size))
+            end += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self._bytes = _taken(end)
         self.arrays = self._views(self._bytes)
 
     def lease(self) -> list[np.ndarray[Any, Any]]:
@@ -83,11 +85,10 @@ class Memory:
         _keep_for_reuse(self._bytes)
 
     def _views(self, memory: Buffer) -> list[np.ndarray[Any, Any]]:
-        views = []
-        for (shape, kind), place in zip(self._shapes, self._places, strict=False):
-            stop = place + int(np.prod(shape)) * np.dtype(kind).itemsize
-            views.append(memory[place:stop].view(kind).reshape(shape))
-        return views
+        return [
+            memory[place].view(kind).reshape(shape)
+            for (shape, kind), place in zip(self._shapes, self._places, strict=True)
+        ]
 
 
 def _taken(size: int) -> Buffer:

@@ -282,14 +282,8 @@ def _apart(reaches: LogBounds) -> Difference:
     early, late, end, start = ("A", "B", a_end, b) if a_end <= b else ("B", "A", b_end, a)
     between = f"{start - end} bytes between are in neither" if end < start else "no byte is in both"
     sentence = f"the logs do not touch: {early} ends at {end}, before {late} begins at {start}; {between}"
-    return Difference(
-        _STRUCTURE,
-        Change.STARTS,
-        sentence,
-        physical_offset=end,
-        a={"start": a, "end": a_end},
-        b={"start": b, "end": b_end},
-    )
+    sides: list[dict[str, Value]] = [{"start": a, "end": a_end}, {"start": b, "end": b_end}]
+    return Difference(_STRUCTURE, Change.STARTS, sentence, physical_offset=end, a=sides[0], b=sides[1])
 
 
 def _bound(change: Change, sentence: str, name: str, a: int, b: int) -> Difference:

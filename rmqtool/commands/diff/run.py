@@ -192,16 +192,14 @@ def diff_tables(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
 
     Elsewhere they follow from where a file begins, and show nothing about the entries.
     """
-    files = [
-        [open_index_file(file, store.settings.index_geometry) for file in store.index_files]
-        for store in (a, b)
-    ]
-    shapes = [[(one.geometry, one.used) for one in side if one.used] for side in files]
-    if shapes[0] != shapes[1]:
+    used = []
+    for store in (a, b):
+        files = [open_index_file(file, store.settings.index_geometry) for file in store.index_files]
+        used.append([one for one in files if one.used])
+    if len({tuple((one.geometry, one.used) for one in side) for side in used}) > 1:
         comparison.note("the index files begin at other entries; their headers and chains are not compared")
         return
     told = DifferenceLimiter(comparison, "index")
-    used = [[one for one in side if one.used] for side in files]
     for ours, theirs in zip(*used, strict=True):
         yield from told.tell_all(_diff_file(ours, theirs))
         ours.file.close()

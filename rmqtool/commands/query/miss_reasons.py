@@ -181,19 +181,16 @@ def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
     ]
     for other, found in zip(others, IndexSearch(beside).answers(others), strict=True):
         if found:
-            _explain_other(context, question, other, found[0])
-
-
-def _explain_other(context: QueryContext, question: KeyQuestion, other: KeyQuestion, offset: int) -> None:
-    what = "unique key" if other.unique else "tag" if other.is_tag else "key"
-    reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
-    message = f"{question.key} is a {what} of topic {other.topic} (log offset {offset}){_role(other.topic)}"
-    context.explanation.add(reason, message, topic=other.topic, physicalOffset=offset)
+            what = "unique key" if other.unique else "tag" if other.is_tag else "key"
+            reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
+            where = f"topic {other.topic} (log offset {found[0]}){_role(other.topic)}"
+            message = f"{question.key} is a {what} of {where}"
+            context.explanation.add(reason, message, topic=other.topic, physicalOffset=found[0])
 
 
 def _role(topic: str) -> str:
     roles = [role for prefix, role in _PREFIXES.items() if topic.startswith(prefix)]
-    role = _SYSTEM_TOPICS.get(topic, roles[0] if roles else "")
+    role = _SYSTEM_TOPICS.get(topic) or next(iter(roles), "")
     return f", {role}" if role else ""
 
 
