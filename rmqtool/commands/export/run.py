@@ -69,11 +69,6 @@ class ExportTask:
     pieces: tuple[LogPiece, ...]
 
     @property
-    def name(self) -> str:
-        """Return its unique name."""
-        return self.plan.folder + self.file_name
-
-    @property
     def file_name(self) -> str:
         """Return the name of its files, without an ending."""
         return f"part-{self.pieces[0].split.start:020d}"
@@ -91,12 +86,14 @@ class TaskDone:
     ``failure`` is why its store, one of several, cannot be read and is left out.
     """
 
-    name: str
-    ends: list[ReadSplit]
-    files: list[ColumnFile]
     findings: FindingLog
+    ends: list[ReadSplit] = field(default_factory=list)
+    files: list[ColumnFile] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     failure: str | None = None
+
+
+_Done = tuple[ExportTask, TaskDone]
 
 
 def run_task(task: ExportTask) -> TaskDone:
@@ -112,7 +109,7 @@ def run_task(task: ExportTask) -> TaskDone:
     plan = task.plan
     choice = plan.job.choice
     needed = columns_needed(choice, plan.form)
-    done = TaskDone(task.name, [], [], FindingLog(plan.max_findings))
+    done = TaskDone(FindingLog(plan.max_findings))
     batches = Batches(needed, any_time=plan.form.format.is_lines)
     with TableFiles(plan.staging, task.file_name, plan.folder, choice, plan.form) as files:
         for row in _rows(task, replace(plan.job, choice=needed), done):
@@ -170,7 +167,6 @@ class _Export:
         self._engine, self._progress = engine, progress
         self._findings = FindingLog(request.max_findings)
         self._files: list[ColumnFile] = []
-        self._tasks: dict[str, ExportTask] = {}
         self._log_bytes = 0
         self._stores: list[Store] = []
         self._by_folder = dict(zip(_folders(request), request.stores, strict=True))
@@ -186,8 +182,7 @@ class _Export:
         self._log_bytes = sum(task.log_bytes for task in tasks)
         self._progress.stage("export", self._log_bytes)
         done = self._done(tasks, _advance(tasks, self._progress))
-        self._tasks = {task.name: task for task in tasks}
-        for _, of_store in groupby(done, key=lambda one: self._tasks[one.name].plan.folder):
+        for _, of_store in groupby(done, key=lambda pair: pair[0].plan.folder):
             self._take_store(list(of_store))
         self._require_stores()
         self._tell_shortened()
@@ -255,38 +250,38 @@ class _Export:
 
     def _done(
         self, tasks: Sequence[ExportTask], progress: Callable[[int], None] | None = None
-    ) -> list[TaskDone]:
+    ) -> list[_Done]:
         """Run tasks, each of which travels without the files of the log that it does not read."""
         slim = [
             replace(task, plan=replace(task.plan, job=trimmed(task.plan.job, task.pieces))) for task in tasks
         ]
-        return self._engine.map(run_task, slim, progress)
+        return list(zip(tasks, self._engine.map(run_task, slim, progress), strict=True))
 
-    def _take_store(self, done: Sequence[TaskDone]) -> None:
+    def _take_store(self, done: Sequence[_Done]) -> None:
         """Keep the results of one store's tasks; of a store that could not be read, none."""
-        failure = next((one.failure for one in done if one.failure is not None), None)
+        failure = next((one.failure for _, one in done if one.failure is not None), None)
         if failure is None:
             self._take(done)
             return
-        for one in done:
+        for _, one in done:
             self._drop(one)
-        store = self._by_folder[self._tasks[done[0].name].plan.folder]
+        store = self._by_folder[done[0][0].plan.folder]
         self._stores.remove(store)
         store.commitlog.close()
         self._left_out.append(LeftOut(str(store.place.path), failure))
 
-    def _take(self, done: Sequence[TaskDone]) -> None:
+    def _take(self, done: Sequence[_Done]) -> None:
         """Keep the results of one store's tasks that count: the chain of records decides."""
-        taken: dict[str, TaskDone] = {}
         ends = [
-            (one, piece, end)
-            for one in done
-            for piece, end in zip(self._tasks[one.name].pieces, one.ends, strict=True)
+            (pair, piece, end)
+            for pair in done
+            for piece, end in zip(pair[0].pieces, pair[1].ends, strict=True)
         ]
+        taken: dict[int, TaskDone] = {}
         for _, of_range in groupby(ends, key=lambda part: (part[1].split.segment.start, part[1].range)):
-            self._take_range(list(of_range), taken)
-        for one in done:
-            if one.name not in taken:
+            taken |= {id(one): one for one in self._take_range(list(of_range))}
+        for _, one in done:
+            if id(one) not in taken:
                 self._drop(one)
         for one in taken.values():
             self._findings.merge(one.findings)
@@ -294,28 +289,26 @@ class _Export:
             for remark in one.remarks:
                 self._progress.warn(remark)
 
-    def _take_range(
-        self, parts: list[tuple[TaskDone, LogPiece, ReadSplit]], taken: dict[str, TaskDone]
-    ) -> None:
-        whose = {id(end): one for one, _, end in parts}
+    def _take_range(self, parts: list[tuple[_Done, LogPiece, ReadSplit]]) -> Iterator[TaskDone]:
+        """Yield the results that count of the pieces of one range."""
+        whose = {id(end): pair for pair, _, end in parts}
 
         def reread(end: ReadSplit, first: int) -> ReadSplit:
-            one = whose[id(end)]
+            task, one = whose[id(end)]
             self._drop(one)
-            task = self._tasks[one.name]
             (piece,) = task.pieces  # its first record was guessed
-            (new,) = self._done([replace(task, pieces=(replace(piece, first=first),))])
-            if new.failure is not None:
-                raise EnvironmentFailureError(new.failure)
-            (found,) = new.ends
-            whose[id(found)] = new
+            (again,) = self._done([replace(task, pieces=(replace(piece, first=first),))])
+            if again[1].failure is not None:
+                raise EnvironmentFailureError(again[1].failure)
+            (found,) = again[1].ends
+            whose[id(found)] = again
             return found
 
         last: ReadSplit | None = None
         for last in stitch((end for _, _, end in parts), parts[0][1].split.start, reread):
-            taken[whose[id(last)].name] = whose[id(last)]
+            yield whose[id(last)][1]
         if last is not None:
-            plan = self._tasks[parts[0][0].name].plan
+            plan = parts[0][0][0].plan
             self._note(plan, after_segment(plan.job, last))
 
     def _drop(self, done: TaskDone) -> None:
