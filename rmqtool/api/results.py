@@ -6,7 +6,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
-from rmqtool.columns import require_library
 from rmqtool.errors import UnansweredError
 from rmqtool.findings import FindingLog
 
@@ -74,6 +73,8 @@ class Rows(Iterator[R], Generic[R]):
         Raises:
             EnvironmentFailureError: pyarrow is not installed.
         """
+        from rmqtool.columns import require_library
+
         require_library("pyarrow")
         if self._table is None:
             self._table = self._drawn()
