@@ -14,7 +14,7 @@ from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import Reason
 from rmqtool.lookup.queue import QueueConsumer, QueueEntry, find_queue, is_in_batch
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -32,35 +32,26 @@ def records_by_time(context: QueryContext) -> Iterator[Record]:
     Java: ``ConsumeQueue#getOffsetInQueueByTime`` (5.3.3) finds the same first message; 4.9.8 first chooses a
     file of the queue by its modification time, which a copy does not keep.
     """
-    searches = [_TimeSearch(context, QueueConsumer(context, queue)) for queue in _queues(context)]
-    if searches:
+    store, request = context.store, context.request
+    topic, queue_id = request.topic or "", request.queue_id
+    if queue_id is None:
+        queues = list(chain.from_iterable(store.queues(kind, topic) for kind in UNIT_QUEUE_KINDS))
+    else:
+        queues = list(filter(None, [find_queue(store, topic, queue_id)]))
+    found = [_TimeSearch(context, QueueConsumer(context, queue)).records() for queue in queues]
+    if queues:
         message = (
             "a 4.9 broker first chooses a file of the queue by its modification time: on a copy of the store"
             " its answer can be another one"
         )
         context.explanation.add(Reason.MODIFICATION_TIMES, message)
-        _explain_batches(searches, context)
-    found = [search.records() for search in searches]
-    yield from heapq.merge(*found, key=lambda record: record.physical_offset)
-
-
-def _explain_batches(searches: list[_TimeSearch], context: QueryContext) -> None:
-    """Java: ``BatchConsumeQueue#getOffsetInQueueByTime`` (5.3.3)."""
-    if any(search.is_of_batches for search in searches):
-        message = (
+    if any(queue.kind is PathKind.BATCHCONSUMEQUEUE for queue in queues):
+        message = (  # BatchConsumeQueue#getOffsetInQueueByTime (5.3.3)
             "for a time between two files of a batch queue, a broker begins with the last batch of the"
             " older file, which was stored before"
         )
         context.explanation.add(Reason.BATCH_QUEUE, message)
-
-
-def _queues(context: QueryContext) -> list[QueueFiles]:
-    store, request = context.store, context.request
-    topic = request.topic or ""
-    if request.queue_id is not None:
-        queue = find_queue(store, topic, request.queue_id)
-        return [] if queue is None else [queue]
-    return list(chain.from_iterable(store.queues(kind, topic) for kind in UNIT_QUEUE_KINDS))
+    yield from heapq.merge(*found, key=lambda record: record.physical_offset)
 
 
 class _TimeSearch:
@@ -71,10 +62,6 @@ class _TimeSearch:
         self._request = context.request
         self._low, self._high = reader.bounds
         self._met_end = False
-
-    @property
-    def is_of_batches(self) -> bool:
-        return self._reader.is_of_batches
 
     def records(self) -> Iterator[Record]:
         """Yield the messages between the times, in queue order."""
@@ -129,7 +116,7 @@ class _TimeSearch:
         """Warn if units are in the wrong slots, where a binary search fails."""
         place = self._reader.place_of(record)
         is_within = wanted < entry.queue_offset or is_in_batch(wanted, entry, record)
-        if place != entry.queue_offset or (self.is_of_batches and not is_within):
+        if place != entry.queue_offset or (self._reader.is_of_batches and not is_within):
             units = f"at offset {wanted} is the message of queue offset {place}"
             self._context.doubt(f"the units of {self._reader.name} are in the wrong slots: {units}")
 
