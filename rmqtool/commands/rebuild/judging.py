@@ -189,8 +189,8 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
     for queue in delayed:
         kinds = (PathKind.CONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
         there = (store.queue(queue.topic, queue.queue_id, kind) for kind in kinds)
-        files = (None if one is None else one.files for one in there)
-        checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, *files, queue))
+        files, ext_files = (None if one is None else one.files for one in there)
+        checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, files, ext_files, queue))
     sizes = plan.queue_geometry
     task = QueueCheckTask(
         tuple(checks),
