@@ -30,7 +30,7 @@ _HOMES = {
     "api.parts": ("Index", "Messages", "Queue"),
     "api.results": ("Answer", "Differences", "Rows"),
     "api.store": ("Store",),
-    "check.model": ("VerifyInterruptedError", "VerifyReport"),
+    "check": ("VerifyInterruptedError", "VerifyReport"),
     "commands.carve": ("CarveReport", "CarvedImage", "CarvedLog"),
     "commands.diff": ("Difference",),
     "commands.export": ("ExportReport",),
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from rmqtool.api.results import Differences as Differences
     from rmqtool.api.results import Rows as Rows
     from rmqtool.api.store import Store as Store
-    from rmqtool.check.model import VerifyInterruptedError as VerifyInterruptedError
-    from rmqtool.check.model import VerifyReport as VerifyReport
+    from rmqtool.check import VerifyInterruptedError as VerifyInterruptedError
+    from rmqtool.check import VerifyReport as VerifyReport
     from rmqtool.commands.carve import CarvedImage as CarvedImage
     from rmqtool.commands.carve import CarvedLog as CarvedLog
     from rmqtool.commands.carve import CarveReport as CarveReport

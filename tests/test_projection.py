@@ -15,7 +15,7 @@ import pytest
 
 import rmqtool
 from rmqtool import projection, rows
-from rmqtool.check.model import Examined, VerifyReport
+from rmqtool.check import Examined, VerifyReport
 from rmqtool.columns import ColumnFile
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.export import ExportReport
@@ -23,8 +23,8 @@ from rmqtool.commands.fleet import StoreOutcome
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair import RepairReport
 from rmqtool.dispatch.index_keys import TagRule
+from rmqtool.doctor import ConfigCopy
 from rmqtool.doctor.choices import ConfigChoice
-from rmqtool.doctor.copies import ConfigCopy
 from rmqtool.findings import Finding, FindingLog, StoreFinding
 from rmqtool.findings.codes import CL_CRC
 from rmqtool.lookup.context import Reason, Step

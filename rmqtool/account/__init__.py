@@ -1,11 +1,272 @@
-"""ACCOUNT: the messages that a store has lost, and what proves each loss.
+"""ACCOUNT: the messages that a store has lost, and what proves each loss; here they are data, and words.
 
-``survey`` looks at a log: the queue offsets that its records carry, and bytes that hold no record. Where that
-shows damage, ``records`` reads it to the last record, with what the present queues list (``evidence``):
-``disputes`` decides between readings that differ, ``names`` finds files under another's name, ``belief``
-compares the fields that no checksum protects with the queues and with their neighbours (``claims``);
-``reading`` is what comes of it, for every command. ``lost``
-finds the messages that the records of a queue leave out, reports them and adds them up; ``log_losses`` does
-so for a whole store, with the ``witnesses`` beside units; ``model`` is the result. Every command that
-counts lost messages counts them by these.
+``survey`` looks at a log: the queue offsets that its records carry, bytes that hold no record, and what
+beside units bears witness to lost messages. Where that shows damage, ``records`` reads it to the last record,
+with what the present queues list and the chains of records in each (``evidence``): ``disputes`` decides
+between readings that differ, ``belief`` compares the fields that no checksum protects with the queues and
+with their neighbours; ``reading`` is what comes of it, for every command, and finds files under another's
+name. ``lost`` finds the messages that the records of a queue leave out, reports them and adds them up;
+``log_losses`` does so for a whole store. Every command that counts lost messages counts them by these.
 """
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from rmqtool.derived.index_files import index_headers
+from rmqtool.derived.positions import read_checkpoint
+from rmqtool.derived.queue_files import messages_from, queue_bounds
+from rmqtool.errors import EnvironmentFailureError, RmqtoolError
+from rmqtool.findings import Finding, Severity, counted
+from rmqtool.findings.codes import CL_LOST, CL_PHY_MISMATCH
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+
+if TYPE_CHECKING:
+    from rmqtool.account.survey import SurveyedLog
+    from rmqtool.store import Store
+    from rmqtool.store.files import StoreFiles
+
+
+class AccountError(RmqtoolError):
+    """Bytes or messages do not add up: a defect of ours; nothing is published."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLosses:
+    """Messages of one queue that a store's log has lost, by what proves them.
+
+    Attributes:
+        topic: of the queue.
+        queue_id: of the queue.
+        first_queue_offset: of the first message that is there or proven.
+        end_queue_offset: after the last one.
+        there: messages whose records the log has.
+        listed: lost messages that a unit leads to, or led to.
+        unlisted: lost messages that are known by the queue offsets before and after them.
+        consumed: lost messages beyond the log's end that a consumer has read, by its offset.
+    """
+
+    topic: str
+    queue_id: int
+    first_queue_offset: int
+    end_queue_offset: int
+    there: int
+    listed: int
+    unlisted: int
+    consumed: int
+
+    @property
+    def messages(self) -> int:
+        """Return how many are lost."""
+        return self.listed + self.unlisted + self.consumed
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStates:
+    """All messages of a log, each in one state; of those that are there, a record counts once.
+
+    Attributes:
+        there: records that the log has, and keeps.
+        unconfirmed: records that it has after the confirm offset of controller mode: replicas may lack them.
+        cut: records that it has and that the next start cuts off; None where no start was predicted.
+        damaged: lost messages of whose record something is left: bytes lie where their unit leads to.
+        gone: lost messages of which the log has nothing.
+        open: lost messages beyond the log's end, if units alone lead there: a truncation leaves such, too.
+        before: messages before the log's first byte to which units or index items still lead: expired, or
+            removed with their file, which nothing in the store decides; they are not among the lost.
+    """
+
+    there: int
+    unconfirmed: int
+    cut: int | None
+    damaged: int
+    gone: int
+    open: int
+    before: int = 0
+
+    @property
+    def lost(self) -> int:
+        """Return how many the log has lost."""
+        return self.damaged + self.gone + self.open
+
+    def predicted(self, cut: int) -> MessageStates:
+        """Return the same where the next start cuts off some of those that are there."""
+        return replace(self, there=self.there - cut, cut=cut)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLosses:
+    """Messages that a log has lost: something proves them, and it has no record of them.
+
+    Attributes:
+        messages: how many.
+        listed: those that units prove.
+        unlisted: those that are known by the queue offsets before and after them.
+        consumed: those that consumers have read, by their offsets, and that nothing else names.
+        indexed: those of an unknown queue, to whose places index items alone lead.
+        beyond: of all these, those beyond the last record: the log was longer once.
+        beyond_bytes: from that record's end to that of the last of them; None where nothing measured it.
+        queues: those with lost messages, by topic and queue id.
+        states: these and all others, by state; None where the log was not looked at for that.
+        before: messages before the log's first byte, as in ``states``; they are not among the lost.
+    """
+
+    messages: int
+    listed: int
+    unlisted: int
+    consumed: int
+    indexed: int
+    beyond: int
+    beyond_bytes: int | None
+    queues: tuple[QueueLosses, ...]
+    states: MessageStates | None = None
+    before: int = 0
+
+    def by_topic(self) -> dict[str, int]:
+        """Return how many are lost of each topic; of those that only the index knows, none is."""
+        topics = Counter[str]()
+        for one in self.queues:
+            topics[one.topic] += one.messages
+        return dict(topics)
+
+    def check(self) -> None:
+        """Prove that the account adds up, by witness, by queue, by topic and by state.
+
+        Raises:
+            AccountError: It does not.
+        """
+        by_witness = self.listed + self.unlisted + self.consumed + self.indexed
+        by_topic = sum(self.by_topic().values()) + self.indexed
+        if not self.messages == by_witness == by_topic or self.beyond > self.messages:
+            raise AccountError(
+                f"{self.messages} lost messages are {by_witness} by witness, {by_topic} by topic"
+            )
+        states = self.states
+        if states is not None and (states.lost != self.messages or min(states.there, states.gone) < 0):
+            raise AccountError(f"{self.messages} lost messages are {states.lost} by state: {states}")
+        if states is not None and (states.before != self.before or self.before < 0):
+            raise AccountError(f"{self.before} messages before the log are {states.before} by state")
+        for one in self.queues:
+            if not 0 < one.messages <= one.end_queue_offset - one.first_queue_offset:
+                raise AccountError(f"more messages are lost than the queue has had: {one}")
+
+
+NO_LOSSES = LogLosses(0, 0, 0, 0, 0, 0, None, ())
+
+
+def lost_words(messages: int) -> str:
+    """Return how many messages the log has lost, in the words of every command."""
+    return f"{counted(messages, 'message is', 'messages are', spec=',')} lost from the log"
+
+
+class CountsBefore(Protocol):
+    """What counts the messages before a log's first byte."""
+
+    @property
+    def before(self) -> int:
+        """Return how many."""
+
+
+def before_words(losses: CountsBefore | None) -> str:
+    """Return how many messages lie before the log's first byte, as the end of a sentence; empty if none."""
+    if losses is None or not losses.before:
+        return ""
+    return f", {counted(losses.before, 'message', spec=',')} before the log's first byte"
+
+
+def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
+    """Return whether index or checkpoint, too, know of messages beyond a log: then it has lost its end.
+
+    Units alone may be what a truncation left.
+
+    Args:
+        store: whose index and checkpoint; what cannot be read bears nothing out.
+        end: physical offset after the log's last record.
+        latest_ms: highest store time of its records; None where that is not known.
+    """
+    with suppress(EnvironmentFailureError):
+        if any(one.end_phy_offset >= end for one in index_headers(store.index_files)):
+            return True
+    with suppress(EnvironmentFailureError):
+        checkpoint = None if latest_ms is None else read_checkpoint(store.checkpoint, [])
+        if checkpoint is not None and latest_ms is not None:
+            return max(checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms) > latest_ms
+    return False
+
+
+def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
+    """Return whether units lead to what lies beyond a log, by the ends of the queues.
+
+    Raises:
+        EnvironmentFailureError: a file of a queue cannot be opened or read.
+    """
+    for kind in UNIT_QUEUE_KINDS:
+        for queue in store.queues(kind):
+            if messages_from(queue, queue_bounds(queue, log_start).max_offset, max(log_start, log_end)):
+                return True
+            queue.files.close()
+    return False
+
+
+def indexes_beyond(store: Store, log_end: int) -> bool:
+    """Return whether the index knows of messages beyond a log, by the headers of its files.
+
+    Raises:
+        EnvironmentFailureError: one of them cannot be opened or read.
+    """
+    headers = index_headers(store.index_files)
+    return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
+
+
+def unreached_words(looked: SurveyedLog) -> str:
+    """Return how many records no walk of a broker reaches, and why."""
+    places, undecided = looked.unreached, looked.undecided
+    records = counted(len(places), "whole record", spec=",")
+    words = (
+        f"{records} of the log, the first at {places[0]}, below a damaged frame, or in a file under another's"
+        " name: no walk of a broker reaches them"
+    )
+    if not len(undecided):
+        return words
+    frames = counted(len(undecided), "frame", spec=",")
+    return (
+        f"{words}; of {frames}, the first at {undecided[0]}, nothing decides whether it is an intact record"
+    )
+
+
+def unreached_finding(looked: SurveyedLog) -> Finding:
+    """Return that a log has records which no walk of a broker reaches."""
+    from rmqtool.scan.classify import HIDDEN_REMEDY  # few logs need it
+
+    return Finding(
+        code=CL_PHY_MISMATCH,
+        physical_offset=int(looked.unreached[0]),
+        observed=len(looked.unreached),
+        message=unreached_words(looked),
+        remedy_override=HIDDEN_REMEDY,
+    )
+
+
+def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:
+    """Return that a log was longer once.
+
+    Args:
+        losses: with messages beyond its end.
+        end: physical offset after its last record.
+        sure: no kill and no truncation explains it.
+    """
+    messages = counted(losses.beyond, "message", spec=",")
+    units = "index items lead" if losses.indexed == losses.beyond else "units lead"
+    units = "a unit leads" if losses.listed == losses.beyond == 1 else units
+    return Finding(
+        code=CL_LOST,
+        physical_offset=end,
+        length=losses.beyond_bytes,
+        expected=losses.beyond,
+        observed=0,
+        message=f"{messages} beyond the log's last record, which ends at {end}: {units} there",
+        severity_override=None if sure else Severity.WARNING,
+    )

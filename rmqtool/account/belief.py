@@ -1,30 +1,27 @@
 """Choice of the intact records to recover, by fields that no checksum protects, heads, stale bytes.
 
 A record can be whole and yet tell a lie. So the queue offsets of every queue must go up by one along the log,
-but for what holes have room for (``chains``); store times must not go back (``stale``); what another queue
-misses right there is no stranger's (``claims``); and what a queue that is still there lists, is so. A record
-is left out only if something speaks against it: what is merely odd is kept.
+but for what holes have room for (``evidence``), and store times must not go back. One flipped bit of QUEUEID
+makes a queue that never was, one of QUEUEOFFSET a jump: such a record stands alone or in another's way, while
+a queue misses just this one, right here. What a queue that is still there lists, is so. A record is left out
+only if something speaks against it: what is merely odd is kept.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.claims import FieldJudge, Linker, OffsetGap, QueueChain, runs_of
-from rmqtool.account.evidence import QueueEvidence, confirmed_units
-from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, by_queue, in_queue_order
+from rmqtool.account.evidence import ChainedSurvey, OffsetGap, runs_of
+from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, in_queue_order
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+    from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.records import Survey
     from rmqtool.arrays import Bools, Int64s
 
@@ -32,11 +29,11 @@ if TYPE_CHECKING:
 _STEP_MS = 1000  # a broker that was started again is later by more than that
 
 
-@dataclass
-class StaleJudge:
+class _StaleJudge:
     """Leaves out records whose store times go back, where something else says so, too."""
 
-    belief: Belief
+    def __init__(self, belief: ChainedSurvey) -> None:
+        self.belief = belief
 
     def judge(self) -> None:
         """Mark what is old."""
@@ -89,16 +86,6 @@ class StaleJudge:
         return np.where(before >= 0, (units["queue_offset"] + units["count"])[before], -1)
 
 
-def odd_times(times: Int64s) -> Bools:
-    """Return which store times stick out between two that are in order, ``(n,)``."""
-    odd = np.zeros(len(times), bool)
-    if len(times) > 2:
-        one, here, two = times[:-2], times[1:-1], times[2:]
-        odd[1:-1] = (one <= two) & ((here < one) | (here > two))
-        odd[0] = times[0] > times[1] and times[1] <= times[2]
-    return odd
-
-
 class _Stand(NamedTuple):
     """A record in its queue."""
 
@@ -108,14 +95,14 @@ class _Stand(NamedTuple):
     after: int
 
 
-class HeadJudge:
+class _HeadJudge:
     """Tells which damaged records are where they say.
 
     Args:
         belief: its chains are those of whole records.
     """
 
-    def __init__(self, belief: Belief) -> None:
+    def __init__(self, belief: ChainedSurvey) -> None:
         self.belief = belief
         records = belief.survey.records
         ends = records["log_offset"] + records["total_size"]
@@ -199,22 +186,254 @@ class HeadJudge:
         return [_Stand(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-class Belief:
+_SHORT = 2  # records of a run that may be due to chance
+
+
+class _FieldJudge:
+    """Leaves out records that are contradicted in what they say of their queue.
+
+    Args:
+        belief: what is believed so far, its chains linked.
+    """
+
+    def __init__(self, belief: ChainedSurvey) -> None:
+        self.belief = belief
+        self.survey, self.evidence, self.from_zero = belief.survey, belief.evidence, belief.from_zero
+        self.cause, self.places = belief.cause, belief.places
+        self.record_of, self.confirmed = belief.record_of, belief.confirmed
+
+    def leave_out_doubles(self) -> bool:
+        """Leave out, of records that claim one place of a queue, those that another queue misses right there.
+
+        Returns:
+            Whether there are any: then chains are others.
+        """
+        units = self.survey.units
+        own = np.flatnonzero(~units["light"] & self.belief.kept[self.record_of])
+        own = own[self.belief.broken[units["queue"][own]]]
+        queues, offsets = units["queue"][own], units["queue_offset"][own]
+        order = np.lexsort((offsets, queues))
+        same = (np.diff(queues[order]) == 0) & (np.diff(offsets[order]) == 0)
+        doubles = own[np.unique(np.concatenate([order[:-1][same], order[1:][same]]))]
+        doubles = doubles[~self.confirmed[doubles] & ~self._alone_in_order(own, doubles)]
+        places, offsets = units["log_offset"][doubles], units["queue_offset"][doubles]
+        liars: set[int] = set()
+        for gap in self.belief.gaps() if len(doubles) else ():
+            fits = (gap.start <= places) & (places < gap.stop) & (gap.first <= offsets) & (offsets < gap.last)
+            for unit in doubles[fits]:
+                queue, record = int(units["queue"][unit]), int(self.record_of[unit])
+                if queue != gap.queue and self._resembles(gap.queue, queue, record):
+                    liars.add(record)
+        self.cause[list(liars)] = Cause.FIELDS
+        return bool(liars)
+
+    def _alone_in_order(self, own: Int64s, doubles: Int64s) -> Bools:
+        """Return which doubles alone lie between those of their queue that come before and after.
+
+        Args:
+            own: units, in log order.
+            doubles: of them, those that claim a place which another one claims, too.
+        """
+        units = self.survey.units
+        claims = [(int(units["queue"][unit]), int(units["queue_offset"][unit])) for unit in doubles]
+        others = own[~np.isin(own, doubles)]
+        in_order = np.zeros(len(doubles), bool)
+        for number, (unit, (queue, offset)) in enumerate(zip(doubles, claims, strict=True)):
+            rows = others[units["queue"][others] == queue]
+            place = np.searchsorted(rows, unit)
+            offsets = units["queue_offset"][rows]
+            in_order[number] = (offsets[:place][-1:] < offset).all() and (offset < offsets[place:][:1]).all()
+        fitting = Counter(claim for claim, fits in zip(claims, in_order, strict=True) if fits)
+        alone: Bools = np.array([fitting[claim] == 1 for claim in claims], bool)
+        return in_order & alone
+
+    def judge(self) -> None:
+        """Leave out whole records that are contradicted in what they say of their queue."""
+        self._linked = np.zeros(len(self.survey.units), bool)
+        for chain in self.belief.chains.values():
+            self._linked[chain.rows] = True
+        self._count_kept()
+        gaps = list(self.belief.gaps())
+        tight = [gap for gap in gaps if self._lacks_room(gap)]
+        elsewhere = self.belief.listed_elsewhere
+        for record in np.flatnonzero((self._suspects() | elsewhere) & self.belief.kept):
+            unit = self._own_unit(int(record))
+            refuted = elsewhere[record] and not self._vouched(unit)
+            if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
+                self.cause[record] = Cause.FIELDS
+                self._count_kept()
+            elif unit is not None and self._is_made_up(unit):
+                self.cause[record], self.belief.unproven[unit] = Cause.FIELDS, True
+                self._count_kept()
+        self._leave_out_intruders()
+        self._forget_left_out()
+
+    def _leave_out_intruders(self) -> None:
+        """Leave out records of no chain that a broker would put into their queue, and shift what follows.
+
+        A unit ahead of its queue's end is appended there, whatever its offset says; one behind it is skipped
+        (``ConsumeQueue#putMessagePositionInfo``, 4.9.8, 5.3.3).
+        """
+        units = self.survey.units
+        for number in np.flatnonzero(~self._linked & ~units["light"]):
+            chain = self.belief.chains.get(int(units["queue"][number]))
+            if chain is None or not self.belief.kept[self.record_of[number]]:
+                continue
+            place = int(np.searchsorted(chain.rows, number))
+            before = chain.rows[place - 1] if place else None
+            end = 0 if before is None else int(units["queue_offset"][before] + units["count"][before])
+            if units["queue_offset"][number] >= end and place < len(chain.rows):
+                self.cause[self.record_of[number]] = Cause.FIELDS
+
+    def _count_kept(self) -> None:
+        sizes = np.where(self.belief.kept, self.survey.records["total_size"], 0).astype(np.int64)
+        self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
+
+    def _suspects(self) -> Bools:
+        """Return records that stand alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
+        records, units = self.survey.records, self.survey.units
+        suspects: Bools = (records["marks"] & Mark.PLAIN) != 0
+        suspects[self.record_of] = False
+        suspects[self.record_of[~self._linked & ~self.confirmed]] = True
+        for chain in self.belief.chains.values():
+            cuts = runs_of(self.survey, chain.rows)
+            short = np.flatnonzero(np.diff(cuts) <= _SHORT)
+            for number in short:
+                rows = chain.rows[cuts[number] : cuts[number + 1]]
+                if not self.confirmed[rows].any() and not units["light"][rows].any():
+                    suspects[self.record_of[rows]] = True
+        return suspects
+
+    def _claimed(self, record: int, tight: list[OffsetGap]) -> bool:
+        """Whether a queue misses just this record, right here, and has no other room for it."""
+        row = self.survey.records[record]
+        at, offset = int(row["log_offset"]), int(row["queue_offset"])
+        unit = self._own_unit(record)
+        own = None if unit is None else int(self.survey.units["queue"][unit])
+        vouched = self._vouched(unit)
+        for gap in tight:
+            if not gap.start <= at < gap.stop or (vouched and not self._lacks_room(gap)):
+                continue
+            if vouched and not (self._is_alone(unit) and gap.last == gap.first + 1):
+                continue
+            if len(self.belief.chains[gap.queue].rows) == 1:  # no witness either
+                continue
+            if gap.queue == own:
+                if unit is not None and not self._linked[unit] and self._lacks_room(gap):
+                    return True
+            elif gap.first <= offset < gap.last and self._resembles(gap.queue, own, record):
+                return True
+        return not vouched and self._claimed_by_an_end(record, offset, own)
+
+    def _lacks_room(self, gap: OffsetGap) -> bool:
+        """Whether the holes of the log have no room for what a gap misses."""
+        ends = np.searchsorted(self.places, [gap.start, gap.stop])
+        taken = int(self._kept_before[ends[1]] - self._kept_before[ends[0]])
+        blanks = self.belief.blank_bytes(gap.start, gap.stop)
+        return gap.stop - gap.start - taken - blanks < (gap.last - gap.first) * SMALLEST_RECORD
+
+    def _claimed_by_an_end(self, record: int, offset: int, own: int | None) -> bool:
+        """Whether it is the record that would come next in a queue like its own, which ends before it."""
+        units = self.survey.units
+        least = 0 if own is not None and self._is_unheard_of(own) else _SHORT
+        for chain in self.belief.chains.values():
+            rows = chain.rows[self.record_of[chain.rows] != record]
+            if len(rows) <= least or self.record_of[rows[-1]] > record:
+                continue
+            end = int(units["queue_offset"][rows[-1]] + units["count"][rows[-1]])
+            if chain.queue == own:
+                places = self.survey.units["log_offset"][rows[-1]], self.survey.records["log_offset"][record]
+                gap = OffsetGap(chain.queue, end, offset, int(places[0]), int(places[1]))
+                if _one_byte_apart(end, offset) and (offset < end or self._lacks_room(gap)):
+                    return True
+            elif end == offset and self._resembles(chain.queue, own, record):
+                return True
+        return False
+
+    def _vouched(self, unit: int | None) -> bool:
+        """Whether its own queue vouches for a record: it follows the one before it, but for what has room."""
+        if unit is None or self.confirmed[unit]:
+            return unit is not None
+        queue, offset = int(self.survey.units["queue"][unit]), int(self.survey.units["queue_offset"][unit])
+        if not self._linked[unit]:
+            return False
+        rows = self.belief.chains[queue].rows
+        place = int(np.searchsorted(rows, unit))
+        at = int(self.survey.units["log_offset"][unit])
+        if not place:
+            if self._is_alone(unit) and not self.belief.is_likely(queue):
+                return self.from_zero and not offset
+            gap = OffsetGap(queue, 0, offset, self.survey.log.start, at)
+            return not self.from_zero or not offset or not self._lacks_room(gap)
+        before = rows[place - 1]
+        end = int(self.survey.units["queue_offset"][before] + self.survey.units["count"][before])
+        gap = OffsetGap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
+        return place in self.belief.chains[queue].resets or offset == end or not self._lacks_room(gap)
+
+    def _is_alone(self, unit: int | None) -> bool:
+        """Whether a record is all there is of its queue."""
+        return unit is None or len(self.belief.chains[int(self.survey.units["queue"][unit])].rows) == 1
+
+    def _is_unheard_of(self, queue: int) -> bool:
+        """Whether nothing but one record tells of a queue."""
+        chain = self.belief.chains.get(queue)
+        return (chain is None or len(chain.rows) <= 1) and not self.belief.is_likely(queue)
+
+    def _is_made_up(self, unit: int) -> bool:
+        """Whether one record alone tells of a queue that ``topics.json`` lacks, and of messages before it."""
+        number, offset = (int(self.survey.units[name][unit]) for name in ("queue", "queue_offset"))
+        if not self.from_zero or not offset or not self._is_alone(unit) or not self._is_unheard_of(number):
+            return False
+        topic, known = self.survey.queues[number][0], self.evidence.declared
+        return topic in known or any(one_letter_apart(topic, one) for one in known)
+
+    def _own_unit(self, record: int) -> int | None:
+        """Return the unit of a record in its own queue; None if it has none."""
+        first, last = np.searchsorted(self.record_of, [record, record + 1])
+        return int(first) if first < last else None
+
+    def _resembles(self, queue: int, own: int | None, record: int) -> bool:
+        """Whether a damaged byte, or more where nobody knows that, makes a queue into the claimed one."""
+        topic, queue_id = self.survey.queues[queue]
+        if own is None:
+            return int(self.survey.records["queue_id"][record]) == queue_id
+        claimed_topic, claimed_id = self.survey.queues[own]
+        if self._is_unheard_of(own):
+            return claimed_topic == topic or claimed_id == queue_id
+        if claimed_topic == topic:
+            return _one_byte_apart(claimed_id, queue_id, 4)
+        return claimed_id == queue_id and one_letter_apart(claimed_topic, topic)
+
+    def _forget_left_out(self) -> None:
+        """Take out of the chains what contradicts them; what is damaged still shows where it stood."""
+        for chain in self.belief.chains.values():
+            good = np.isin(self.cause[self.record_of[chain.rows]], (Cause.NONE, *DAMAGED_CAUSES))
+            if not good.all():
+                chain.resets = frozenset(int(good[:reset].sum()) for reset in chain.resets if good[reset])
+                chain.rows = chain.rows[good]
+
+
+def one_letter_apart(one: str, other: str) -> bool:
+    """Whether two names differ in one letter, or in one byte: what is no text is read as one letter."""
+    pairs = ((one, other), (one.encode(), other.encode()))
+    return any(len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1 for a, b in pairs)
+
+
+def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:
+    """Whether two integers of so many bytes differ in one of them."""
+    differing = (one ^ other) & ((1 << 8 * width) - 1)
+    return sum(1 for shift in range(0, 8 * width, 8) if differing >> shift & 0xFF) == 1
+
+
+class Belief(ChainedSurvey):
     """Judges the records of a survey.
 
     Args:
-        survey: what was read, of all copies.
-        evidence: what queues list.
-        from_zero: whether the log begins at 0, so every queue begins at 0, too.
+        survey: see ``ChainedSurvey``, as the next two.
+        evidence: likewise.
+        from_zero: likewise.
         include_stale: believe what looks stale.
         keep_damaged: keep damaged records, too, unless their queue has no place for them.
-
-    Attributes:
-        places: physical offsets of the records, ``(n,)``.
-        cause: why records are left out, ``(n,)`` of ``Cause``.
-        chains: by queue number.
-        broken: whether the queue offsets of a queue do more than go up by one, by queue number.
-        unproven: units of damaged records that nothing bears out, ``(m,)``.
     """
 
     def __init__(
@@ -226,62 +445,26 @@ class Belief:
         include_stale: bool = False,
         keep_damaged: bool = False,
     ) -> None:
-        self.survey = survey
-        self.evidence = evidence
-        self.from_zero = from_zero
-        records, units = survey.records, survey.units
-        self.cause = np.zeros(len(records), np.uint8)
-        self.cause[survey.damaged] = Cause.PROPERTIES
-        self.cause[(records["marks"] & Mark.BODY_CRC) != 0] = Cause.BODY
-        self.places = np.ascontiguousarray(records["log_offset"])  # else each search copies them
-        self.record_of = np.searchsorted(self.places, units["log_offset"])
-        self.confirmed = confirmed_units(survey, evidence)
-        self.odd_times = odd_times(records["store_timestamp_ms"]) & ~self._torn_after
-        self.chains: dict[int, QueueChain] = {}
+        super().__init__(survey, evidence, from_zero=from_zero)
         if not include_stale:
-            StaleJudge(self).judge()
-        self.unproven = np.isin(self.cause, DAMAGED_CAUSES)[self.record_of]
-        self._link()
+            _StaleJudge(self).judge()
+        self.link()
         self._judge_heads(keep_damaged=keep_damaged)
-        if FieldJudge(self).leave_out_doubles():
-            self._link()
-        FieldJudge(self).judge()
-
-    @property
-    def kept(self) -> Bools:
-        """Return which records are believed, and whole or kept as wanted, ``(n,)``."""
-        kept: Bools = self.cause == Cause.NONE
-        return kept
-
-    @cached_property
-    def listed_elsewhere(self) -> Bools:
-        """Return which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
-        records, units = self.survey.records, self.survey.units
-        listed_there = np.zeros(len(records), bool)
-        light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
-        for key, listed in self.evidence.units.items():
-            if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
-                continue
-            place = np.searchsorted(self.places, listed["log_offset"])
-            place = np.minimum(place, len(records) - 1)
-            met = (records["log_offset"][place] == listed["log_offset"]) & (
-                records["total_size"][place] == listed["size"]
-            )
-            listed_there[place[met]] = True
-        listed_there[self.record_of[self.confirmed]] = False
-        return listed_there
+        if _FieldJudge(self).leave_out_doubles():
+            self.link()
+        _FieldJudge(self).judge()
 
     def _judge_heads(self, *, keep_damaged: bool) -> None:
         """Link the damaged records whose heads something bears out; give them back if that is wanted."""
         doubtful = np.flatnonzero(self.unproven)
         if len(doubtful):
-            self.unproven[doubtful[HeadJudge(self).borne_out(doubtful)]] = False
+            self.unproven[doubtful[_HeadJudge(self).borne_out(doubtful)]] = False
         if keep_damaged:
             stalls = (self.survey.records["marks"] & Mark.STALLS) != 0
             self.cause[np.isin(self.cause, DAMAGED_CAUSES) & ~stalls & ~self._out_of_place()] = Cause.NONE
             self.unproven &= ~self.kept[self.record_of]
         if len(doubtful):
-            self._link()
+            self.link()
 
     def _out_of_place(self) -> Bools:
         """Return which records would stand in another's place, or shift others, in a queue, ``(n,)``."""
@@ -298,112 +481,3 @@ class Belief:
         own = self.unproven & ~self.survey.units["light"]
         found[self.record_of[own]] = True
         return found & ~self.listed_elsewhere & ~self.kept
-
-    @property
-    def times(self) -> Int64s:
-        """Return store times, odd ones replaced by that of the record before, ``(n,)``."""
-        times: Int64s = self.survey.records["store_timestamp_ms"].copy()
-        sound = np.where(self.odd_times, -1, np.arange(len(times)))
-        last = np.maximum.accumulate(sound) if len(times) else sound
-        carried: Int64s = times[np.maximum(last, 0)]
-        return carried
-
-    def leave_out(self, records: Bools, cause: Cause) -> None:
-        """Leave records out that were kept so far."""
-        self.cause[records & self.kept] = cause
-
-    def room(self, start: int, stop: int) -> int:
-        """Return the bytes between two places that no record without doubt takes."""
-        ends = np.searchsorted(self.places, [start, stop])
-        taken = self._taken_before[ends[1]] - self._taken_before[ends[0]]
-        return int(stop - start - taken) - self.blank_bytes(start, stop)
-
-    def gaps(self) -> Iterator[OffsetGap]:
-        """Yield the queue offsets that no record of a chain has, up to each queue's last record."""
-        units, records = self.survey.units, self.survey.records
-        for chain in self.chains.values():
-            rows = chain.rows
-            if not len(rows):
-                continue
-            offsets = units["queue_offset"][rows]
-            stops = offsets + units["count"][rows]
-            places = units["log_offset"][rows]
-            ends = places + records["total_size"][self.record_of[rows]]
-            if self.from_zero and offsets[0] > 0:
-                yield OffsetGap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
-            for number in np.flatnonzero(offsets[1:] > stops[:-1]):
-                if number + 1 not in chain.resets:
-                    one, two = int(stops[number]), int(offsets[number + 1])
-                    yield OffsetGap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
-
-    def blank_bytes(self, start: int, stop: int) -> int:
-        """Return the bytes of BLANKs that begin between two places."""
-        first, last = np.searchsorted(self._blanks[:, 0], [start, stop])
-        return int((self._blanks[first:last, 1] - self._blanks[first:last, 0]).sum())
-
-    @cached_property
-    def _blanks(self) -> Int64s:
-        """Start and stop of each BLANK, ``(k, 2)``."""
-        found = sorted(self.survey.blanks.values())
-        segments = [self.survey.log.segment_at(at) for at in found]
-        pairs = [(at, at if one is None else one.stop) for at, one in zip(found, segments, strict=True)]
-        return np.array(pairs, np.int64).reshape(-1, 2)
-
-    @cached_property
-    def _torn_after(self) -> Bools:
-        """Return after which records a hole begins: a time that is ahead there may be that of a new tail."""
-        records = self.survey.records
-        stops = records["log_offset"] + records["total_size"]
-        torn: Bools = np.zeros(len(records), bool)
-        torn[:-1] = records["log_offset"][1:] != stops[:-1]
-        ahead: Bools = np.zeros(len(records), bool)
-        ahead[:-1] = records["store_timestamp_ms"][:-1] > records["store_timestamp_ms"][1:]
-        return torn & ahead
-
-    def _link(self) -> None:
-        """Find in every queue the records that follow each other."""
-        units = self.survey.units
-        cause = self.cause[self.record_of]
-        fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS) & ~self.unproven
-        queues = by_queue(units, len(self.survey.queues), fresh)
-        runs = [runs_of(self.survey, rows) for rows in queues]
-        self.broken = np.array([len(cuts) > 2 for cuts in runs], bool)
-        self._taken_before = self._without_doubt(queues, runs)
-        for number, (rows, cuts) in enumerate(zip(queues, runs, strict=True)):
-            self.chains.pop(number, None)
-            if len(rows):
-                self.chains[number] = Linker(self, number, rows, cuts).chain()
-
-    def _without_doubt(self, queues: list[Int64s], runs: list[Int64s]) -> Int64s:
-        """Return the bytes of records without doubt in front of each record, ``(n + 1,)``."""
-        records = self.survey.records
-        taken = np.where(self.kept, records["total_size"], 0).astype(np.int64)
-        for number, (units, cuts) in enumerate(zip(queues, runs, strict=True)):
-            lone = np.flatnonzero(np.diff(cuts) == 1)
-            rows = units[cuts[lone]] if len(cuts) > 1 else units[:0]
-            begins = not self.from_zero or self.survey.units["queue_offset"][rows] == 0
-            if len(cuts) == 2 and not self.is_likely(number):
-                begins = np.zeros(len(rows), bool)
-            lonely = rows[~(self.confirmed[rows] | ((lone == 0) & begins))] if len(rows) else rows
-            taken[self.record_of[lonely]] = 0
-        return np.concatenate([[0], np.cumsum(taken)])
-
-    def is_likely(self, queue: int) -> bool:
-        """Whether a queue's number is that of one that is there, or below such a number of its topic."""
-        topic, queue_id = self.survey.queues[queue]
-        if (topic, queue_id) in self.evidence.units:
-            return True
-        if 0 <= queue_id < self.evidence.declared.get(topic, 0):
-            return True
-        return 0 <= queue_id <= self._largest_ids.get(topic, -1)
-
-    @cached_property
-    def _largest_ids(self) -> dict[str, int]:
-        """Return the largest queue id of each topic that more than one record has."""
-        found: dict[str, int] = {}
-        sound = ~self.survey.damaged[self.record_of]
-        counts = np.bincount(self.survey.units["queue"][sound], minlength=len(self.survey.queues))
-        for number in np.flatnonzero(counts > 1):
-            topic, queue_id = self.survey.queues[number]
-            found[topic] = max(found.get(topic, -1), queue_id)
-        return found

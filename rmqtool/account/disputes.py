@@ -5,22 +5,23 @@ The units of present queues decide, then text, then the neighbours in queue and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rmqtool.account.evidence import QueueEvidence, confirmed_units
-from rmqtool.account.records import Aside, Grounds, Survey, by_queue, oddities, property_names
+from rmqtool.account.records import CONTROLS, SAMPLE, Aside, Grounds, Survey, by_queue, read_record
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Sequence, Set
 
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s
+    from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue
 
     Rows = npt.NDArray[Any]
@@ -31,8 +32,7 @@ _BY_UNITS, _BY_TEXT, _BY_NEIGHBOURS, _BY_NOTHING = range(4)
 _GROUNDS = (Grounds.UNITS, Grounds.TEXT, Grounds.NEIGHBOURS, Grounds.NOTHING)
 
 
-@dataclass(frozen=True)
-class _CopySide:
+class _CopySide(NamedTuple):
     """Records in log order, and where they stand in their queues, which are numbered for both copies."""
 
     records: Rows
@@ -359,6 +359,35 @@ def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
     survey = joined(survey, below, won | ~met)
     false = np.setdiff1d(np.concatenate(frames), survey.records["log_offset"])
     return replace(survey, false=false, aside=tuple(one for one in aside if one.start in own))
+
+
+def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:
+    """Return the names of the properties that some of these records have."""
+    records = (read_record(log, row) for row in rows[:: max(len(rows) // SAMPLE, 1)])
+    return frozenset(name for one in records if one is not None for name, _ in _pairs(one))
+
+
+def oddities(log: FileQueue, row: Rows, known: Set[str]) -> tuple[int, int]:
+    """Count what no client writes into properties, and the names that other records have.
+
+    Odd are bytes that are no text, broken pairs, unknown names, and a batch whose head says otherwise.
+    """
+    record = read_record(log, row)
+    if record is None:
+        return 0, 0
+    shown = record.properties_bytes.decode("utf-8", "replace")
+    odd = shown.count("\ufffd") + len(CONTROLS.findall(shown))
+    odd += sum("\1" in value or name not in known for name, value in _pairs(record))
+    base = record.properties.get("INNER_BASE")
+    odd += base is not None and base != str(record.head.queue_offset)
+    return odd, len({name for name, _ in _pairs(record)} & known)
+
+
+def _pairs(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each property; nothing, where they end in a separator, is a pair of its own."""
+    for piece in record.properties_bytes.decode("utf-8", "replace").split("\2"):
+        name, _, value = piece.partition("\1")
+        yield name, value
 
 
 def where(survey: Survey, keep: Bools) -> Survey:

@@ -1,22 +1,26 @@
-"""Evidence of the present queues about a log: each unit names place and size of a message.
+"""Evidence about places of records in queues: what present queues list, and chains of a log's own records.
 
-A queue is believed about what it lists, if that fits into the log; one that lies only costs a look.
+Each unit names place and size of a message. A queue is believed about what it lists, if that fits into the
+log; one that lies only costs a look. In every queue, the queue offsets of records go up by one along the log;
+some may be left out where a hole of the log has room for their records.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.records import Mark, Survey, by_queue, read_record
+from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, by_queue, read_record
 from rmqtool.derived.queue_files import queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
+from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
-from rmqtool.topics import SCHEDULE_TOPIC
+from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,6 +29,10 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
     Rows = npt.NDArray[Any]
+    from collections.abc import Iterator
+
+    from rmqtool.arrays import Bools, Int64s
+
 
 LISTED_ROW = np.dtype(
     [
@@ -155,3 +163,287 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
         against |= {PropertyWitness.FORM} if marks[number] & Mark.FORM else set()
         if record is not None and record.change(against):
             marks[number] |= np.uint8(Mark.TORN)
+
+
+_LOOK_BACK = 64  # runs of a queue that a chain may leap over
+_NO_ROOM = 2  # what a leap without room for the lost costs, in records: more than a lone record is worth
+_CONFIRMED = 1 << 20  # what one confirmed record is worth: more than any number of others
+
+
+class OffsetGap(NamedTuple):
+    """Queue offsets that no record has: ``first`` to before ``last``, between two places of the log."""
+
+    queue: int
+    first: int
+    last: int
+    start: int
+    stop: int
+
+
+@dataclass
+class QueueChain:
+    """The records of one queue that follow each other.
+
+    Attributes:
+        queue: its number.
+        rows: numbers of its units, in order.
+        resets: places in ``rows`` where its queue offsets begin again, as after the topic was deleted.
+    """
+
+    queue: int
+    rows: Int64s
+    resets: frozenset[int] = frozenset()
+
+
+def runs_of(survey: Survey, rows: Int64s) -> Int64s:
+    """Return where runs of consecutive queue offsets begin in the units of a queue, and their end."""
+    offsets = survey.units["queue_offset"][rows]
+    stops = offsets + survey.units["count"][rows]
+    cuts = np.concatenate([[0], np.flatnonzero(offsets[1:] != stops[:-1]) + 1, [len(rows)]])
+    return cuts if len(cuts) == 2 else np.unique(np.concatenate([cuts, _overlaps(offsets, stops, cuts)]))
+
+
+def _overlaps(offsets: Int64s, stops: Int64s, cuts: Int64s) -> Int64s:
+    """Return where runs are cut, so that of two that overlap either can give way with that alone."""
+    found: list[int] = []
+    first, after = offsets[cuts[:-1]], stops[cuts[1:] - 1]
+    for two in range(1, len(first)):
+        for one in range(max(0, two - _LOOK_BACK), two):
+            if first[one] < first[two] < after[one]:
+                found.append(_place(offsets, cuts, one, int(first[two])))
+            if first[two] < after[one] < after[two]:
+                found.append(_place(offsets, cuts, two, int(after[one])))
+    return np.array(found, np.int64)
+
+
+def _place(offsets: Int64s, cuts: Int64s, run: int, offset: int) -> int:
+    start, stop = int(cuts[run]), int(cuts[run + 1])
+    return start + int(np.searchsorted(offsets[start:stop], offset))
+
+
+class _Linker:
+    """Chooses, of the runs of one queue, those that can follow each other and hold most records."""
+
+    def __init__(self, belief: ChainedSurvey, queue: int, rows: Int64s, cuts: Int64s) -> None:
+        self.belief, self.queue, self.rows, self.cuts = belief, queue, rows, cuts
+        units, records = belief.survey.units, belief.survey.records
+        heads, tails = rows[cuts[:-1]], rows[cuts[1:] - 1]
+        self.first = units["queue_offset"][heads]
+        self.after = units["queue_offset"][tails] + units["count"][tails]
+        self.start = units["log_offset"][heads]
+        self.stop = units["log_offset"][tails] + records["total_size"][self.belief.record_of[tails]]
+        confirmed = np.concatenate([[0], np.cumsum(self.belief.confirmed[rows])])
+        self.worth = np.diff(cuts) + _CONFIRMED * (confirmed[cuts[1:]] - confirmed[cuts[:-1]])
+
+    def chain(self) -> QueueChain:
+        """Return the chain."""
+        if len(self.first) == 1:
+            return QueueChain(self.queue, self.rows)
+        count = len(self.first)
+        score, came_from = np.zeros(count, np.int64), np.full(count, -1)
+        for run in range(count):
+            score[run] = self.worth[run] - self._cost_of_start(run)
+            for other in range(max(0, run - _LOOK_BACK), run):
+                cost = self._cost(other, run)
+                if cost is not None and score[other] + self.worth[run] - cost > score[run]:
+                    score[run], came_from[run] = score[other] + self.worth[run] - cost, other
+        chosen = [int(np.argmax(score))]
+        while (before := int(came_from[chosen[-1]])) >= 0:
+            chosen.append(before)
+        chosen.reverse()
+        rows = [self.rows[self.cuts[run] : self.cuts[run + 1]] for run in chosen]
+        ends = np.cumsum([len(part) for part in rows])
+        resets = frozenset(
+            int(end)
+            for end, one, two in zip(ends, chosen[:-1], chosen[1:], strict=False)
+            if self.first[two] < self.after[one]
+        )
+        return QueueChain(self.queue, np.concatenate(rows), resets)
+
+    def _cost_of_start(self, run: int) -> int:
+        if not self.belief.from_zero or not self.first[run]:
+            return 0
+        return self._cost_of_room(int(self.first[run]), self.belief.survey.log.start, int(self.start[run]))
+
+    def _cost(self, one: int, two: int) -> int | None:
+        """Return what it costs to go on with another run; None where it cannot follow."""
+        missing = int(self.first[two]) - int(self.after[one])
+        if missing >= 0:
+            return self._cost_of_room(missing, int(self.stop[one]), int(self.start[two]))
+        return _NO_ROOM if self.first[two] == 0 and self.cuts[two + 1] - self.cuts[two] > 1 else None
+
+    def _cost_of_room(self, missing: int, start: int, stop: int) -> int:
+        return 0 if missing * SMALLEST_RECORD <= self.belief.room(start, stop) else _NO_ROOM
+
+
+def odd_times(times: Int64s) -> Bools:
+    """Return which store times stick out between two that are in order, ``(n,)``."""
+    odd = np.zeros(len(times), bool)
+    if len(times) > 2:
+        one, here, two = times[:-2], times[1:-1], times[2:]
+        odd[1:-1] = (one <= two) & ((here < one) | (here > two))
+        odd[0] = times[0] > times[1] and times[1] <= times[2]
+    return odd
+
+
+class ChainedSurvey:
+    """The records of a survey, what is believed of them so far, and the chains of those that are.
+
+    Args:
+        survey: what was read, of all copies.
+        evidence: what queues list.
+        from_zero: whether the log begins at 0, so every queue begins at 0, too.
+
+    Attributes:
+        places: physical offsets of the records, ``(n,)``.
+        cause: why records are left out, ``(n,)`` of ``Cause``.
+        chains: by queue number.
+        broken: whether the queue offsets of a queue do more than go up by one, by queue number.
+        unproven: units of damaged records that nothing bears out, ``(m,)``.
+    """
+
+    def __init__(self, survey: Survey, evidence: QueueEvidence, *, from_zero: bool) -> None:
+        self.survey, self.evidence, self.from_zero = survey, evidence, from_zero
+        records, units = survey.records, survey.units
+        self.cause = np.zeros(len(records), np.uint8)
+        self.cause[survey.damaged] = Cause.PROPERTIES
+        self.cause[(records["marks"] & Mark.BODY_CRC) != 0] = Cause.BODY
+        self.places = np.ascontiguousarray(records["log_offset"])  # else each search copies them
+        self.record_of = np.searchsorted(self.places, units["log_offset"])
+        self.confirmed = confirmed_units(survey, evidence)
+        self.odd_times = odd_times(records["store_timestamp_ms"]) & ~self._torn_after
+        self.unproven = np.isin(self.cause, DAMAGED_CAUSES)[self.record_of]
+        self.chains: dict[int, QueueChain] = {}
+
+    @property
+    def kept(self) -> Bools:
+        """Return which records are believed, and whole or kept as wanted, ``(n,)``."""
+        kept: Bools = self.cause == Cause.NONE
+        return kept
+
+    @cached_property
+    def listed_elsewhere(self) -> Bools:
+        """Return which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
+        records, units = self.survey.records, self.survey.units
+        listed_there = np.zeros(len(records), bool)
+        light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
+        for key, listed in self.evidence.units.items():
+            if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
+                continue
+            place = np.searchsorted(self.places, listed["log_offset"])
+            place = np.minimum(place, len(records) - 1)
+            met = (records["log_offset"][place] == listed["log_offset"]) & (
+                records["total_size"][place] == listed["size"]
+            )
+            listed_there[place[met]] = True
+        listed_there[self.record_of[self.confirmed]] = False
+        return listed_there
+
+    @property
+    def times(self) -> Int64s:
+        """Return store times, odd ones replaced by that of the record before, ``(n,)``."""
+        times: Int64s = self.survey.records["store_timestamp_ms"].copy()
+        sound = np.where(self.odd_times, -1, np.arange(len(times)))
+        last = np.maximum.accumulate(sound) if len(times) else sound
+        carried: Int64s = times[np.maximum(last, 0)]
+        return carried
+
+    def leave_out(self, records: Bools, cause: Cause) -> None:
+        """Leave records out that were kept so far."""
+        self.cause[records & self.kept] = cause
+
+    def room(self, start: int, stop: int) -> int:
+        """Return the bytes between two places that no record without doubt takes."""
+        ends = np.searchsorted(self.places, [start, stop])
+        taken = self._taken_before[ends[1]] - self._taken_before[ends[0]]
+        return int(stop - start - taken) - self.blank_bytes(start, stop)
+
+    def gaps(self) -> Iterator[OffsetGap]:
+        """Yield the queue offsets that no record of a chain has, up to each queue's last record."""
+        units, records = self.survey.units, self.survey.records
+        for chain in self.chains.values():
+            rows = chain.rows
+            if not len(rows):
+                continue
+            offsets = units["queue_offset"][rows]
+            stops = offsets + units["count"][rows]
+            places = units["log_offset"][rows]
+            ends = places + records["total_size"][self.record_of[rows]]
+            if self.from_zero and offsets[0] > 0:
+                yield OffsetGap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
+            for number in np.flatnonzero(offsets[1:] > stops[:-1]):
+                if number + 1 not in chain.resets:
+                    one, two = int(stops[number]), int(offsets[number + 1])
+                    yield OffsetGap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
+
+    def blank_bytes(self, start: int, stop: int) -> int:
+        """Return the bytes of BLANKs that begin between two places."""
+        first, last = np.searchsorted(self._blanks[:, 0], [start, stop])
+        return int((self._blanks[first:last, 1] - self._blanks[first:last, 0]).sum())
+
+    @cached_property
+    def _blanks(self) -> Int64s:
+        """Start and stop of each BLANK, ``(k, 2)``."""
+        found = sorted(self.survey.blanks.values())
+        segments = [self.survey.log.segment_at(at) for at in found]
+        pairs = [(at, at if one is None else one.stop) for at, one in zip(found, segments, strict=True)]
+        return np.array(pairs, np.int64).reshape(-1, 2)
+
+    @cached_property
+    def _torn_after(self) -> Bools:
+        """Return after which records a hole begins: a time that is ahead there may be that of a new tail."""
+        records = self.survey.records
+        stops = records["log_offset"] + records["total_size"]
+        torn: Bools = np.zeros(len(records), bool)
+        torn[:-1] = records["log_offset"][1:] != stops[:-1]
+        ahead: Bools = np.zeros(len(records), bool)
+        ahead[:-1] = records["store_timestamp_ms"][:-1] > records["store_timestamp_ms"][1:]
+        return torn & ahead
+
+    def link(self) -> None:
+        """Find in every queue the records that follow each other."""
+        units = self.survey.units
+        cause = self.cause[self.record_of]
+        fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS) & ~self.unproven
+        queues = by_queue(units, len(self.survey.queues), fresh)
+        runs = [runs_of(self.survey, rows) for rows in queues]
+        self.broken = np.array([len(cuts) > 2 for cuts in runs], bool)
+        self._taken_before = self._without_doubt(queues, runs)
+        for number, (rows, cuts) in enumerate(zip(queues, runs, strict=True)):
+            self.chains.pop(number, None)
+            if len(rows):
+                self.chains[number] = _Linker(self, number, rows, cuts).chain()
+
+    def _without_doubt(self, queues: list[Int64s], runs: list[Int64s]) -> Int64s:
+        """Return the bytes of records without doubt in front of each record, ``(n + 1,)``."""
+        records = self.survey.records
+        taken = np.where(self.kept, records["total_size"], 0).astype(np.int64)
+        for number, (units, cuts) in enumerate(zip(queues, runs, strict=True)):
+            lone = np.flatnonzero(np.diff(cuts) == 1)
+            rows = units[cuts[lone]] if len(cuts) > 1 else units[:0]
+            begins = not self.from_zero or self.survey.units["queue_offset"][rows] == 0
+            if len(cuts) == 2 and not self.is_likely(number):
+                begins = np.zeros(len(rows), bool)
+            lonely = rows[~(self.confirmed[rows] | ((lone == 0) & begins))] if len(rows) else rows
+            taken[self.record_of[lonely]] = 0
+        return np.concatenate([[0], np.cumsum(taken)])
+
+    def is_likely(self, queue: int) -> bool:
+        """Whether a queue's number is that of one that is there, or below such a number of its topic."""
+        topic, queue_id = self.survey.queues[queue]
+        if (topic, queue_id) in self.evidence.units:
+            return True
+        if 0 <= queue_id < self.evidence.declared.get(topic, 0):
+            return True
+        return 0 <= queue_id <= self._largest_ids.get(topic, -1)
+
+    @cached_property
+    def _largest_ids(self) -> dict[str, int]:
+        """Return the largest queue id of each topic that more than one record has."""
+        found: dict[str, int] = {}
+        sound = ~self.survey.damaged[self.record_of]
+        counts = np.bincount(self.survey.units["queue"][sound], minlength=len(self.survey.queues))
+        for number in np.flatnonzero(counts > 1):
+            topic, queue_id = self.survey.queues[number]
+            found[topic] = max(found.get(topic, -1), queue_id)
+        return found

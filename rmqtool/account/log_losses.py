@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.model import (
+from rmqtool.account import (
     NO_LOSSES,
     LogLosses,
     MessageStates,
@@ -19,13 +18,14 @@ from rmqtool.account.model import (
     is_borne_out,
     unreached_finding,
 )
-from rmqtool.account.survey import SurveyedLog, survey
-from rmqtool.account.witnesses import (
-    FreeBytes,
+from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
+from rmqtool.account.survey import (
     Hole,
+    SurveyedLog,
     consumed_beyond,
     consumed_ends,
     indexed_places,
+    survey,
     unaccounted,
 )
 from rmqtool.derived.queue_files import LiveUnits, all_live_units, live_units, queue_units
@@ -46,16 +46,8 @@ if TYPE_CHECKING:
 
 
 _END = (1 << 63) - 1
-_NO_RUNS = np.empty(0, RUN_ROW)
+_NO_RUNS, _NOWHERE = np.empty(0, RUN_ROW), np.empty(0, np.int64)
 QueueKey = tuple[str, int]
-
-
-@dataclass
-class _ListedQueue:
-    """The files of a queue, and where its units lead to."""
-
-    files: QueueFiles
-    places: Int64s
 
 
 class LogAccount:
@@ -69,31 +61,32 @@ class LogAccount:
     """
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._queues: dict[QueueKey, _ListedQueue] = {}
+        self.store = store
+        self._files: dict[QueueKey, QueueFiles] = {}
+        self._places: dict[QueueKey, Int64s] = {}  # to which the units of a queue lead
         self._indexed: Int64s | None = None
         self.unread: list[str] = []
         for queue, units in queue_units(store, self.unread):
-            places = np.sort(units.physical_offsets)
-            self._queues[queue.topic or "", queue.queue_id or 0] = _ListedQueue(queue, places)
+            key = queue.topic or "", queue.queue_id or 0
+            self._files[key], self._places[key] = queue, np.sort(units.physical_offsets)
 
     def queue_files(self, key: QueueKey) -> QueueFiles | None:
         """Return the files of a queue; None of one that is not there, or cannot be read."""
-        return self._queues[key].files if key in self._queues else None
+        return self._files.get(key)
 
     def lists(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
         """Return to which records, ``(n,)``, a unit of a queue leads."""
-        queue = self._queues.get(key)
-        if queue is None or not len(queue.places):
+        places = self._places.get(key, _NOWHERE)
+        if not len(places):
             return np.zeros(len(physical_offsets), np.bool_)
-        number = np.searchsorted(queue.places, physical_offsets)
-        return np.asarray(queue.places[np.minimum(number, len(queue.places) - 1)] == physical_offsets)
+        number = np.searchsorted(places, physical_offsets)
+        return np.asarray(places[np.minimum(number, len(places) - 1)] == physical_offsets)
 
     def lists_more(self, looked: SurveyedLog) -> bool:
         """Return whether units of a queue lead to more places of a log than it has records of that queue."""
-        for key, queue in self._queues.items():
+        for key, places in self._places.items():
             if not key[0].startswith(LMQ_PREFIX):
-                first, last = np.searchsorted(queue.places, [looked.start, looked.end])
+                first, last = np.searchsorted(places, [looked.start, looked.end])
                 runs = looked.runs.get(key, _NO_RUNS)
                 if last - first > (runs["stop"] - runs["first"]).sum():
                     return True
@@ -107,8 +100,8 @@ class LogAccount:
         """
         finder = AbsentFinder(looked.start, looked.start == 0, _END, looked.room)
         reach = self._reach(looked)
-        consumed = consumed_ends(self._store) if reach > looked.end else {}
-        for key in sorted({*self._queues, *looked.runs}):
+        consumed = consumed_ends(self.store) if reach > looked.end else {}
+        for key in sorted({*self._places, *looked.runs}):
             if key[0].startswith(LMQ_PREFIX) or self._is_anothers(key, looked):
                 continue
             runs, pins = looked.runs.get(key, _NO_RUNS), self._pins(key, looked)
@@ -124,63 +117,46 @@ class LogAccount:
 
     def _is_anothers(self, key: QueueKey, looked: SurveyedLog) -> bool:
         """Return whether all records of a queue are those to which units of others lead: they are damaged."""
-        if key in self._queues or key not in looked.runs:
+        if key in self._places or key not in looked.runs:
             return False
         return bool(np.isin(looked.runs[key]["place"], self._own_places).all())
 
     @cached_property
     def _own_places(self) -> Int64s:
         """Return where units of queues lead to, but for light ones, ``(n,)``."""
-        own = [one.places for key, one in self._queues.items() if not key[0].startswith(LMQ_PREFIX)]
-        return np.concatenate([np.empty(0, np.int64), *own])
+        own = [places for key, places in self._places.items() if not key[0].startswith(LMQ_PREFIX)]
+        return np.concatenate([_NOWHERE, *own])
 
     def indexed(self, looked: SurveyedLog) -> Int64s:
         """Return where index items lead to and the log has no record, ``(n,)`` ascending."""
         if self._indexed is None:
-            free = FreeBytes(looked.holds_none, looked.room)
-            places = indexed_places(self._store, free, self.unread)
-            self._indexed = places[
-                ~np.isin(places, looked.claims)
-            ]  # made of records that lie about their place
+            places = indexed_places(self.store, looked.holds_none, looked.room, self.unread)
+            # Items made of records that lie about their place prove nothing.
+            self._indexed = places[~np.isin(places, looked.claims)]
         return self._indexed
-
-    def before(self, looked: SurveyedLog, lost: LossListener | None) -> int:
-        """Return how many messages before a log something still leads to; ``lost`` receives each."""
-        return _count_before(self._store, looked.start, lost)
-
-    def bears_out(self, looked: SurveyedLog) -> bool:
-        """Return whether index or checkpoint, too, know of messages beyond a log."""
-        return is_borne_out(self._store, looked.end, looked.latest_ms)
 
     def _reach(self, looked: SurveyedLog) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
-        places = [int(one.places[-1]) for one in self._queues.values() if len(one.places)]
+        places = [int(one[-1]) for one in self._places.values() if len(one)]
         places += self.indexed(looked)[-1:].tolist()
         return max(places, default=looked.end - SMALLEST_RECORD) + SMALLEST_RECORD
 
     def _known_end(self, key: QueueKey, runs: Rows, absent: list[Absent]) -> int:
         ends = [*runs["stop"].tolist(), *(one.queue_offset + one.messages for one in absent)]
-        if key in self._queues:
-            units = all_live_units(self._queues[key].files)
+        if key in self._files:
+            units = all_live_units(self._files[key])
             ends += (units.keys + units.messages).tolist()
         return max(ends, default=0)
 
     def _pins(self, key: QueueKey, looked: SurveyedLog) -> list[Pin]:
-        queue = self._queues.get(key)
-        if queue is None:
-            return []
-        places = queue.places[np.searchsorted(queue.places, looked.start) :]
+        places = self._places.get(key, _NOWHERE)
+        places = places[np.searchsorted(places, looked.start) :]
         if not looked.without_record(places).any():
             return []
-        units = all_live_units(queue.files)
-        pins = _free(units, looked)
-        numbers, messages = pins.keys.tolist(), pins.messages.tolist()
-        columns = (pins.physical_offsets.tolist(), pins.sizes.tolist(), pins.tags_codes.tolist())
-        found = [
-            Pin(number, count, *of_unit, "listed")
-            for number, count, of_unit in zip(numbers, messages, zip(*columns, strict=True), strict=True)
-        ]
-        return sorted(found)
+        pins = _free(all_live_units(self._files[key]), looked)
+        columns = pins.keys, pins.messages, pins.physical_offsets, pins.sizes, pins.tags_codes
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return sorted(Pin(key, count, place, size, tags, "listed") for key, count, place, size, tags in rows)
 
 
 def _free(units: LiveUnits, looked: SurveyedLog) -> LiveUnits:
@@ -251,7 +227,7 @@ def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, Live
     """
     if start <= 0:
         return
-    named, unread = [np.empty(0, np.int64)], list[str]()
+    named, unread = [_NOWHERE], list[str]()
     for kind in UNIT_QUEUE_KINDS:
         root = store.roots.get(kind)
         if root is None or is_rocksdb(root.paths[0]):
@@ -265,11 +241,12 @@ def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, Live
                         named.append(units.physical_offsets)
                         yield (queue.topic or "", queue.queue_id or 0), units
                 queue.files.close()
-    free = FreeBytes(
+    places = indexed_places(
+        store,
         lambda places, sizes: (places >= 0) & (places + sizes <= start),
         lambda low, high: max(min(high, start) - low, 0),
+        unread,
     )
-    places = indexed_places(store, free, unread)
     places = places[~np.isin(places, np.concatenate(named))]
     if len(places):
         none = np.zeros(len(places), np.int64)
@@ -336,9 +313,13 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     consumed = sum(one.consumed for one in queues)
     stops = [stop for _, stop, _ in after] + [place + SMALLEST_RECORD for place in beyond]
     messages = sum(one.messages for one in queues) + len(indexed)
-    is_open = bool(after) and not (beyond or consumed) and not account.bears_out(looked)
+    is_open = (
+        bool(after)
+        and not (beyond or consumed)
+        and not is_borne_out(account.store, looked.end, looked.latest_ms)
+    )
     open_ = sum(count for _, _, count in after) if is_open else 0
-    before = account.before(looked, lost)
+    before = _count_before(account.store, looked.start, lost)
     damaged = sum(count for place, _, count in named if place < looked.end and holds_bytes(looked.log, place))
     found = LogLosses(
         messages=messages,

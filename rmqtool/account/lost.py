@@ -148,8 +148,7 @@ class LossReporter:
         for log_offset in log_offsets:
             record = record_at(self.log, log_offset)
             if record is not None:
-                head = record.head
-                place = QueuePlace(record.topic, head.queue_id, head.queue_offset)
+                place = QueuePlace(record.topic, record.head.queue_id, record.head.queue_offset)
                 self._tell(_of_record(place, record, reason))
 
     def message(self, place: QueuePlace, log_offset: int, reason: LostReason) -> None:
@@ -227,51 +226,27 @@ class LossReporter:
         self._reasons[message.reason] += 1
         self.tell(message)
 
-    def _of_unit(
-        self, place: QueuePlace, physical_offset: int, size: int, tags_code: int | None
-    ) -> LostMessage:
-        reason = LostReason.DAMAGED if holds_bytes(self.log, physical_offset) else LostReason.GONE
-        return _unreadable(place, physical_offset, size, tags_code, reason)
+    def _of_unit(self, place: QueuePlace, log_offset: int, size: int, tags_code: int | None) -> LostMessage:
+        reason = LostReason.DAMAGED if holds_bytes(self.log, log_offset) else LostReason.GONE
+        return _unreadable(place, log_offset, size, tags_code, reason)
 
 
 def _unreadable(
-    place: QueuePlace | None,
-    physical_offset: int | None,
-    size: int | None,
-    tags_code: int | None,
-    reason: LostReason,
+    place: QueuePlace | None, log_offset: int | None, size: int | None, tags_code: int | None, why: LostReason
 ) -> LostMessage:
-    return LostMessage(
-        topic=None if place is None else place.topic,
-        kind=None if place is None else kind_of(place.topic),
-        queue_id=None if place is None else place.queue_id,
-        queue_offset=None if place is None else place.queue_offset,
-        keys=None,
-        uniq_key=None,
-        tags=None,
-        store_timestamp=None,
-        physical_offset=physical_offset,
-        size=size,
-        tags_code=tags_code,
-        reason=reason,
-    )
+    topic, queue_id, queue_offset = place or (None, None, None)
+    kind = None if topic is None else kind_of(topic)
+    nothing = (None, None, None, None)  # of its keys, tags and store time
+    return LostMessage(topic, kind, queue_id, queue_offset, *nothing, log_offset, size, tags_code, why)
 
 
-def _of_record(place: QueuePlace, record: Record, reason: LostReason) -> LostMessage:
-    properties = record.properties
+def _of_record(place: QueuePlace, record: Record, why: LostReason) -> LostMessage:
+    found, (topic, queue_id, queue_offset) = record.properties, place
+    keys, stored = split_keys(found.get("KEYS", "")), utc_text(record.head.store_timestamp_ms)
+    key, tags, size = found.get("UNIQ_KEY"), found.get("TAGS"), len(record.raw)
+    at = record.physical_offset
     return LostMessage(
-        topic=place.topic,
-        kind=kind_of(place.topic),
-        queue_id=place.queue_id,
-        queue_offset=place.queue_offset,
-        keys=split_keys(properties.get("KEYS", "")),
-        uniq_key=properties.get("UNIQ_KEY"),
-        tags=properties.get("TAGS"),
-        store_timestamp=utc_text(record.head.store_timestamp_ms),
-        physical_offset=record.physical_offset,
-        size=len(record.raw),
-        tags_code=None,
-        reason=reason,
+        topic, kind_of(topic), queue_id, queue_offset, keys, key, tags, stored, at, size, None, why
     )
 
 
@@ -361,8 +336,7 @@ class _Stretch(NamedTuple):
     stop: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AbsentFinder:
+class AbsentFinder(NamedTuple):
     """Finds the absent messages of queues.
 
     Attributes:

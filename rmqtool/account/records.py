@@ -18,13 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from rmqtool.findings import FindingLog, codes
-from rmqtool.formats.message import (
-    TOPIC_LENGTHS,
-    TRANSACTION_MASK,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    Outcome,
-)
+from rmqtool.formats import message
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, fingerprints
 from rmqtool.kernels.rows import rules_of
 from rmqtool.releases import NEWEST
@@ -35,7 +29,7 @@ from rmqtool.scan.record_checks import RecordChecker, most_have_none
 from rmqtool.scan.records import Record, check_record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -50,8 +44,8 @@ if TYPE_CHECKING:
     Rows = npt.NDArray[Any]
 
 
-_CONTROLS = re.compile("[\\x00\\x03-\\x08\\x0e-\\x1f]")  # but for separators, tabs and line ends
-_SAMPLE = 256
+CONTROLS = re.compile("[\\x00\\x03-\\x08\\x0e-\\x1f]")  # but for separators, tabs and line ends
+SAMPLE = 256
 _SMALL = np.iinfo(np.int16)
 
 
@@ -122,13 +116,7 @@ def in_queue_order(units: Rows) -> Int64s:
 
 
 def by_queue(units: Rows, queues: int, among: Bools | None = None) -> list[Int64s]:
-    """Return the numbers of each queue's units in log order.
-
-    Args:
-        units: ``(m,)`` of ``UNIT_ROW``.
-        queues: how many there are.
-        among: which units count, ``(m,)``; all by default.
-    """
+    """Return the numbers of each queue's units, or of those ``among`` them, ``(m,)``, in log order."""
     order = in_queue_order(units)
     if among is not None:
         order = order[among[order]]
@@ -170,7 +158,7 @@ def mark_torn(survey: Survey) -> None:
     before = np.concatenate([[False], after[:-1]])[: len(records)]
     odd = [number for number in np.flatnonzero(after | before) if not _is_text(survey, records[number])]
     away = np.flatnonzero(~(after | before))
-    if odd and all(_is_text(survey, records[number]) for number in away[:: max(len(away) // _SAMPLE, 1)]):
+    if odd and all(_is_text(survey, records[number]) for number in away[:: max(len(away) // SAMPLE, 1)]):
         records["marks"][odd] |= np.uint8(Mark.TORN)
 
 
@@ -179,14 +167,14 @@ def _is_text(survey: Survey, row: Rows) -> bool:
     record = read_record(survey.log, row)
     if record is None:
         return True
-    width = TOPIC_LENGTHS[record.head.magic].size
+    width = message.TOPIC_LENGTHS[record.head.magic].size
     text = record.raw[record.body_start + record.body_length + width :]
     topic, properties = text[: len(record.topic_bytes)], text[len(record.topic_bytes) + 2 :]
     try:
         shown = topic.decode() + properties.decode()
     except UnicodeDecodeError:
         return False
-    return not _CONTROLS.search(shown)
+    return not CONTROLS.search(shown)
 
 
 def read_record(log: FileQueue, row: Rows) -> Record | None:
@@ -196,35 +184,6 @@ def read_record(log: FileQueue, row: Rows) -> Record | None:
     if segment is None:
         return None
     return check_record(segment, at - segment.start, NEWEST.records, base=segment.start).record
-
-
-def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:
-    """Return the names of the properties that some of these records have."""
-    records = (read_record(log, row) for row in rows[:: max(len(rows) // _SAMPLE, 1)])
-    return frozenset(name for one in records if one is not None for name, _ in _pairs(one))
-
-
-def oddities(log: FileQueue, row: Rows, known: Set[str]) -> tuple[int, int]:
-    """Count what no client writes into properties, and the names that other records have.
-
-    Odd are bytes that are no text, broken pairs, unknown names, and a batch whose head says otherwise.
-    """
-    record = read_record(log, row)
-    if record is None:
-        return 0, 0
-    shown = record.properties_bytes.decode("utf-8", "replace")
-    odd = shown.count("\ufffd") + len(_CONTROLS.findall(shown))
-    odd += sum("\1" in value or name not in known for name, value in _pairs(record))
-    base = record.properties.get("INNER_BASE")
-    odd += base is not None and base != str(record.head.queue_offset)
-    return odd, len({name for name, _ in _pairs(record)} & known)
-
-
-def _pairs(record: Record) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each property; nothing, where they end in a separator, is a pair of its own."""
-    for piece in record.properties_bytes.decode("utf-8", "replace").split("\2"):
-        name, _, value = piece.partition("\1")
-        yield name, value
 
 
 def forgive_foreign_sums(survey: Survey) -> None:
@@ -315,8 +274,8 @@ class _SurveyWalk(GapWalk):
                 if self.hidden_at is not None:
                     break
             due = self.hidden_at
-        if self.outcome is Outcome.STOP and self.ends_in_doubt:
-            self.outcome, self.log_offset = Outcome.MISMATCH, stop
+        if self.outcome is message.Outcome.STOP and self.ends_in_doubt:
+            self.outcome, self.log_offset = message.Outcome.MISMATCH, stop
 
     def _forget(self) -> None:
         self.hidden_at, self.ends_in_doubt = None, False
@@ -400,8 +359,8 @@ class _Reader:
         records = np.zeros(len(batch.rows), RECORD_ROW)
         for name in ("log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"):
             records[name] = batch.rows[name]
-        kind = batch.rows["sys_flag"] & TRANSACTION_MASK
-        plain = (kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK)
+        kind = batch.rows["sys_flag"] & message.TRANSACTION_MASK
+        plain = (kind != message.TRANSACTION_PREPARED) & (kind != message.TRANSACTION_ROLLBACK)
         records["marks"] = np.where(plain, Mark.PLAIN, 0) | marks
         records["marks"][np.isin(records["log_offset"], self._swallowed)] |= np.uint8(Mark.TORN)
         if self._job.fingerprints:
@@ -490,15 +449,10 @@ def survey_log(
     below: bool = False,
     progress: Progress | None = None,
 ) -> Survey:
-    """Read a whole log.
+    """Read a whole log, whose files are no longer than they should be.
 
-    Args:
-        log: its files; longer ones than they should be are cut before.
-        policy: the broker's switches.
-        engine: runs the tasks.
-        compared: whether records are to be compared with those of another copy.
-        below: whether true records below a damaged frame are read in its place.
-        progress: shows how far it is.
+    Records that are ``compared`` with those of another copy get fingerprints; with ``below``, true records
+    below a damaged frame are read in its place.
     """
     job = _SurveyJob(replace(policy, index_enabled=False), compared, below)
     splits = plan_splits(log, log.stop, SPLIT_BYTES)

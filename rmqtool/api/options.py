@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from rmqtool.check.model import VerifyRequest
+from rmqtool.check import VerifyRequest
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.export import ExportRequest
 from rmqtool.commands.query import QueryRequest

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     )
     from rmqtool.api.parts import Index, Messages, Queue
     from rmqtool.api.results import Answer, Differences
-    from rmqtool.check.model import VerifyReport
+    from rmqtool.check import VerifyReport
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair import RepairReport
@@ -235,7 +235,7 @@ class Store(OpenedStore):
             VerifyInterruptedError: Ctrl-C; it carries the report so far.
         """
         from rmqtool.api.arguments import engine_of
-        from rmqtool.check.model import VerifyRequest
+        from rmqtool.check import VerifyRequest
         from rmqtool.check.run import verify
 
         chosen = engine_of(engine, jobs)

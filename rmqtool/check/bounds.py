@@ -4,25 +4,17 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_files import QueueFile, first_holding, queue_bounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
+from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, codes, counted
+from rmqtool.formats import consumequeue
 from rmqtool.formats.checkpoint import CheckpointFields
-from rmqtool.formats.consumequeue import (
-    BATCH_UNITS,
-    PREBLANK,
-    PREBLANK_SIZE,
-    UNITS,
-    BatchUnitFields,
-    UnitFields,
-)
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
-from rmqtool.recovery import RecoverySwitches, Refusal
-from rmqtool.recovery.first_file import NO_UNITS, Start, StartWindow, first_file, read_checkpoint, window_of
+from rmqtool.recovery import Refusal, log_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.scan.records import find_true
@@ -36,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.check.log import LogResult
+    from rmqtool.formats.fields import Decoder
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
@@ -69,20 +62,20 @@ def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan]) -
     for queue in store.queues(PathKind.CONSUMEQUEUE) if start > 0 else ():
         low, high = queue_bounds(queue, start)
         if len(queue.files):
-            first = QueueFile(queue.files.segments[0], UNITS)
-            unblank = first_holding(first.room, lambda number: first.unit(number) != PREBLANK)  # noqa: B023 - used at once
+            first = QueueFile(queue.files.segments[0], consumequeue.UNITS)
+            unblank = first_holding(first.room, lambda number: first.unit(number) != consumequeue.PREBLANK)  # noqa: B023 - used at once
             units += max(low - first.first_number - unblank, 0)
             files += high > low >= first.first_number + first.room
         queue.files.close()
     return HeadOfLog(start, latest_ms, plans, units, files)
 
 
-def check_expiry(store: Store, head: HeadOfLog) -> Finding | None:
-    """Return how many messages lay before the log's first byte and whether they can have expired; or None."""
+def check_expiry(store: Store, head: HeadOfLog) -> Iterator[Finding]:
+    """Yield how many messages lay before the log's first byte and whether they can have expired."""
     if head.start <= 0 or store.root is None:
-        return None
+        return
     severity, sentence = _judged(store, head, _whole_files(store, head))
-    return Finding(
+    yield Finding(
         code=codes.CL_EXPIRED,
         file=store.log.segments[0].label,
         physical_offset=head.start,
@@ -144,7 +137,7 @@ def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, 
 
 def _last_record_ms(store: Store, head: HeadOfLog) -> int:
     assert store.root is not None
-    checkpoint = read_checkpoint(store.root / "checkpoint")
+    checkpoint = log_recovery.read_checkpoint(store.root / "checkpoint")
     times = [0 if head.latest_ms is None else head.latest_ms]
     if not isinstance(checkpoint, Refusal):
         times += checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms
@@ -173,48 +166,35 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
     """
     if store.kind is not PathKind.STORE or store.unread:
         return []
-    window = window_of(store)
+    window = log_recovery.window_of(store)
     if window is None or window.reach <= window.log_start:
         return []
     limits = f"the newest {window.files} of the log's {window.log_files} files (commitLogRecoverMaxNum)"
     starts = f"a start of {window.release.name} reads only {limits}"
-    if window.queue_end == NO_UNITS:
-        return [_gone(window, starts)]
-    if window.queue_end is not None:
-        return [_lag(window, window.queue_end, starts)]
-    if not damaged:
+    reach, end = window.reach, window.queue_end
+    severity = None
+    if end == log_recovery.NO_UNITS:
+        severity = Severity.ERROR
+        sentence = f"the queues are missing, and {starts}: records before {reach} would get no unit"
+    elif end is not None:
+        sentence = (
+            f"the queues end at {end}, and {starts}: it reads on at {reach}; records between get no unit, and"
+            " later ones of their queues land in wrong slots"
+        )
+        place = max(end, window.log_start)
+        return [_of_window(codes.CQ_LAG, place, sentence, expected=reach, observed=end)]
+    elif not damaged:
         return []
-    sentence = (
-        f"do not delete {_QUEUES}/ and let a start rebuild it: {starts}, so records before {window.reach}"
-        " would get no unit, nor an index entry if index/ is deleted, too"
-    )
-    return [Finding(code=codes.ST_WINDOW, file=_QUEUES, physical_offset=window.reach, message=sentence)]
+    else:
+        sentence = (
+            f"do not delete {_QUEUES}/ and let a start rebuild it: {starts}, so records before {reach} would"
+            " get no unit, nor an index entry if index/ is deleted, too"
+        )
+    return [_of_window(codes.ST_WINDOW, reach, sentence, severity_override=severity)]
 
 
-def _gone(window: StartWindow, starts: str) -> Finding:
-    sentence = f"the queues are missing, and {starts}: records before {window.reach} would get no unit"
-    return Finding(
-        code=codes.ST_WINDOW,
-        file=_QUEUES,
-        physical_offset=window.reach,
-        message=sentence,
-        severity_override=Severity.ERROR,
-    )
-
-
-def _lag(window: StartWindow, queue_end: int, starts: str) -> Finding:
-    sentence = (
-        f"the queues end at {queue_end}, and {starts}: it reads on at {window.reach}; records between get no"
-        " unit, and later ones of their queues land in wrong slots"
-    )
-    return Finding(
-        code=codes.CQ_LAG,
-        file=_QUEUES,
-        physical_offset=max(queue_end, window.log_start),
-        expected=window.reach,
-        observed=queue_end,
-        message=sentence,
-    )
+def _of_window(code: FindingCode, place: int, sentence: str, **fields: Any) -> Finding:  # noqa: ANN401
+    return Finding(code=code, file=_QUEUES, physical_offset=place, message=sentence, **fields)
 
 
 _MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
@@ -253,7 +233,7 @@ def lag_of(store: Store, log_end: int) -> Lag:
     root, log = store.root, store.log
     if root is None or not len(log):
         return Lag()
-    found = read_checkpoint(root / "checkpoint")
+    found = log_recovery.read_checkpoint(root / "checkpoint")
     checkpoint = CheckpointFields() if isinstance(found, Refusal) else found
     redispatched = None if isinstance(found, Refusal) else _redispatched(store, checkpoint)
     last = find_log_end(FoundEdge.of(store)).last
@@ -284,9 +264,10 @@ def _redispatched(store: Store, checkpoint: CheckpointFields) -> int | None:
         return None
     starts = []
     for release in store.settings.candidates:  # the latest start of them: records before it get no unit
-        switches = RecoverySwitches.from_settings(store.settings.of_broker(release), release)
+        switches = log_recovery.RecoverySwitches.from_settings(store.settings.of_broker(release), release)
         with suppress(DeniedError):
-            _, recovery = first_file(store.log.segments, Start(release, True, checkpoint, 0, switches))
+            start = log_recovery.Start(release, True, checkpoint, 0, switches)
+            _, recovery = log_recovery.first_file(store.log.segments, start)
             starts.append(recovery.physical_offset)
     return max(starts, default=None)
 
@@ -313,17 +294,17 @@ def _queue_ends(store: Store) -> Iterator[int]:
     for kind in UNIT_QUEUE_KINDS:
         with suppress(EnvironmentFailureError):  # the check of that queue says so
             for queue in store.queues(kind):
-                yield _queue_end(queue.files, is_batch=kind is PathKind.BATCHCONSUMEQUEUE)
+                is_batch = kind is PathKind.BATCHCONSUMEQUEUE
+                yield _queue_end(queue.files, consumequeue.BATCH_UNITS if is_batch else consumequeue.UNITS)
 
 
-def _queue_end(files: FileQueue, *, is_batch: bool) -> int:
+def _queue_end(files: FileQueue, units: Decoder[Any]) -> int:
     for segment in reversed(files.segments):
-        file: QueueFile[BatchUnitFields] | QueueFile[UnitFields]
-        file = QueueFile(segment, BATCH_UNITS) if is_batch else QueueFile(segment, UNITS)
+        file = QueueFile(segment, units)
         count = first_holding(file.room, lambda number: file.unit(number).size <= 0)  # noqa: B023
         last = file.unit(count - 1) if count else None
         segment.close()
-        if last is not None and last.size != PREBLANK_SIZE:
+        if last is not None and last.size != consumequeue.PREBLANK_SIZE:
             return int(last.physical_offset) + int(last.size)
     return 0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqtool.check import CheckInterruptedError, Examined, VerifyRequest, denied, run_guarded
 from rmqtool.check.bounds import Lag, confirmed_lag, lag_of
 from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
-from rmqtool.check.generations import restarts, with_queues_gone
-from rmqtool.check.model import CheckInterruptedError, Examined, VerifyRequest, run_guarded
-from rmqtool.check.queue_report import tell_delay_table_once
+from rmqtool.check.queue_offsets import restarts, with_queues_gone
+from rmqtool.check.queue_units import tell_delay_table_once
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, MapInterruptedError, together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
@@ -88,17 +88,6 @@ def list_queues(store: StoreFiles, kind: PathKind) -> ShownQueues:
     return shown
 
 
-def may_be_read(file: StoreFile) -> bool:
-    """Whether permissions allow to read a file; its check reports any other trouble."""
-    try:
-        file.read_at(0, 1, [])
-    except DeniedError:
-        return False
-    except EnvironmentFailureError:
-        return True
-    return True
-
-
 _Checked = tuple[FindingLog, Examined]
 _Outcome = Finding | _Checked
 
@@ -123,59 +112,19 @@ def check_derived(
     Raises:
         CheckInterruptedError: Ctrl-C; it carries the findings so far.
     """
-    derived = _DerivedChecks(request, log if request.level >= _EXPECTED_LEVEL else None, log)
+    derived = _DerivedTasks(request, log, log_cut=log_cut)
     outcomes: list[_Outcome] = []
     try:
-        for one in derived_checks(_lag(request, log), log_cut=log_cut):
+        for one in CHECKS:
             if tasks := one.tasks(derived):
                 progress.stage(one.stage, None)
-                outcomes += engine.map(one.guarded, tasks)
+                outcomes += engine.map(partial(run_guarded, one.check, _files_of, one.structure), tasks)
     except MapInterruptedError as stop:
         outcomes += [stop.results[number] for number in sorted(stop.results)]
         raise CheckInterruptedError(*_sum(outcomes, request.max_findings)) from None
     except KeyboardInterrupt:
         raise CheckInterruptedError(*_sum(outcomes, request.max_findings)) from None
     return _sum(outcomes, request.max_findings)
-
-
-@dataclass(frozen=True)
-class DerivedCheck:
-    """The check of some kinds of derived files; ``structure`` is the part that their trouble counts for."""
-
-    kinds: frozenset[PathKind]
-    stage: str
-    tasks: Callable[[_DerivedChecks], Sequence[Any]]
-    check: Callable[[Any], _Checked]
-    files: Callable[[Any], Sequence[StoreFile]]
-    structure: Structure
-
-    @property
-    def guarded(self) -> Callable[[Any], _Outcome]:
-        """Return ``check``, with trouble of a file as a finding; an engine can send it."""
-        return partial(run_guarded, self.check, self.files, self.structure)
-
-
-def derived_checks(lag: Lag, *, log_cut: bool) -> tuple[DerivedCheck, ...]:
-    """Return the checks of derived files, kind by kind, in their order."""
-    queues = partial(_check_queues, lag=lag, log_cut=log_cut)
-    return (
-        DerivedCheck(
-            frozenset(QUEUE_KINDS),
-            "queues",
-            _DerivedChecks.queue_tasks,
-            queues,
-            _queue_evidence,
-            Structure.CONSUMEQUEUE,
-        ),
-        DerivedCheck(
-            frozenset({PathKind.INDEX}),
-            "index",
-            _DerivedChecks.index_tasks,
-            partial(_check_index, lag=lag),
-            _index_evidence,
-            Structure.INDEX,
-        ),
-    )
 
 
 def _sum(outcomes: Sequence[_Outcome], max_findings: int) -> _Checked:
@@ -200,55 +149,54 @@ def _lag(request: VerifyRequest, log: LogResult | None) -> Lag:
     return lag if confirmed is None else confirmed_lag(store, log.log_end, confirmed, lag)
 
 
-def _check_queues(task: QueueCheckTask, *, lag: Lag, log_cut: bool) -> _Checked:
+def _check_queues(task: QueueCheckTask) -> _Checked:
     from rmqtool.check.queues import check_queues
 
-    cut = log_cut and not task.unclean  # an unclean start cuts the queues, too
     try:
-        return check_queues(task, lag=lag, log_cut=cut)
+        return check_queues(task)
     except EnvironmentFailureError:
         if len(task.queues) == 1:
             raise
     # One file that cannot be read: each queue by itself, so that only that one is left out.
-    check = partial(_check_queues, lag=lag, log_cut=log_cut)
     alone = [replace(task, queues=(queue,)) for queue in task.queues]
-    return _sum(
-        [run_guarded(check, _queue_evidence, Structure.CONSUMEQUEUE, one) for one in alone], task.max_findings
-    )
+    outcomes = [run_guarded(_check_queues, _files_of, Structure.CONSUMEQUEUE, one) for one in alone]
+    return _sum(outcomes, task.max_findings)
 
 
-def _check_index(task: IndexCheckTask, *, lag: Lag) -> _Checked:
+def _check_index(task: IndexCheckTask) -> _Checked:
     from rmqtool.check.index import check_index
 
-    return check_index(task, lag=lag)
+    return check_index(task)
 
 
-def _queue_evidence(task: QueueCheckTask) -> Sequence[StoreFile]:
-    queues = [queue for check in task.queues for queue in (check.files, check.ext_files) if queue is not None]
-    return [file for queue in queues for file in queue]
-
-
-def _index_evidence(task: IndexCheckTask) -> Sequence[StoreFile]:
+def _files_of(task: QueueCheckTask | IndexCheckTask) -> Sequence[StoreFile]:
     return task.files
 
 
-class _DerivedChecks:
-    def __init__(self, request: VerifyRequest, expected: LogResult | None, log: LogResult | None) -> None:
+class _DerivedTasks:
+    def __init__(self, request: VerifyRequest, log: LogResult | None, *, log_cut: bool) -> None:
         self._request = request
         self._store: Store = request.store
-        self._expected = expected
-        self._level = request.level if expected is not None else min(request.level, _EXPECTED_LEVEL - 1)
-        self._log_start = 0 if log is None else log.log_start
-        self._log_end = NEVER if log is None else log.log_end
+        self._expected = log if request.level >= _EXPECTED_LEVEL else None
+        level = request.level if self._expected is not None else min(request.level, _EXPECTED_LEVEL - 1)
+        unclean = request.live or self._store.abort is not None
         self._stale_stop = NEVER if log is None else log.stale_stop
+        self._known: dict[str, Any] = {
+            "log_start": 0 if log is None else log.log_start,
+            "log_end": NEVER if log is None else log.log_end,
+            "unclean": unclean,
+            "max_findings": request.max_findings,
+            "live": request.live,
+            "lag": _lag(request, log),
+            "log_cut": log_cut and not unclean,  # an unclean start cuts the queues, too
+        }
         # One file of a queue is not all of it: other records may have their units elsewhere.
         is_one_file = self._store.place.is_file
         unread = [one for one in self._store.unread if one.unread is Structure.UNREAD]
         self._no_light_queues = any(one.light_only for one in unread)
         self._is_elsewhere = not all(one.light_only for one in unread)
-        limit = _EXPECTED_LEVEL if is_one_file or self._is_elsewhere else self._level
-        self._queue_level = min(self._level, limit)
-        self._unclean = request.live or self._store.abort is not None
+        self._level = level
+        self._queue_level = min(level, _EXPECTED_LEVEL) if is_one_file or self._is_elsewhere else level
 
     def queue_tasks(self) -> list[QueueCheckTask]:
         """Divide the queues into tasks of about equal work, by topic and queue id."""
@@ -257,21 +205,13 @@ class _DerivedChecks:
         return [self._queue_task(group) for group in together(checks, _weight, target)]
 
     def _queue_task(self, checks: Sequence[QueueCheck]) -> QueueCheckTask:
-        settings = self._store.settings
         blocks = () if self._expected is None else self._expected.blocks
         return QueueCheckTask(
             queues=tuple(checks),
             blocks=tuple(block.slim(*UNIT_COLUMNS) for block in blocks),
-            log_start=self._log_start,
-            log_end=self._log_end,
-            file_size=settings.consumequeue_file_size,
-            ext_file_size=settings.consumequeue_ext_file_size,
-            batch_file_size=settings.batchconsumequeue_file_size,
+            ext=self._store.settings.enable_consume_queue_ext,
             level=self._queue_level,
-            ext=settings.enable_consume_queue_ext,
-            unclean=self._unclean,
-            max_findings=self._request.max_findings,
-            live=self._request.live,
+            **self._known,
         )
 
     def _queue_checks(self) -> Iterator[QueueCheck]:
@@ -324,7 +264,7 @@ class _DerivedChecks:
             listed = self._store.index_files
         except DeniedError:
             return []  # IO-DENIED of level 0 says so
-        files = [file for file in listed if may_be_read(file)]
+        files = [file for file in listed if denied(file) is None]
         is_whole = len(files) == len(listed) and not root.is_file
         task = IndexCheckTask(
             files=tuple(files),
@@ -332,15 +272,32 @@ class _DerivedChecks:
             stale_stop=self._stale_stop,
             geometry_known=settings["maxHashSlotNum"].origin is not Origin.DEFAULT,
             expected=None if self._expected is None else index_stream(self._expected.blocks),
-            log_start=self._log_start,
-            log_end=self._log_end,
-            level=self._level if is_whole else min(self._level, _EXPECTED_LEVEL),
             index_enabled=settings.message_index_enable,
-            unclean=self._unclean,
-            max_findings=self._request.max_findings,
-            live=self._request.live,
+            level=self._level if is_whole else min(self._level, _EXPECTED_LEVEL),
+            **self._known,
         )
         return [task]
+
+
+class DerivedCheck(NamedTuple):
+    """The check of some kinds of derived files; ``structure`` is the part that their trouble counts for."""
+
+    kinds: frozenset[PathKind]
+    stage: str
+    tasks: Callable[[_DerivedTasks], Sequence[Any]]
+    check: Callable[[Any], _Checked]
+    structure: Structure
+
+
+CHECKS = (
+    DerivedCheck(
+        frozenset(QUEUE_KINDS), "queues", _DerivedTasks.queue_tasks, _check_queues, Structure.CONSUMEQUEUE
+    ),
+    DerivedCheck(
+        frozenset({PathKind.INDEX}), "index", _DerivedTasks.index_tasks, _check_index, Structure.INDEX
+    ),
+)
+"""Checks of derived files, kind by kind, in their order."""
 
 
 def _by_queue(plans: Sequence[QueuePlan]) -> dict[bool, dict[tuple[str, int], QueuePlan]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from posixpath import relpath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
 
 
-@dataclass(frozen=True, slots=True)
-class Hashed:
+class Hashed(NamedTuple):
     """A file's digest in hex, or None with the findings that explain why."""
 
     digest: str | None
@@ -165,8 +164,7 @@ _HARMFUL = re.compile(rb"[\\\n\r]")
 _ESCAPE = re.compile(rb"\\[\\nr]")
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestLine:
+class ManifestLine(NamedTuple):
     """One file of a manifest.
 
     ``name`` is the path relative to the store, as the file system has it; ``digest`` is SHA-256 in lower-case

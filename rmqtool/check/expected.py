@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+
+from rmqtool.check.bounds import Lag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,8 +45,7 @@ class Span:
         return Span(self.block, self.first + start, stop - start, queue_offset)
 
 
-@dataclass(frozen=True, slots=True)
-class UnitRows:
+class UnitRows(NamedTuple):
     """Expected units of a window; every column ``(n,)``, None for the last two where no queue needs them.
 
     Physical offsets ascend; tags codes are those of a unit without ext; queue offsets are in units, in a
@@ -59,8 +60,7 @@ class UnitRows:
     batch_sizes: Int64s | None
 
 
-@dataclass(frozen=True, slots=True)
-class EntryRows:
+class EntryRows(NamedTuple):
     """Expected index entries of a window; every column ``(n,)``, physical offsets ascending.
 
     ``of_tags`` is whether it is the entry of TAGS, which a broker before 5.4.0 does not put.
@@ -72,7 +72,10 @@ class EntryRows:
     of_tags: Bools
 
 
-class ExpectedRows:
+R = TypeVar("R")
+
+
+class ExpectedRows(Generic[R]):
     """Expected rows in log order, found by physical offset, with those that were matched.
 
     Rows of one record are never split. A window whose rows were all matched takes no memory any more.
@@ -86,6 +89,16 @@ class ExpectedRows:
         self._starts = np.array(starts, np.int64)
         self.firsts = np.cumsum([0, *(span.count for span in self.spans)]).tolist()
         self._seen: dict[int, Bools | None] = {}
+        self._loaded: tuple[int, R] | None = None
+
+    def rows(self, number: int) -> R:
+        """Return a window; the last one is kept, as chunks of a file are smaller."""
+        if self._loaded is None or self._loaded[0] != number:
+            self._loaded = number, self._read(number)
+        return self._loaded[1]
+
+    def _read(self, number: int) -> R:
+        raise NotImplementedError
 
     @property
     def total(self) -> int:
@@ -150,18 +163,11 @@ class ExpectedRows:
         return span.count
 
 
-class ExpectedUnits(ExpectedRows):
+class ExpectedUnits(ExpectedRows[UnitRows]):
     """The units that the log requires of one queue; without a plan the log knows nothing of the queue."""
 
     def __init__(self, plan: QueuePlan | None, blocks: Sequence[Block]) -> None:
         super().__init__(() if plan is None else list(_spans(plan, blocks)), "units", "physicalOffset")
-        self._loaded: tuple[int, UnitRows] | None = None
-
-    def rows(self, number: int) -> UnitRows:
-        """Return a window; the last one is kept, as chunks of a queue are smaller."""
-        if self._loaded is None or self._loaded[0] != number:
-            self._loaded = number, self._read(number)
-        return self._loaded[1]
 
     def _read(self, number: int) -> UnitRows:
         span = self.spans[number]
@@ -183,14 +189,13 @@ class ExpectedUnits(ExpectedRows):
         return np.asarray(span.block.read("queue_offsets", span.first, span.count), np.int64)
 
 
-class ExpectedEntries(ExpectedRows):
+class ExpectedEntries(ExpectedRows[EntryRows]):
     """The index entries that the log requires, in log order; None if there are none."""
 
     def __init__(self, stream: IndexStream | None) -> None:
         blocks = () if stream is None else stream.blocks
         spans = [Span(block, 0, block.count("entries")) for block in blocks if block.count("entries")]
         super().__init__(spans, "entries", "physical_offset")
-        self._loaded: tuple[int, EntryRows] | None = None
         self._without_tags: set[int] = set()
 
     def seen(self, number: int) -> Bools:
@@ -227,21 +232,11 @@ class ExpectedEntries(ExpectedRows):
             return np.flatnonzero(self.rows(number).of_tags)
         return super().unseen(number)
 
-    def rows(self, number: int) -> EntryRows:
-        """Return a window; the last one is kept, as chunks of an index file are smaller."""
-        if self._loaded is None or self._loaded[0] != number:
-            self._loaded = number, self._read(number)
-        return self._loaded[1]
-
     def _read(self, number: int) -> EntryRows:
         span = self.spans[number]
         entries = span.block.read("entries", span.first, span.count)
-        return EntryRows(
-            np.ascontiguousarray(entries["physical_offset"]),
-            np.ascontiguousarray(entries["key_hash"]),
-            np.ascontiguousarray(entries["store_timestamp_ms"]),
-            np.ascontiguousarray(entries["of_tags"]),
-        )
+        names = ("physical_offset", "key_hash", "store_timestamp_ms", "of_tags")
+        return EntryRows(*(np.ascontiguousarray(entries[name]) for name in names))
 
 
 def _spans(plan: QueuePlan, blocks: Sequence[Block]) -> Iterator[Span]:
@@ -259,8 +254,7 @@ def _optional(span: Span, column: str) -> Int64s | None:
 _NONE = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class MissingRanges:
+class MissingRanges(NamedTuple):
     """Ranges of rows without items, in log order, each with ``keys`` entries of keys; columns ``(n,)``.
 
     The entry of TAGS is never missed: a broker before 5.4.0 puts none, so a message is whole with and
@@ -271,9 +265,6 @@ class MissingRanges:
     stops: Int64s
     keys: Int64s
     first_keys: Int64s
-
-    def __len__(self) -> int:
-        return len(self.starts)
 
 
 def missing_entries(expected: ExpectedEntries) -> MissingRanges:
@@ -335,35 +326,49 @@ class QueueCheck:
     since: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueCheckTask:
-    """Some queues, whole; ``blocks`` hold the expected runs. Sizes are bytes, as configured.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedTask:
+    """Derived files to check, and what is known of log and store.
 
     Attributes:
         log_start: physical offset of the log's first byte.
         log_end: physical offset after the last intact record of the log.
         level: 1 each file on its own, 2 against the log, 3 completeness.
         unclean: ``abort`` exists (or the store is live): the next start repairs lag at the log's end.
-        live: a broker appends meanwhile: units that point at ``log_end`` or after it came later, no damage.
+        max_findings: findings of one code that are kept.
+        live: a broker appends meanwhile: what points at ``log_end`` or after it came later, no damage.
+        lag: what of the log a kill leaves without units and entries.
+        log_cut: the log has lost its end for certain (the checkpoint is later): units beyond it are errors.
     """
 
-    queues: tuple[QueueCheck, ...]
-    blocks: tuple[Block, ...]
     log_start: int
     log_end: int
-    file_size: int
-    ext_file_size: int
-    batch_file_size: int
     level: int
-    ext: bool
     unclean: bool
-    max_findings: int
+    max_findings: int = 100
     live: bool = False
+    lag: Lag = field(default_factory=Lag)
+    log_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class IndexCheckTask:
-    """The whole index: its files are one stream, by name. Fields of a `QueueCheckTask` mean the same.
+class QueueCheckTask(DerivedTask):
+    """Some queues, whole; ``blocks`` hold the expected runs, ``ext`` is ``enableConsumeQueueExt``."""
+
+    queues: tuple[QueueCheck, ...]
+    blocks: tuple[Block, ...]
+    ext: bool
+
+    @property
+    def files(self) -> tuple[StoreFile, ...]:
+        """Return the files that are read."""
+        queues = (files for check in self.queues for files in (check.files, check.ext_files))
+        return tuple(file for files in queues if files is not None for file in files)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCheckTask(DerivedTask):
+    """The whole index: its files are one stream, by name.
 
     Attributes:
         expected: entries that the log requires, in log order; None below level 2.
@@ -374,12 +379,6 @@ class IndexCheckTask:
     files: tuple[StoreFile, ...]
     geometry: Geometry
     expected: IndexStream | None
-    log_start: int
-    log_end: int
-    level: int
     index_enabled: bool
-    unclean: bool
-    max_findings: int
-    live: bool = False
     stale_stop: int = 0
     geometry_known: bool = True

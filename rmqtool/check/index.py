@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.bounds import Lag
+from rmqtool.check import Examined
 from rmqtool.check.expected import ExpectedEntries, IndexCheckTask, missing_entries
 from rmqtool.check.index_shape import FileReport, IndexShape, time_diff
-from rmqtool.check.model import Examined
+from rmqtool.check.log_findings import LEFT_OVER, NO_KEYS, OTHER_KEY
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
 from rmqtool.kernels.compare import ItemMatch, match_items
@@ -80,21 +80,6 @@ _COMPLETE = 3
 _MOST_HELD = 64
 
 
-OTHER_KEY = "has a hash that no key of its record has"
-NO_KEYS = "points at an offset where no record with keys begins"
-LEFT_OVER = ": the log had another record there, which a start or damage has cut"
-
-"""Parts of findings about items that contradict the keys of their record."""
-
-
-@dataclass
-class _Times:
-    """Store times of the records of a file's first and last item, None where the log does not have them."""
-
-    first_ms: int | None = None
-    last_ms: int | None = None
-
-
 @dataclass
 class MatchedFile:
     """Matches of one file with the log.
@@ -104,12 +89,16 @@ class MatchedFile:
         last: of the last one.
         beyond: findings about items beyond the log's end, after the last entry that was matched: what follows
             decides their severity.
+        first_ms: store time of the first item's record; None where the log does not have it.
+        last_ms: of the last one's.
     """
 
     beyond: FindingLog
     first: int = -1
     last: int = -1
     expired: int = 0
+    first_ms: int | None = None
+    last_ms: int | None = None
 
 
 class _Strangers:
@@ -181,12 +170,11 @@ def _report_strangers(
 class IndexMatch:
     """Matches the items of all index files, in the order of their names, with the log."""
 
-    def __init__(self, task: IndexCheckTask, expected: ExpectedEntries, log: FindingLog, lag: Lag) -> None:
-        self._task, self._expected, self._log, self._lag = task, expected, log, lag
+    def __init__(self, task: IndexCheckTask, expected: ExpectedEntries, log: FindingLog) -> None:
+        self._task, self._expected, self._log = task, expected, log
         self._last_offset = -1
         self._previous_end_ms: int | None = None
         self._files: list[tuple[FileReport, MatchedFile]] = []
-        self._times = _Times()
         self._tagged: set[int] = set()  # windows in which an entry of tags has an item
         self._strangers = _Strangers()
         self._spoiled = [np.zeros(0, np.int64)]  # where messages lie with an item of none of their keys
@@ -194,7 +182,6 @@ class IndexMatch:
     def open(self, report: FileReport) -> None:
         """Begin a file."""
         self._files.append((report, MatchedFile(FindingLog(self._log.max_per_code))))
-        self._times = _Times()
 
     def feed(self, items: Items) -> None:
         """Look up consecutive items."""
@@ -225,7 +212,7 @@ class IndexMatch:
         self._spoiled.append(np.unique(offsets[matches == ItemMatch.OTHER_KEY]))
         self._note_taken(file, found[matches == ItemMatch.TAKEN])
         self._tell(report, file, items, matches, found)
-        self._check_times(report, items, matches, times_ms)
+        self._check_times(report, file, items, matches, times_ms)
         self._last_offset = int(offsets[-1])
 
     def close(self, torn: Severity | None) -> bool:
@@ -235,17 +222,17 @@ class IndexMatch:
         """
         report, file = self._files[-1]
         header = report.index.header
-        if self._times.first_ms is not None and header.begin_timestamp_ms != self._times.first_ms:
-            report.header("beginTimestamp", self._times.first_ms)
-        if self._times.last_ms is not None and header.end_timestamp_ms != self._times.last_ms:
-            report.header("endTimestamp", self._times.last_ms, severity=torn)
+        if file.first_ms is not None and header.begin_timestamp_ms != file.first_ms:
+            report.header("beginTimestamp", file.first_ms)
+        if file.last_ms is not None and header.end_timestamp_ms != file.last_ms:
+            report.header("endTimestamp", file.last_ms, severity=torn)
         if report.index.used:
             self._previous_end_ms = header.end_timestamp_ms
         if file.expired:
             report.add(
                 codes.IX_EXPIRED, f"{counted(file.expired, 'item')} of expired messages", count=file.expired
             )
-        return None not in {self._times.first_ms, self._times.last_ms}
+        return None not in {file.first_ms, file.last_ms}
 
     def finish(self) -> None:
         """Judge items beyond the log's end, and report missing entries."""
@@ -301,16 +288,19 @@ class IndexMatch:
         report.items(codes.IX_DANGLING, items, beyond & ~is_early, sentence, log=file.beyond)
 
     def _check_times(
-        self, report: FileReport, items: Items, matches: npt.NDArray[np.uint8], times_ms: Int64s
+        self,
+        report: FileReport,
+        file: MatchedFile,
+        items: Items,
+        matches: npt.NDArray[np.uint8],
+        times_ms: Int64s,
     ) -> None:
         """Compare time differences; the first item's is measured from the end of the file before."""
         is_known = (matches == ItemMatch.TAKEN) | (matches == ItemMatch.REPEATED)
         if items.first == 1:
-            self._times.first_ms = int(times_ms[0]) if is_known[0] else None
-        self._times.last_ms = int(times_ms[-1]) if is_known[-1] else None
-        begin_ms = self._times.first_ms
-        if begin_ms is None:
-            begin_ms = report.index.header.begin_timestamp_ms
+            file.first_ms = int(times_ms[0]) if is_known[0] else None
+        file.last_ms = int(times_ms[-1]) if is_known[-1] else None
+        begin_ms = report.index.header.begin_timestamp_ms if file.first_ms is None else file.first_ms
         wrong = is_known & (items.time_diffs != time_diff(times_ms, begin_ms))
         if items.first == 1:
             wrong[0] = bool(is_known[0]) and not self._is_first_diff(
@@ -339,8 +329,8 @@ class IndexMatch:
 
     def _tell_missing(self) -> None:
         total = self._expected.total
-        if self._lag.is_controlled:  # nobody was to find them
-            total = self._expected.without_end(self._lag.dispatched)
+        if self._task.lag.is_controlled:  # nobody was to find them
+            total = self._expected.without_end(self._task.lag.dispatched)
         missing = missing_entries(self._expected)
         firsts = np.array([file.first for _, file in self._files if file.first >= 0], np.int64)
         lasts = np.array([file.last for _, file in self._files if file.last >= 0], np.int64)
@@ -373,10 +363,7 @@ class IndexMatch:
         return int(self._expected.rows(window).physical_offsets[row])
 
 
-_UNKNOWN = Lag()
-
-
-def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLog, Examined]:
+def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     """Check the index.
 
     An index that is switched off (``messageIndexEnable=false``) requires nothing; older files are still
@@ -387,7 +374,7 @@ def check_index(task: IndexCheckTask, *, lag: Lag = _UNKNOWN) -> tuple[FindingLo
         return log, Examined(index_files=len(task.files))  # IX-GEOMETRY of level 0 says so
     match = None
     if task.expected is not None and task.index_enabled:
-        match = IndexMatch(task, ExpectedEntries(task.expected), log, lag)
+        match = IndexMatch(task, ExpectedEntries(task.expected), log)
     files = [open_index_file(file, task.geometry) for file in task.files]
     last_used = max((number for number, file in enumerate(files) if file.used), default=-1)
     examined, previous = Examined(), -1

@@ -12,20 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.check import CheckInterruptedError, Examined, log_findings, run_guarded
 from rmqtool.check.census import period_of
-from rmqtool.check.log_findings import (
-    JudgedEnd,
-    as_torn,
-    changed_findings,
-    clocks_apart,
-    damage_findings,
-    illegal_queue_findings,
-    joined,
-    record_findings,
-    steps_back,
-    torn_record,
-)
-from rmqtool.check.model import CheckInterruptedError, Examined, run_guarded
 from rmqtool.check.picture import LogPicture, PictureFrame, picture_of
 from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, repeats_from
 from rmqtool.check.splits import (
@@ -37,7 +25,7 @@ from rmqtool.check.splits import (
     stitch_segment,
     without_tail,
 )
-from rmqtool.check.transactions import COLUMN, TransactionTask, check_transactions
+from rmqtool.check.transactions import COLUMN, TransactionBalance
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes
 from rmqtool.reput.queues import QueuePlan, plan_queues
@@ -188,11 +176,10 @@ class LogReader:
         last = max((number for number, scan in enumerate(scans) if scan.runs), default=-1)
         for number, scan in enumerate(scans[: last + 1]):
             reports = scan.reports if number < last else list(_sure_reports(scan))
-            findings.merge(record_findings(reports, most))
+            findings.merge(log_findings.record_findings(reports, most))
         if not self._check.live:
-            findings.extend(
-                damage_findings(scans[: max(last, 0)], JudgedEnd(last, stale=None, unclean=False))
-            )
+            end = log_findings.JudgedEnd(last, stale=None, unclean=False)
+            findings.extend(log_findings.damage_findings(scans[: max(last, 0)], end))
         records = sum(report.records for scan in scans for report in scan.reports)
         examined = Examined(commitlog_files=len(scans), records=records, bytes=self.bytes_read)
         return CheckInterruptedError(findings, examined)
@@ -214,7 +201,7 @@ def _no_recheck(split: Split, _log_offset: int) -> CheckReport:
 def _sure_reports(scan: SegmentScan) -> Iterator[CheckReport]:
     """Yield the reports of a file after which nothing is known, as far as no end of the log can be."""
     sure = min((stale.start for stale in stale_candidates(scan)), default=NEVER)
-    torn = torn_record(scan.findings, scan.records_stop)
+    torn = log_findings.torn_record(scan.findings, scan.records_stop)
     if torn is not None and torn.physical_offset is not None:
         sure = min(sure, torn.physical_offset)
     for report in scan.reports:
@@ -287,20 +274,18 @@ class _LogChecker:
         stale, scans, plans, breaks = self._without_stale_tail(scans, last)
         self._report_records(scans)
         if not check.live:
-            end = JudgedEnd(last, stale, check.unclean, check.page_writer, self._reader.edge.stale_from)
-            self._findings.extend(damage_findings(scans, end))
+            end = log_findings.JudgedEnd(
+                last, stale, check.unclean, check.page_writer, self._reader.edge.stale_from
+            )
+            self._findings.extend(log_findings.damage_findings(scans, end))
         self._count_the_rest(scans)
         if check.is_whole:
             add_breaks(self._findings, check.log, breaks, _lost(scans))
         if check.half_offsets is not None:
-            task = TransactionTask(
-                log=check.log,
-                blocks=tuple(block.slim(COLUMN) for block in _blocks(scans)),
-                sound=tuple((run.start, run.stop) for scan in scans for run in scan.runs),
-                checked=check.half_offsets,
-                max_findings=check.max_findings,
-            )
-            self._findings.merge(self._engine.map(check_transactions, [task])[0])
+            slim = [block.slim(COLUMN) for block in _blocks(scans)]
+            sound = [(run.start, run.stop) for scan in scans for run in scan.runs]
+            balance = TransactionBalance(check.log, slim, sound, check.half_offsets, check.max_findings)
+            self._findings.merge(self._engine.map(TransactionBalance.check, [balance])[0])
         stops = [scan.records_stop for scan in scans]
         log_end = max((stop for stop in stops if stop is not None), default=check.log.start)
         stale_stop = log_end if stale is None else stale.stop
@@ -325,10 +310,10 @@ class _LogChecker:
 
     def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:
         """Leave out the log's last record if its body never reached the disk: the next start cuts it."""
-        found = torn_record(scan.findings, scan.records_stop)
+        found = log_findings.torn_record(scan.findings, scan.records_stop)
         if found is None or found.physical_offset is None:
             return scan
-        self._findings.add(as_torn(found))
+        self._findings.add(log_findings.as_torn(found))
         return self._reader.cut(scan, found.physical_offset)
 
     def _without_stale_tail(
@@ -356,18 +341,18 @@ class _LogChecker:
     def _report_records(self, scans: Sequence[SegmentScan]) -> None:
         illegal_queues: dict[tuple[bytes, int], int] = {}
         for scan in scans:
-            self._findings.merge(record_findings(scan.reports, self._check.max_findings))
+            self._findings.merge(log_findings.record_findings(scan.reports, self._check.max_findings))
         for report in _reports(scans):
             for queue, log_offset in report.illegal_queues.items():
                 illegal_queues.setdefault(queue, log_offset)
         for scan in scans:
-            bad = joined(one for report in scan.reports for one in report.unreadable)
+            bad = log_findings.joined(one for report in scan.reports for one in report.unreadable)
             self._findings.extend(unreadable_findings(scan.segment, bad, Structure.COMMITLOG))
             if scan.reports:
-                self._findings.extend(changed_findings(scan.segment))
-        self._findings.extend(illegal_queue_findings(self._check.log, illegal_queues))
-        self._findings.extend(steps_back(scans))
-        self._findings.extend(clocks_apart([report.ahead for report in _reports(scans)]))
+                self._findings.extend(log_findings.changed_findings(scan.segment))
+        self._findings.extend(log_findings.illegal_queue_findings(self._check.log, illegal_queues))
+        self._findings.extend(log_findings.clock_findings(scans))
+        self._findings.extend(log_findings.clocks_apart([report.ahead for report in _reports(scans)]))
 
     def _count_the_rest(self, scans: Sequence[SegmentScan]) -> None:
         """Count what the splits had no room to tell apart."""

@@ -1,9 +1,15 @@
-"""Findings about the log: its framing, store times, names and ids of queues, ranges that cannot be read."""
+"""Findings about the log: its framing, store times, names and ids of queues, records that units contradict.
+
+A record's properties may have changed since its dispatch: unit and index item still have the old ones. Then
+the log is damaged, not its derived files (``Record.change``).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
@@ -11,12 +17,14 @@ from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import TORN, TORN_REMEDY, classified, ghosts, missing_blank, stop_of
 from rmqtool.scan.record_checks import Ahead, most_have_none
+from rmqtool.scan.records import PropertyWitness, Record, record_at
 from rmqtool.store.names import HIGHEST_QUEUE_ID, topic_problem
 from rmqtool.store.segments import FileQueue, Segment, finding_at
 from rmqtool.times import utc_text
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.check.splits import CheckReport, RecordRun, SegmentScan, StaleTail
     from rmqtool.findings import FindingCode
@@ -129,14 +137,23 @@ def changed_findings(segment: Segment) -> Iterator[Finding]:
         )
 
 
-def steps_back(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
-    """Yield a finding wherever a record was stored before the one in front of it."""
+def steps_back(scans: Iterable[SegmentScan]) -> Iterator[tuple[Segment, RecordRun, RecordRun]]:
+    """Yield the run that begins before the one in front of it ends in time, after that one, with its file."""
     before: RecordRun | None = None
     for scan in scans:
         for run in scan.runs:
             if before is not None and run.first_ms < before.last_ms:
-                yield _step_back(scan.segment, before, run)
+                yield scan.segment, before, run
             before = run
+
+
+def clock_findings(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
+    """Yield a finding wherever a record was stored before the one in front of it."""
+    for segment, before, run in steps_back(scans):
+        back_ms = before.last_ms - run.first_ms
+        message = f"stored at {utc_text(run.first_ms)}, {back_ms} ms before the last"
+        times = {"expected": before.last_ms, "observed": run.first_ms}
+        yield finding_at(segment, codes.CL_TS_BACK, run.start, message, **times)
 
 
 _SOME = 3
@@ -156,15 +173,7 @@ def clocks_apart(found: Sequence[Ahead]) -> Iterator[Finding]:
         )
 
 
-def _step_back(segment: Segment, before: RecordRun, run: RecordRun) -> Finding:
-    message = f"stored at {utc_text(run.first_ms)}, {before.last_ms - run.first_ms} ms before the last"
-    return finding_at(
-        segment, codes.CL_TS_BACK, run.start, message, expected=before.last_ms, observed=run.first_ms
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class JudgedEnd:
+class JudgedEnd(NamedTuple):
     """Where the log ends, and how sure that is: a ``LogEdge`` of a log that was read.
 
     Attributes:
@@ -205,3 +214,80 @@ def _damage_of(scan: SegmentScan, number: int, end: JudgedEnd) -> Iterator[Findi
         yield ghosts(segment, scan.log_offset)
     if scan.end is Outcome.STOP and scan.log_offset == segment.stop and scan.parts:
         yield missing_blank(segment)
+
+
+def tell_contradicted(
+    log: FileQueue,
+    findings: FindingLog,
+    known: Mapping[int, Collection[PropertyWitness]] = MappingProxyType({}),
+) -> None:
+    """Add an error of the log for each of those records.
+
+    ``findings`` are those of queues, index and records; ``known`` are further witnesses by physical offset.
+    """
+    odd = {one.physical_offset: one for one in findings if one.code is codes.CL_PROPERTIES}
+    witnesses = defaultdict(set, {place: set(against) for place, against in known.items()})
+    for finding in findings:
+        witness = _witness(finding)
+        if witness is not None and finding.physical_offset is not None:
+            witnesses[finding.physical_offset].add(witness)
+    for place, against in sorted(witnesses.items()):
+        record = record_at(log, place)
+        if record is None:
+            continue
+        reason = record.change(against)
+        if not reason:
+            continue
+        message = f"the record's properties changed after it was stored: {reason}"
+        told = odd.get(place)
+        if told is not None:
+            error = replace(told, message=message, severity_override=Severity.ERROR, remedy_override=_REMEDY)
+            findings.exchange(told, error)
+        else:
+            findings.add(_error(log, record, message))
+        for item in [one for one in findings if one.physical_offset == place]:
+            if item.message.endswith(LEFT_OVER):  # it is the same record, changed
+                findings.exchange(item, replace(item, message=item.message.removesuffix(LEFT_OVER)))
+
+
+OTHER_KEY = "has a hash that no key of its record has"
+NO_KEYS = "points at an offset where no record with keys begins"
+OTHER_TAGS = "has tagsCode"
+LEFT_OVER = ": the log had another record there, which a start or damage has cut"
+"""Parts of findings about items and units that contradict the properties of their record."""
+
+_REMEDY = (
+    "Compare with a replica. Keep the present queue and index: only they still show the record's tags and "
+    "keys, and a rebuild would use the damaged properties."
+)
+
+
+def _witness(finding: Finding) -> PropertyWitness | None:
+    if finding.code is codes.CL_PROPERTIES:
+        return PropertyWitness.FORM
+    if finding.code is codes.IX_WRONG and OTHER_KEY in finding.message:
+        return PropertyWitness.ITEM
+    if finding.code is codes.IX_DANGLING and NO_KEYS in finding.message:
+        return PropertyWitness.ITEM  # a record may lie there all the same, without a key
+    if (
+        finding.code is codes.CQ_SIZE_TAG
+        and OTHER_TAGS in finding.message
+        and finding.topic != SCHEDULE_TOPIC
+    ):
+        return PropertyWitness.UNIT
+    return None
+
+
+def _error(log: FileQueue, record: Record, message: str) -> Finding:
+    return finding_at(
+        log.segment_at(record.physical_offset),
+        codes.CL_PROPERTIES,
+        record.physical_offset,
+        message,
+        length=len(record.raw),
+        topic=record.topic,
+        queue_id=record.head.queue_id,
+        queue_offset=record.head.queue_offset,
+        severity_override=Severity.ERROR,
+        remedy_override=_REMEDY,
+    )

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.census import Census, Period, census_of
+from rmqtool.check.log_findings import steps_back
 from rmqtool.check.splits import RecordRun, SegmentScan
 from rmqtool.findings.codes import CL_QOFF_DUP, CL_QOFF_GAP
 from rmqtool.formats.message import Outcome
@@ -122,7 +123,8 @@ class PictureFrame(NamedTuple):
 
 def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame) -> LogPicture:
     """Return the picture of a log that has been checked."""
-    steps = sorted(_steps(scans), key=lambda one: one.after_ms - one.before_ms)
+    found = (ClockStep(run.start, before.last_ms, run.first_ms) for _, before, run in steps_back(scans))
+    steps = sorted(found, key=lambda one: one.after_ms - one.before_ms)
     gaps = tuple(_gaps(breaks.kept))
     counted = sum(one.code is CL_QOFF_GAP for one in breaks.kept)
     taken = [report.census for scan in scans for report in scan.reports if report.census is not None]
@@ -135,15 +137,6 @@ def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame
         offset_gaps=gaps,
         more_offset_gaps=breaks.totals[CL_QOFF_GAP] - counted,
     )
-
-
-def _steps(scans: Sequence[SegmentScan]) -> Iterator[ClockStep]:
-    before: RecordRun | None = None
-    for scan in scans:
-        for run in scan.runs:
-            if before is not None and run.first_ms < before.last_ms:
-                yield ClockStep(run.start, before.last_ms, run.first_ms)
-            before = run
 
 
 def _gaps(breaks: Sequence[Break]) -> Iterator[OffsetGap]:

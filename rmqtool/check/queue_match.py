@@ -1,4 +1,4 @@
-"""Levels 2 and 3 of a queue: its units against the records of the log.
+"""Levels 2 and 3 of a queue: its units and their fields against the records of the log.
 
 Every unit is looked up by its physical offset among the queue's records; one whose record exists belongs to
 the queue. Units after the last one that belongs were left by a truncation, which moves the queue's end and
@@ -9,42 +9,182 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.queue_fields import FieldCheck
-from rmqtool.check.queue_report import Detail, Problem, QueueReport
-from rmqtool.findings import Severity, codes, counted
+from rmqtool.check.log_findings import OTHER_TAGS
+from rmqtool.check.queue_units import NO_EXT_TIME, Detail, Problem, QueueReport
+from rmqtool.findings import FindingCode, Severity, codes, counted
 from rmqtool.kernels.compare import match_units
 from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET
+from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.expected import ExpectedUnits, QueueCheckTask
+    from rmqtool.check.expected import ExpectedUnits, QueueCheckTask, UnitRows
     from rmqtool.derived.queue_files import Units
     from rmqtool.reput.blocks import Block
+
+
+_SECOND_MS = 1000
+_INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+
+
+@dataclass
+class _Delays:
+    held: QueueReport
+    shifts: set[int]
+    differing: int = 0
+    agreeing: int = 0
+
+    @property
+    def is_other_table(self) -> bool:
+        """Whether one other delay explains them all; delays are whole seconds."""
+        return not self.agreeing and len(self.shifts) == 1 and min(self.shifts) % _SECOND_MS == 0
+
+
+class FieldCheck:
+    """Compares the fields of a queue's units with those of their records."""
+
+    def __init__(self, report: QueueReport) -> None:
+        self._report = report
+        self._delays: _Delays | None = None
+        if report.check.topic == SCHEDULE_TOPIC:
+            self._delays = _Delays(QueueReport(report.check, report.log.max_per_code), set())
+
+    def check(
+        self, units: Units, rows: Int64s, tags: Int64s, times_ms: Int64s, wanted: UnitRows, hits: Int64s
+    ) -> None:
+        """Compare units, ``rows`` ``(n,)`` of a chunk, with rows ``hits`` of a window of expected ones.
+
+        ``tags`` and ``times_ms`` are as `ExtQueue.resolve` returns them.
+        """
+        if self._report.check.batch:
+            self._check_batch(units, rows, wanted, hits)
+            return
+        sizes = units.column("size")[rows]
+        self._differ(units, rows, sizes, wanted.sizes[hits], "size")
+        is_ext = times_ms >= 0
+        # An address without an ext unit is a finding of its own.
+        for code, chosen in ((codes.CQ_SIZE_TAG, times_ms == NO_EXT_TIME), (codes.CQ_EXT_UNIT, is_ext)):
+            self._check_tags(code, units, rows[chosen], tags[chosen], wanted.tags_codes[hits[chosen]])
+        if wanted.store_timestamps_ms is not None:
+            expected = np.where(is_ext, wanted.store_timestamps_ms[hits], times_ms)
+            wrong = times_ms != expected
+            self._report.report(
+                Problem(
+                    codes.CQ_EXT_UNIT, units, rows[wrong], lambda _: Detail("has an ext unit of another time")
+                )
+            )
+
+    def finish(self) -> None:
+        """Report once that another delay table explains the deliver times, else each kept finding."""
+        delays = self._delays
+        if delays is None or not delays.differing:
+            return
+        if not delays.is_other_table:
+            self._report.log.merge(delays.held.log)
+            return
+        shift_ms = min(delays.shifts)
+        sentence = (
+            f"{counted(delays.differing, 'deliver time')}, all differing by {shift_ms} ms from the "
+            f"messageDelayLevel of level {self._report.check.queue_id + 1}: the broker had another table"
+        )
+        self._report.add(
+            codes.ST_SETTINGS, sentence, severity=Severity.WARNING, expected=0, observed=shift_ms
+        )
+
+    def _check_tags(
+        self, code: FindingCode, units: Units, rows: Int64s, tags: Int64s, wanted: Int64s
+    ) -> None:
+        wrong = tags != wanted
+        if not wrong.any():
+            if self._delays:
+                self._delays.agreeing += len(rows)
+            return
+        tell = _tell_delay if self._delays else _tell_tags
+        problem = _differing(code, units, rows, tags, wanted, tell)
+        if self._delays is None:
+            self._report.report(problem)
+            return
+        self._delays.held.report(problem)
+        self._delays.differing += int(wrong.sum())
+        self._delays.agreeing += int((~wrong).sum())
+        shifts = np.unique(tags[wrong] - wanted[wrong])
+        self._delays.shifts.update(shifts[:2].tolist())
+
+    def _check_batch(self, units: Units, rows: Int64s, wanted: UnitRows, hits: Int64s) -> None:
+        columns = {
+            "size": wanted.sizes,
+            "tagsCode": wanted.tags_codes,
+            "storeTimestamp": wanted.store_timestamps_ms,
+            "msgBaseOffset": wanted.queue_offsets,
+            "batchSize": wanted.batch_sizes,
+        }
+        for name, column in columns.items():
+            if column is not None:
+                self._differ(units, rows, units.column(name)[rows], column[hits], name)
+
+    def _differ(self, units: Units, rows: Int64s, values: Int64s, wanted: Int64s, name: str) -> None:
+        def tell(expected: int, found: int) -> Detail:
+            return Detail(f"has {name} {found}, its record {expected}", expected, found)
+
+        code = codes.BQ_BAD_UNIT if self._report.check.batch else codes.CQ_SIZE_TAG
+        if (values != wanted).any():
+            self._report.report(_differing(code, units, rows, values, wanted, tell))
+
+
+def _differing(
+    code: FindingCode,
+    units: Units,
+    rows: Int64s,
+    values: Int64s,
+    wanted: Int64s,
+    tell: Callable[[int, int], Detail],
+) -> Problem:
+    """Return the problem that some values of units are not those of their records."""
+    wrong = values != wanted
+    both = zip(wanted[wrong].tolist(), values[wrong].tolist(), strict=True)
+    pairs = dict(zip(rows[wrong].tolist(), both, strict=True))
+    return Problem(code, units, rows[wrong], lambda row: tell(*pairs[row]))
+
+
+def _tell_tags(wanted: int, found: int) -> Detail:
+    return Detail(f"{OTHER_TAGS} {found}, its record {wanted}", wanted, found)
+
+
+def _tell_delay(wanted: int, found: int) -> Detail:
+    if _INT_MIN <= found <= _INT_MAX:
+        sentence = f"has a hash of tags, {found}, for deliver time {wanted}: recovery of 4.9.2-4.9.8 wrote it"
+        return Detail(sentence, wanted, found)
+    return Detail(f"has deliver time {found}, its record {wanted}", wanted, found)
 
 
 _LONGEST_TAIL = 1 << 20  # units; what a truncation leaves is a few seconds of messages
 
 
-@dataclass(frozen=True)
-class _Foreign:
+class _Foreign(NamedTuple):
     """Units of a chunk that do not belong to the queue as far as it was read."""
 
     units: Units
     rows: Int64s
     is_repeat: Bools
 
+    def where(self, chosen: Bools) -> _Foreign:
+        return _Foreign(self.units, self.rows[chosen], self.is_repeat[chosen])
+
+    @property
+    def offsets(self) -> Int64s:
+        return self.units.column("physicalOffset")[self.rows]
+
 
 class UnitMatch:
     """Matches the units of one queue with records.
 
-    With ``log_cut`` the log is known to have lost its tail. ``matched`` are the numbers of the first and the
-    last expected row that a unit matched, -1 if none did.
+    ``matched`` are the numbers of the first and the last expected row that a unit matched, -1 if none did.
     """
 
     def __init__(
@@ -53,11 +193,8 @@ class UnitMatch:
         task: QueueCheckTask,
         expected: ExpectedUnits,
         unmatched: UnmatchedUnits,
-        *,
-        log_cut: bool,
     ) -> None:
         self._report, self._task, self._expected, self._unmatched = report, task, expected, unmatched
-        self._log_cut = log_cut
         self._fields = FieldCheck(report)
         self._alive = False  # a unit at or above the log's start was matched
         self._expired: list[tuple[Units, int]] = []
@@ -82,10 +219,9 @@ class UnitMatch:
             confirmed = units.first_number + int(rows[last])
             self._belonged = True
             numbers = found[belongs]
-            first_matched = (
-                int(numbers.min()) if self.matched[0] < 0 else min(self.matched[0], int(numbers.min()))
-            )
-            self.matched = first_matched, max(self.matched[1], int(numbers.max()))
+            first = int(numbers.min())
+            first = first if self.matched[0] < 0 else min(self.matched[0], first)
+            self.matched = first, max(self.matched[1], int(numbers.max()))
         self._settle(_Foreign(units, rows[~belongs], found[~belongs] >= 0), confirmed)
         return confirmed
 
@@ -104,13 +240,15 @@ class UnitMatch:
         """
         self._fields.finish()
         self._tell_expired()
-        beyond = all((_offsets(piece) >= self._task.log_end).all() for piece in self._tail)
+        beyond = all((piece.offsets >= self._task.log_end).all() for piece in self._tail)
         if not (self._belonged or beyond):
             self._foreign_all()
             return True
         stale = [kept for piece in self._tail if (kept := self._stale(piece, missing_queue_offsets))]
         self._tail = []
-        self._tell_stale(stale)
+        if stale:
+            count = sum(len(piece.rows) for piece in stale)
+            self._report.stale_tail(stale[0].units, int(stale[0].rows[0]), count)
         return False
 
     def _skip_expired(self, units: Units, real: Int64s, offsets: Int64s) -> int:
@@ -173,9 +311,9 @@ class UnitMatch:
             self._foreign_all()
         numbers = foreign.units.first_number + foreign.rows
         is_early = numbers <= (-1 if confirmed is None else confirmed)
-        self._foreign(_Foreign(foreign.units, foreign.rows[is_early], foreign.is_repeat[is_early]))
+        self._foreign(foreign.where(is_early))
         if not is_early.all():
-            self._tail.append(_Foreign(foreign.units, foreign.rows[~is_early], foreign.is_repeat[~is_early]))
+            self._tail.append(foreign.where(~is_early))
         if sum(len(piece.rows) for piece in self._tail) > _LONGEST_TAIL:
             self._foreign_all()
 
@@ -195,37 +333,21 @@ class UnitMatch:
         self._unmatched.add(self._report, units, rows[~outside])
 
     def _dangling(self, units: Units, rows: Int64s) -> None:
-        start, end = self._task.log_start, self._task.log_end
-        telling = Detail(f"points outside the log, which has {start} to {end}")
-        self._report.report(Problem(codes.CQ_DANGLING, units, rows, lambda _: telling))
+        tell = _always(f"points outside the log, which has {self._task.log_start} to {self._task.log_end}")
+        self._report.report(Problem(codes.CQ_DANGLING, units, rows, tell))
 
     def _stale(self, piece: _Foreign, missing: Int64s) -> _Foreign | None:
         """Report the units of the tail that are no left-overs; return the others."""
-        offsets = _offsets(piece)
-        is_beyond = offsets >= self._task.log_end
+        is_beyond = piece.offsets >= self._task.log_end
         # A record belongs at this very place, so the unit there is damage unless the next start cuts it off.
         is_damage = np.isin(piece.units.first_number + piece.rows, missing) & ~is_beyond
         if self._report.check.batch:
             is_damage = ~is_beyond & bool(len(missing))
-        if self._log_cut:
+        if self._task.log_cut:
             is_damage |= is_beyond
-        self._foreign(_Foreign(piece.units, piece.rows[is_damage], piece.is_repeat[is_damage]))
-        kept = _Foreign(piece.units, piece.rows[~is_damage], piece.is_repeat[~is_damage])
+        self._foreign(piece.where(is_damage))
+        kept = piece.where(~is_damage)
         return kept if len(kept.rows) else None
-
-    def _tell_stale(self, stale: list[_Foreign]) -> None:
-        if not stale:
-            return
-        count = sum(len(piece.rows) for piece in stale)
-        units, row = stale[0].units, int(stale[0].rows[0])
-        self._report.add(
-            codes.CQ_STALE_TAIL,
-            f"{counted(count, 'unit')} after its end, from unit {units.first_number + row} on",
-            segment=units.segment,
-            position=units.position_of(row),
-            physical_offset=int(units.rows["physicalOffset"][row]),
-            count=count,
-        )
 
     def _tell_expired(self) -> None:
         if not self._expired:
@@ -251,12 +373,14 @@ def _tell_misplaced(wanted: Mapping[int, int], number: int, said: str, row: int)
     return Detail(f"has a record of queue offset {wanted[row]}{said}", wanted[row], number + row)
 
 
-def _offsets(piece: _Foreign) -> Int64s:
-    return piece.units.column("physicalOffset")[piece.rows]
+def _always(message: str) -> Callable[[int], Detail]:
+    """Return what says the same of every unit."""
+    return lambda _: Detail(message)
 
 
-def _tell_repeat(_: int) -> Detail:
-    return Detail("points at a record that already has an earlier unit")
+_tell_repeat = _always("points at a record that already has an earlier unit")
+_tell_other_queue = _always("points at a record of another queue")
+_tell_no_record = _always("points at an offset where no record begins")
 
 
 _MOST_PENDING = 1 << 20
@@ -301,11 +425,3 @@ class UnmatchedUnits:
                 places = block.read("units", first, count)["physicalOffset"].astype(np.int64)
                 found |= np.isin(offsets, places)
         return offsets[found]
-
-
-def _tell_other_queue(_: int) -> Detail:
-    return Detail("points at a record of another queue")
-
-
-def _tell_no_record(_: int) -> Detail:
-    return Detail("points at an offset where no record begins")

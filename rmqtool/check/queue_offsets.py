@@ -1,6 +1,11 @@
-"""Queue offsets along the log: in every queue they go up by one.
+"""Queue offsets along the log: in every queue they go up by one, from 0 again where a topic was created anew.
 
 Runs that join need no look at their rows; only queues whose runs do not are read row by row.
+
+A broker deletes a topic's queues at once and its messages never (``DefaultMessageStore#cleanUnusedTopic``,
+4.9.8; ``#deleteTopics``, 5.3.3); created again, each queue begins at offset 0. So the log holds two
+generations of a queue, and the present queue shows which one lives: it begins with a record of queue offset 0
+that is not the log's first of that queue.
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.derived.queue_files import QueueFile
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
+from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNITS
 from rmqtool.kernels.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
 from rmqtool.reput.blocks import UNIT_COLUMNS, Block
 from rmqtool.reput.queues import PLACE, QueuePlan
@@ -21,12 +28,13 @@ from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import numpy.typing as npt
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.engine import Engine
+    from rmqtool.reput.blocks import Block
+    from rmqtool.reput.queues import QueuePlan
+    from rmqtool.store.segments import FileQueue
 
 
 class RepeatedName(NamedTuple):
@@ -117,8 +125,7 @@ _CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(NamedTuple):
     """A record whose queue offset does not follow.
 
     Attributes:
@@ -204,11 +211,11 @@ class _Queue:
         self._repeated = RepeatedNames(max_breaks)
 
     def run(self, pieces: Iterable[QueueUnits]) -> None:
-        pending: _Rows | None = None
+        pending: Int64s | None = None
         for chunk in self._chunks(pieces):
-            rows = chunk if pending is None else pending.followed_by(chunk)
-            self._judge(rows, len(rows.offsets) - 1)
-            pending = rows.last()
+            rows = chunk if pending is None else np.concatenate([pending, chunk], axis=1)
+            self._judge(rows, rows.shape[1] - 1)
+            pending = rows[:, -1:]
         if pending is not None:
             self._judge(pending, 1)
         for kind in Discontinuity:
@@ -232,48 +239,28 @@ class _Queue:
             return codes.LMQ_COUNTER_RESET
         return _CODES[kind]
 
-    def _chunks(self, pieces: Iterable[QueueUnits]) -> Iterator[_Rows]:
+    def _chunks(self, pieces: Iterable[QueueUnits]) -> Iterator[Int64s]:
+        """Yield queue offsets, how many of them each unit takes, and physical offsets; ``(3, n)``."""
         for piece in pieces:
             log_offsets = piece.column("units")["physicalOffset"].astype(np.int64)
             counts: Int64s = np.ones(len(piece), np.int64)
             if self._plan.batch:
                 counts = piece.column("batch_sizes").astype(np.int64)
             offsets, kept = self._repeated.take(piece.column("queue_offsets"), log_offsets)
-            rows = _Rows(offsets, counts, log_offsets)
-            yield rows if kept is None else rows.where(kept)
+            rows = np.stack([offsets, counts, log_offsets])
+            yield rows if kept is None else rows[:, kept]
 
-    def _judge(self, rows: _Rows, judged: int) -> None:
-        filled = find_breaks(rows.offsets, rows.counts, judged, self._progress, self._room, self._totals)
+    def _judge(self, rows: Int64s, judged: int) -> None:
+        offsets, counts, log_offsets = rows
+        filled = find_breaks(offsets, counts, judged, self._progress, self._room, self._totals)
         for one in self._room[:filled]:
             code = self._code(Discontinuity(int(one["kind"])))
-            log_offset = int(rows.log_offsets[one["row"]])
+            log_offset = int(log_offsets[one["row"]])
             queue = self._plan.topic, self._plan.queue_id
             self._found.kept.append(
                 Break(code, *queue, int(one["expected"]), int(one["observed"]), log_offset)
             )
         self._room = self._room[filled:]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rows:
-    """Queue offsets, how many offsets each unit takes, and physical offsets; ``(n,)`` each."""
-
-    offsets: Int64s
-    counts: Int64s
-    log_offsets: Int64s
-
-    def where(self, kept: npt.NDArray[np.bool_]) -> _Rows:
-        return _Rows(self.offsets[kept], self.counts[kept], self.log_offsets[kept])
-
-    def last(self) -> _Rows:
-        return _Rows(self.offsets[-1:], self.counts[-1:], self.log_offsets[-1:])
-
-    def followed_by(self, other: _Rows) -> _Rows:
-        return _Rows(
-            np.concatenate([self.offsets, other.offsets]),
-            np.concatenate([self.counts, other.counts]),
-            np.concatenate([self.log_offsets, other.log_offsets]),
-        )
 
 
 _MESSAGES = {
@@ -329,3 +316,112 @@ def without_copies(breaks: Breaks, copies: frozenset[int]) -> Breaks:
     dropped = [one for one in breaks.kept if one.log_offset in copies and one.code.code in repeated]
     kept = [one for one in breaks.kept if one not in dropped]
     return Breaks(kept, breaks.totals - Counter(one.code for one in dropped))
+
+
+class Older(NamedTuple):
+    """The units of a queue that are of an older generation; all of a queue that no longer exists.
+
+    ``physical_offset`` is that of the first message of the topic since it was created again.
+    """
+
+    units: int
+    physical_offset: int
+
+
+def _first_of_those_there(files: FileQueue | None) -> tuple[int, int] | None:
+    """Return number and physical offset of the first unit in the queue's first file; None without any.
+
+    Those before it are pre-blank, if the queue was deleted while messages of the new generation came.
+    """
+    if files is None or not files.segments or files.start != 0:
+        return None
+    file = QueueFile(files.segments[0], UNITS)
+    try:
+        for number in range(file.room):
+            unit = file.unit(number)
+            if unit.size <= 0:
+                return None
+            if unit.size != PREBLANK_SIZE:
+                return number, unit.physical_offset
+        return None
+    finally:
+        files.segments[0].close()
+
+
+def _restart(pieces: Iterable[QueueUnits], number: int, first_there: int) -> Older | None:
+    """Return the units before the generation whose ``number`` leads to a place; None without any."""
+    row, begin = 0, Older(0, 0)
+    for piece in pieces:
+        places, queue_offsets = piece.column("units")["physicalOffset"], piece.column("queue_offsets")
+        found = np.flatnonzero((places == first_there) & (queue_offsets == number))
+        stop = int(found[0]) + 1 if len(found) else len(piece)
+        zeros = np.flatnonzero(queue_offsets[:stop] == 0)
+        if len(zeros):
+            begin = Older(row + int(zeros[-1]), int(places[zeros[-1]]))
+        if len(found):
+            return begin if begin.units else None
+        row += len(piece)
+    return None
+
+
+def last_restarts(plans: Iterable[QueuePlan], blocks: Sequence[Block]) -> dict[tuple[str, int], Older]:
+    """Return the units before the last one of queue offset 0, of queues that have some."""
+    found: dict[tuple[str, int], Older] = {}
+    for plan, pieces in by_queue(_doubtful(plans), blocks):
+        row = 0
+        for piece in pieces:
+            zeros = np.flatnonzero(piece.column("queue_offsets") == 0)
+            if len(zeros) and row + zeros[-1] > 0:
+                physical_offset = piece.column("units")["physicalOffset"][zeros[-1]]
+                found[plan.topic, plan.queue_id] = Older(row + int(zeros[-1]), int(physical_offset))
+            row += len(piece)
+    return found
+
+
+def _doubtful(plans: Iterable[QueuePlan]) -> list[QueuePlan]:
+    return [plan for plan in plans if not plan.batch and not plan.joined]
+
+
+def _physical_offset_of(plan: QueuePlan, blocks: Sequence[Block], row: int) -> int:
+    runs, before = plan.runs_from(row)
+    place = int(runs["first_row"][0]) + before
+    return int(blocks[int(runs["block"][0])].read("units", place, 1)["physicalOffset"][0])
+
+
+def restarts(
+    plans: Iterable[QueuePlan],
+    blocks: Sequence[Block],
+    files_of: Callable[[str, int], FileQueue | None],
+) -> dict[tuple[str, int], Older]:
+    """Return the older units of the present queues that hold a later generation."""
+    found: dict[tuple[str, int], Older] = {}
+    for plan, pieces in by_queue(_doubtful(plans), blocks):
+        key = plan.topic, plan.queue_id
+        first_there = _first_of_those_there(files_of(*key))
+        older = None if first_there is None else _restart(pieces, *first_there)
+        if older is not None:
+            found[key] = older
+    return found
+
+
+def with_queues_gone(
+    found: Mapping[tuple[str, int], Older],
+    plans: Iterable[QueuePlan],
+    blocks: Sequence[Block],
+    is_there: Callable[[str, int], bool],
+) -> dict[tuple[str, int], Older]:
+    """Add the missing queues of those topics that have no message since.
+
+    ``found`` comes from `restarts`; ``is_there`` returns whether a queue has files.
+    """
+    topics: dict[str, int] = {}
+    for (topic, _), older in found.items():
+        topics[topic] = min(older.physical_offset, topics.get(topic, older.physical_offset))
+    gone = {
+        (plan.topic, plan.queue_id): Older(plan.units, topics[plan.topic])
+        for plan in plans
+        if plan.topic in topics
+        and not is_there(plan.topic, plan.queue_id)
+        and _physical_offset_of(plan, blocks, plan.units - 1) < topics[plan.topic]
+    }
+    return {**found, **gone}

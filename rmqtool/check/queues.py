@@ -6,13 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.bounds import Lag
+from rmqtool.check import Examined
 from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask
-from rmqtool.check.model import Examined
-from rmqtool.check.queue_fields import NO_EXT_TIME, ExtQueue
 from rmqtool.check.queue_match import UnitMatch, UnmatchedUnits
-from rmqtool.check.queue_order import UnitOrder
-from rmqtool.check.queue_report import Problem, QueueReport
+from rmqtool.check.queue_units import NO_EXT_TIME, ExtQueue, Problem, QueueReport, UnitOrder
 from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.findings import FindingLog, Severity, Structure, codes, counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNIT_SIZE, UNITS
@@ -23,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s, Row
+    from rmqtool.check.bounds import Lag
     from rmqtool.store.segments import Segment
 
     Ranges = npt.NDArray[Any]
@@ -140,13 +138,13 @@ def _joined(ranges: Ranges) -> Ranges:
     return joined
 
 
-def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges, lag: Lag) -> None:
+def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges) -> None:
     """Report records without unit, ``(n,)`` of ``RANGE_ROW``.
 
     The next start dispatches records at the end of an unclean log again; in a clean store no start does that,
     or it loses the first of them (5.3.2+).
     """
-    is_gone = ranges["is_head"] & report.check.deleted
+    lag, is_gone = task.lag, ranges["is_head"] & report.check.deleted
     if report.check.since is not None:
         is_gone |= ranges["physical_offset"] < report.check.since
     _report_deleted(report, ranges[is_gone])
@@ -244,21 +242,14 @@ def _file_of(report: QueueReport, missing: MissingRange) -> Segment | None:
 
 
 _AGAINST_LOG, _COMPLETE = 2, 3
-_UNKNOWN = Lag()
 
 
-def check_queues(
-    task: QueueCheckTask, *, lag: Lag = _UNKNOWN, log_cut: bool = False
-) -> tuple[FindingLog, Examined]:
-    """Check some queues.
-
-    ``log_cut``: the log is known to have lost its end (the checkpoint is later), so units beyond it are
-    errors.
-    """
+def check_queues(task: QueueCheckTask) -> tuple[FindingLog, Examined]:
+    """Check some queues."""
     unmatched = UnmatchedUnits(task.blocks)
     reports, examined = [], Examined()
     for check in task.queues:
-        run = _QueueRun(task, check, unmatched, lag=lag, log_cut=log_cut)
+        run = _QueueRun(task, check, unmatched)
         run.run()
         reports.append(run.report)
         examined += Examined(consume_queues=check.files is not None, units=run.order.counted)
@@ -270,17 +261,8 @@ def check_queues(
 
 
 class _QueueRun:
-    def __init__(
-        self,
-        task: QueueCheckTask,
-        check: QueueCheck,
-        unmatched: UnmatchedUnits,
-        *,
-        lag: Lag,
-        log_cut: bool,
-    ) -> None:
+    def __init__(self, task: QueueCheckTask, check: QueueCheck, unmatched: UnmatchedUnits) -> None:
         self._task, self._check = task, check
-        self._lag = lag
         self.report = QueueReport(check, task.max_findings)
         self.order = UnitOrder(self.report, task)
         # A queue alone does not show whether the others have ext units.
@@ -288,7 +270,7 @@ class _QueueRun:
         self._expected = ExpectedUnits(check.expected, task.blocks)
         self._match: UnitMatch | None = None
         if task.level >= _AGAINST_LOG:
-            self._match = UnitMatch(self.report, task, self._expected, unmatched, log_cut=log_cut)
+            self._match = UnitMatch(self.report, task, self._expected, unmatched)
 
     def run(self) -> None:
         """Read the queue's files once and report."""
@@ -322,13 +304,13 @@ class _QueueRun:
         if self._match is None:
             self.order.judge_tail()
             return
-        ranges = missing_ranges(self._expected, self._match.matched, self._lag.dispatched)
+        ranges = missing_ranges(self._expected, self._match.matched, self._task.lag.dispatched)
         if self._match.finish(_slots(ranges, self._match.tail)):
             self.report.confirm_pending()
         else:
             self.report.drop_pending()
         if self._task.level >= _COMPLETE:
-            report_missing(self.report, self._task, ranges, self._lag)
+            report_missing(self.report, self._task, ranges)
 
     def _tell_reading(self, reader: QueueReader) -> None:
         for segment, ranges in reader.unreadable:

@@ -10,14 +10,7 @@ import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.check.model import (
-    MAX_LEVEL,
-    Examined,
-    VerifyInterruptedError,
-    VerifyReport,
-    VerifyRequest,
-    VerifyRun,
-)
+from rmqtool.check import MAX_LEVEL, Examined, VerifyInterruptedError, VerifyReport, VerifyRequest, VerifyRun
 from rmqtool.check.side_files import config_findings
 from rmqtool.errors import DeniedError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure, advises_rebuild, codes
@@ -171,16 +164,16 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
     if tails.refute(run):
         progress.note("the unfetched ranges may hold records: everything is fetched and checked again")
         run = _run(request, progress)
-    run.limits.extend(tails.limits())
+    run.report.limits += (*tails.limits(),)
     fit_remedies(run.findings, request.store)
-    return run.report()
+    return run.report
 
 
 def _run(request: VerifyRequest, progress: Progress) -> VerifyRun:
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))
-    run = VerifyRun(VerifyReport(str(request.store.base), request.level, findings, Examined()))
-    run.limits.extend(limits_of(request))
+    limits = tuple(limits_of(request))
+    run = VerifyRun(VerifyReport(str(request.store.base), request.level, findings, Examined(), limits=limits))
     try:
         with run.stage("layout"):
             run.findings.extend(layout_findings(request.store))
@@ -192,8 +185,8 @@ def _run(request: VerifyRequest, progress: Progress) -> VerifyRun:
 
             check_contents(request, run, progress)
     except KeyboardInterrupt:
-        run.interrupted = run.interrupted or _BETWEEN
-        raise VerifyInterruptedError(run.report()) from None
+        run.report.interrupted = run.report.interrupted or _BETWEEN
+        raise VerifyInterruptedError(run.report) from None
     return run
 
 

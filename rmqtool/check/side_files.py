@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import Consumed, consumed_offsets, loaded_checkpoint
-from rmqtool.derived.queue_files import Bounds, queue_bounds
-from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis
-from rmqtool.doctor.copies import ONLY_SHOWN, CopyState
+from rmqtool.doctor import ONLY_SHOWN, CopyState
+from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis, QueueEnds
 from rmqtool.doctor.diagnose import diagnose, diagnose_timer
 from rmqtool.errors import DeniedError
-from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
+from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
-from rmqtool.store import PathKind, QueueFiles, Store
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.store import PathKind, Store
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rmqtool.derived.queue_files import Bounds
 
 
 _FIELDS = offsets(CHECKPOINT)
@@ -70,48 +70,19 @@ _DELAY_REMEDY = (
 )
 
 
-def check_offsets(store: Store, max_findings: int) -> FindingLog:
-    """Check the offsets in ``config/``.
+def check_offsets(store: Store) -> Iterator[Finding]:
+    """Yield the offsets in ``config/`` that are outside of their queues.
 
     Offsets of queues without a directory are skipped: they outlive a deleted topic. Files that cannot be
     decoded are level 0's.
 
     Java: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``ScheduleMessageService`` (4.9.8, 5.3.3).
     """
-    log = FindingLog(max_findings)
-    bounds: dict[tuple[str, int], Bounds | None] = {}
+    ends = QueueEnds(store)
     for consumed in consumed_offsets(store):
-        key = consumed.topic, consumed.queue_id
-        if key not in bounds:
-            bounds[key] = _bounds(store, *key)
-        found = bounds[key]
-        if found is not None:
-            log.extend(_offset_finding(consumed, found))
-    return log
-
-
-def _bounds(store: Store, topic: str, queue_id: int) -> Bounds | None:
-    queue = _queue(store, topic, queue_id)
-    if queue is None or not _has_files(queue):
-        return None
-    try:
-        return queue_bounds(queue, store.log.start)
-    except DeniedError:
-        return None  # its check says so
-    finally:
-        queue.files.close()
-
-
-def _has_files(queue: QueueFiles) -> bool:
-    try:
-        return bool(len(queue.files))
-    except DeniedError:
-        return False  # IO-DENIED of level 0 says so
-
-
-def _queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:
-    queues = (store.queue(topic, queue_id, kind) for kind in UNIT_QUEUE_KINDS)
-    return next((queue for queue in queues if queue is not None), None)
+        bounds = ends.bounds(consumed.topic, consumed.queue_id)
+        if bounds is not None:
+            yield from _offset_finding(consumed, bounds)
 
 
 def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:

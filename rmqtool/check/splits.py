@@ -8,7 +8,7 @@ true follows in the log: then it is the log's end.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.check.census import CensusTaker, Period
 from rmqtool.check.transactions import TransactionRows
@@ -153,6 +153,12 @@ class RunBuilder:
             self.done.append(self._open)
         self._open, self._latest_ms = None, _NO_TIME
 
+    def finished(self) -> dict[str, Any]:
+        """End the open run; return parts and counts, by the fields of a report."""
+        self.close()
+        counts = {"records": self.records, "more_gaps": self.more_gaps, "more_steps": self.more_steps}
+        return {"parts": self.done, **counts}
+
 
 @dataclass
 class SegmentScan:
@@ -221,24 +227,18 @@ def _take(scan: SegmentScan, report: CheckReport) -> None:
     scan.reports.append(report)
     scan.end, scan.log_offset = report.outcome, report.log_offset
     parts = report.parts
-    if parts and scan.parts and _continues(scan.parts[-1], parts[0]):
-        scan.parts[-1] = _joined(scan.parts[-1], parts[0])
+    if parts and scan.parts and (run := _joined(scan.parts[-1], parts[0])) is not None:
+        scan.parts[-1] = run
         parts = parts[1:]
     scan.parts += parts
 
 
-def _continues(before: RecordRun | Gap, after: RecordRun | Gap) -> bool:
-    return (
-        isinstance(before, RecordRun)
-        and isinstance(after, RecordRun)
-        and before.stop == after.start
-        and before.last_ms <= after.first_ms
-    )
-
-
-def _joined(before: RecordRun | Gap, after: RecordRun | Gap) -> RecordRun:
+def _joined(before: RecordRun | Gap, after: RecordRun | Gap) -> RecordRun | None:
+    """Return two runs as one; None if the second does not continue the first."""
     if not isinstance(before, RecordRun) or not isinstance(after, RecordRun):
-        raise TypeError("only runs are joined")
+        return None
+    if before.stop != after.start or before.last_ms > after.first_ms:
+        return None
     return RecordRun(before.start, after.stop, before.records + after.records, before.first_ms, after.last_ms)
 
 
@@ -255,8 +255,7 @@ def _join_gap(scan: SegmentScan, report: CheckReport) -> None:
         scan.reports.append(report)  # without records, but with what it could not read
 
 
-@dataclass(frozen=True, slots=True)
-class StaleTail:
+class StaleTail(NamedTuple):
     """Old records after the log's end, which a truncation leaves on disk.
 
     Recovery cuts a log by moving a position; the bytes after it stay until they are overwritten. New records
@@ -347,17 +346,13 @@ class _Check(DispatchSink):
 
     def result(self, read: SplitRead) -> CheckReport:
         """Write the block; return what was found."""
-        runs, met = self._runs, self.dispatcher.first_log_offsets.items()
-        runs.close()
+        met = self.dispatcher.first_log_offsets.items()
         illegal = {queue: log_offset for queue, log_offset in met if is_illegal(*queue)}
         return CheckReport(
             **vars(read),
             **self.written(illegal, None if self._transactions is None else self._transactions.rows),
-            parts=runs.done,
-            more_gaps=runs.more_gaps,
-            more_steps=runs.more_steps,
+            **self._runs.finished(),
             ghosts=self._walk.ghosts(),
-            records=runs.records,
             sound_crcs=self._checker.sound_crcs,
             ahead=self._checker.ahead,
             illegal_queues=illegal,

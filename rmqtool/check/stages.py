@@ -7,25 +7,24 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.check import CheckInterruptedError, VerifyRequest, VerifyRun, denied, run_guarded
 from rmqtool.check.bounds import check_expiry, check_window, of_findings
-from rmqtool.check.contradictions import tell_contradicted
 from rmqtool.check.derived import check_derived
 from rmqtool.check.log import LogCheck, LogResult, check_log
-from rmqtool.check.log_findings import unlisted_batch_topics
-from rmqtool.check.model import CheckInterruptedError, VerifyRequest, VerifyRun, run_guarded
+from rmqtool.check.log_findings import tell_contradicted, unlisted_batch_topics
 from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
 from rmqtool.derived.positions import checked_half_offsets
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import Engine, options_of
 from rmqtool.engine.choice import opened_engine
-from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.classify import page_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.progress import Progress
     from rmqtool.store import Store
@@ -79,15 +78,15 @@ class _Contents:
     def check(self, staging: StagingHandle, engine: Engine) -> None:
         """Run the checks in order."""
         log: LogResult | None = None
-        store, denied = self._request.store, False
+        store, is_denied = self._request.store, False
         if len(store.commitlog) or (len(store.log) and self._request.level >= _DERIVED_LEVEL):
             with self._stage("log"):
                 readable = self._readable_log()
-                denied = len(readable) < len(store.log)
+                is_denied = len(readable) < len(store.log)
                 log = self._log(readable, staging, engine) if len(readable) else None
-        if denied:
-            self._run.limits.append("parts of the log could not be read: nothing was compared with it")
-        partial_log = denied or store.is_log_unread
+        if is_denied:
+            self._run.report.limits += ("parts of the log could not be read: nothing was compared with it",)
+        partial_log = is_denied or store.is_log_unread
         log_cut = log is not None and not partial_log and self._is_log_cut(log)
         with self._stage("derived"):
             request = self._request
@@ -95,8 +94,9 @@ class _Contents:
                 request = replace(request, level=min(request.level, _DERIVED_LEVEL - 1))
             findings, examined = check_derived(request, log, engine, self._progress, log_cut=log_cut)
             self._run.add(findings, examined)
-            if log is not None and not denied and self._request.level >= _DERIVED_LEVEL:
-                self._expiry(log)
+            if log is not None and not is_denied and self._request.level >= _DERIVED_LEVEL:
+                head = of_findings(log, self._run.findings)
+                self._add(Structure.COMMITLOG, partial(check_expiry, head=head))
                 tell_contradicted(self._request.store.log, self._run.findings)
             if not partial_log and not self._request.live:
                 self._account(log)
@@ -119,20 +119,16 @@ class _Contents:
 
     def _is_log_cut(self, log: LogResult) -> bool:
         """Compare the checkpoint with the log; return whether the log was longer once."""
-        store = self._request.store
         if log.latest_ms is None or self._request.live:  # a running broker writes both meanwhile
             return False
-        found = run_guarded(
-            partial(check_checkpoint, latest_ms=log.latest_ms), _no_files, Structure.STORE, store
-        )
-        ahead = [found] if isinstance(found, Finding) else found
-        self._run.findings.extend(ahead)
-        return is_log_cut(ahead)
+        return is_log_cut(self._add(Structure.STORE, partial(check_checkpoint, latest_ms=log.latest_ms)))
 
-    def _expiry(self, log: LogResult) -> None:
-        check = partial(check_expiry, head=of_findings(log, self._run.findings))
-        found = run_guarded(check, _no_files, Structure.COMMITLOG, self._request.store)
-        self._run.findings.extend([] if found is None else [found])
+    def _add(self, structure: Structure, check: Callable[[Store], Iterable[Finding]]) -> list[Finding]:
+        """Add the findings of a check of the whole store, or that it has failed itself."""
+        found = run_guarded(lambda store: list(check(store)), _no_files, structure, self._request.store)
+        found = [found] if isinstance(found, Finding) else found
+        self._run.findings.extend(found)
+        return found
 
     def _account(self, log: LogResult | None) -> None:
         """Add the account of the log's messages, if something shows losses: a sound log is read once."""
@@ -146,32 +142,27 @@ class _Contents:
                 if log is not None and log.log_start > 0:
                     from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
 
-                    self._run.log_losses = losses_of_sound_log(store)
+                    self._run.report.log_losses = losses_of_sound_log(store)
                 return
             from rmqtool.account.log_losses import StoreAccount  # few logs have lost anything
 
             account = StoreAccount(store)
             if account.can_tell:
-                self._run.log_losses = losses = account.losses()
+                self._run.report.log_losses = losses = account.losses()
                 findings.extend(account.findings(losses))
 
     def _consumers(self) -> None:
         """Compare consumer offsets with the queues, unless consumers read others."""
         if any(one.unread is Structure.UNREAD and not one.light_only for one in self._request.store.unread):
             return
-        check = partial(check_offsets, max_findings=self._request.max_findings)
-        found = run_guarded(check, _no_files, Structure.STORE, self._request.store)
-        if isinstance(found, Finding):
-            self._run.findings.add(found)
-        else:
-            self._run.findings.merge(found)
+        self._add(Structure.STORE, check_offsets)
 
     def _tell_unconfirmed(self, log: LogResult | None) -> None:
         """Add the part of the log that replicas have not confirmed, in controller mode."""
         confirmed = self._request.store.confirm_offset
         if log is None or confirmed is None or confirmed >= log.log_end:
             return
-        start, losses = max(confirmed, log.log_start), self._run.log_losses
+        start, losses = max(confirmed, log.log_start), self._run.report.log_losses
         what = f"{log.log_end - start} bytes"
         if losses is not None and losses.states is not None:
             what = f"{counted(losses.states.unconfirmed, 'record', spec=',')} in {what}"
@@ -189,23 +180,15 @@ class _Contents:
             one.structure is Structure.CONSUMEQUEUE and one.severity is Severity.ERROR
             for one in self._run.findings
         )
-        check = partial(check_window, damaged=damaged)
-        found = run_guarded(check, _no_files, Structure.CONSUMEQUEUE, self._request.store)
-        self._run.findings.extend([found] if isinstance(found, Finding) else found)
+        self._add(Structure.CONSUMEQUEUE, partial(check_window, damaged=damaged))
 
     def _readable_log(self) -> FileQueue:
-        log = self._request.store.log
-        readable = []
+        log, readable = self._request.store.log, []
         for segment in log:
-            try:
-                segment.read_at(0, 1, [])
+            if (found := denied(segment)) is None:
                 readable.append(segment)
-            except DeniedError as failure:
-                self._run.findings.add(
-                    Finding(code=codes.IO_DENIED, file=segment.label, message=failure.reason)
-                )
-            except EnvironmentFailureError:
-                readable.append(segment)  # the check of the log says so
+            else:
+                self._run.findings.add(found)
         return log if len(readable) == len(log) else replace(log, segments=tuple(readable))
 
     def _log(self, log: FileQueue, staging: StagingHandle, engine: Engine) -> LogResult:
@@ -228,5 +211,5 @@ class _Contents:
         result = check_log(check, engine, self._progress)
         self._run.add(result.findings, result.examined)
         self._run.findings.extend(unlisted_batch_topics(request.store, result.plans))
-        self._run.picture = result.picture
+        self._run.report.picture = result.picture
         return result

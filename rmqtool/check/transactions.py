@@ -5,7 +5,6 @@ Half messages below the first one of the log have expired, and with them whateve
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,30 +64,6 @@ _TOLD = ("log_offset", "target", "queue_id")
 _KEYS = ("unique_key", "keys")
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionTask:
-    """All transactions of a log; picklable.
-
-    Attributes:
-        log: the commit log.
-        blocks: the rows, in log order.
-        sound: ``(start, stop)`` of ranges in which every record is known, ascending.
-        checked: by half queue, the next queue offset that the broker's check looks at.
-        max_findings: findings of one code that are kept.
-    """
-
-    log: FileQueue
-    blocks: tuple[Block, ...]
-    sound: tuple[tuple[int, int], ...]
-    checked: Mapping[int, int]
-    max_findings: int
-
-
-def check_transactions(task: TransactionTask) -> FindingLog:
-    """Hold half messages, op messages and commits against each other."""
-    return _Balance(task).run()
-
-
 class _Transactions:
     """The rows of a log, of which only what a check needs is held: a half topic may have millions."""
 
@@ -115,15 +90,31 @@ class _Transactions:
                 yield block.read(COLUMN, first, min(_CHUNK_ROWS, block.count(COLUMN) - first))
 
 
-class _Balance:
-    """Holds the transactions of a log against each other, one kind of rows after the other."""
+class TransactionBalance:
+    """Compares half messages, op messages and commits of a log, one kind of rows after the other; picklable.
 
-    def __init__(self, task: TransactionTask) -> None:
-        self._task = task
-        self._findings = FindingLog(task.max_findings)
-        self._rows = _Transactions(task.blocks)
+    Args:
+        log: the commit log.
+        blocks: the rows, in log order.
+        sound: ``(start, stop)`` of ranges in which every record is known, ascending.
+        checked: by half queue, the next queue offset that the broker's check looks at.
+        max_findings: findings of one code that are kept.
+    """
 
-    def run(self) -> FindingLog:
+    def __init__(
+        self,
+        log: FileQueue,
+        blocks: Sequence[Block],
+        sound: Sequence[tuple[int, int]],
+        checked: Mapping[int, int],
+        max_findings: int,
+    ) -> None:
+        self._log, self._blocks, self._sound, self._checked = log, blocks, sound, checked
+        self._findings = FindingLog(max_findings)
+
+    def check(self) -> FindingLog:
+        """Return what does not fit."""
+        self._rows = _Transactions(self._blocks)
         self._check_shapes()
         self._check_endings()
         committed = self._rows.of(Role.ENDING, "target")["target"]
@@ -168,7 +159,7 @@ class _Balance:
 
     def _is_known(self, log_offsets: Int64s) -> Bools:
         """Return which places lie among records that follow each other without damage."""
-        sound = np.array([(0, 0), *self._task.sound], np.int64)
+        sound = np.array([(0, 0), *self._sound], np.int64)
         number = np.searchsorted(sound[:, 0], log_offsets, side="right") - 1
         return np.asarray(log_offsets < sound[number, 1], np.bool_)
 
@@ -183,7 +174,7 @@ class _Balance:
             some = ops[first : first + _CHUNK_ROWS]
             at, matched = _look_up(targets, some["target"])
             matched[matched] = log_offsets[at[matched]] < some["log_offset"][matched]
-            judged = np.full(len(some), self._task.log.start == 0)
+            judged = np.full(len(some), self._log.start == 0)
             for oldest in halves[:1]:
                 judged |= (some["target"] >= oldest["target"]) & (some["log_offset"] > oldest["log_offset"])
             self._add(codes.CL_OP, Role.OP, some[judged & ~matched], text)
@@ -195,7 +186,7 @@ class _Balance:
         is_copy = _are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
         copies = halves[is_copy]
         last = copies[_last_copies(copies, is_settled[is_copy])]
-        doubtful = last[last["target"] >= self._task.checked.get(queue_id, 0)]
+        doubtful = last[last["target"] >= self._checked.get(queue_id, 0)]
         if not len(doubtful):
             return
         oldest = doubtful[0]
@@ -227,7 +218,7 @@ class _Balance:
         is_half = role in {Role.HALF, Role.BAD_HALF}
         topic = HALF_TOPIC if is_half else OP_TOPIC if role != Role.ENDING else None
         return finding_at(
-            self._task.log.segment_at(log_offset),
+            self._log.segment_at(log_offset),
             code,
             log_offset,
             text,

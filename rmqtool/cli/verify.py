@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.check.model import VerifyRequest
+from rmqtool.check import VerifyRequest
 from rmqtool.cli.completion import complete_code
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.api.store import Store
-    from rmqtool.check.model import VerifyReport, VerifyRun
+    from rmqtool.check import VerifyReport, VerifyRun
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.verify import Comparison, Verdict
     from rmqtool.engine import Engine, EngineOptions
@@ -221,7 +221,7 @@ def verified(
         engine: Serves the run.
         progress: Receives stages and remarks.
     """
-    from rmqtool.check.model import VerifyInterruptedError, VerifyRun
+    from rmqtool.check import VerifyInterruptedError, VerifyRun
     from rmqtool.commands.verify import Verdict
 
     _refuse_prediction(store, options)
@@ -238,7 +238,7 @@ def verified(
             if files is not None:
                 files.manifest(store, run, options["jobs"])
             predictions = _predict(store, run, options)
-        report = run.report()
+        report = run.report
     compared = None if files is None else files.compare(report)
     part = None if store.kind == PathKind.STORE else label_of(store.files.place.path, store.files.base)
     fail_on = FailOn(options["fail_on"])
@@ -261,7 +261,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     if wanted is None:
         return ()
     from rmqtool.findings.codes import IO_DENIED
-    from rmqtool.recovery.outcome import skipped, start_findings
+    from rmqtool.recovery import skipped, start_findings
     from rmqtool.recovery.predict import NotPredictedError
     from rmqtool.store.segments import denied_finding
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool import rows
-from rmqtool.account.model import LogLosses, indexes_beyond
+from rmqtool.account import LogLosses, indexes_beyond
 from rmqtool.check.side_files import config_findings
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.derived.positions import Consumed, consumed_offsets
 from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
-from rmqtool.doctor.copies import CONFIG_KINDS, OFFSET_DATABASES, CopyState, read_copy
+from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState, read_copy
 from rmqtool.findings import Finding
 from rmqtool.findings.codes import OF_AHEAD, OF_BEHIND
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS

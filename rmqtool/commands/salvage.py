@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.account.model import before_words
+from rmqtool.account import before_words
 from rmqtool.check.digests import manifest_lines
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine.choice import opened_engine, runs_elsewhere

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool import options
-from rmqtool.account.model import LogLosses, indexes_beyond, lists_beyond
+from rmqtool.account import LogLosses, indexes_beyond, lists_beyond
 from rmqtool.dispatch.totals import OffsetWalk, Total
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity

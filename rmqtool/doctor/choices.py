@@ -15,7 +15,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.doctor.copies import ConfigCopy, ConfigKind, Document, entries_of
+from rmqtool.doctor import ConfigCopy, ConfigKind, Document, entries_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
 from rmqtool.store.broker_json import LARGEST_CONFIG

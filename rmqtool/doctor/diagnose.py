@@ -6,19 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.doctor.choices import (
-    DELAYS,
-    BrokerTakes,
-    ConfigChoice,
-    ConfigDiagnosis,
-    OffsetPlace,
-    Offsets,
-    QueueEnds,
-    effects_of,
-    offsets_of,
-    proven_offsets,
-)
-from rmqtool.doctor.copies import (
+from rmqtool.doctor import (
     CONFIG_KINDS,
     OTHER_KEEPERS,
     ConfigCopy,
@@ -27,6 +15,17 @@ from rmqtool.doctor.copies import (
     Document,
     entries_of,
     read_copy,
+)
+from rmqtool.doctor.choices import (
+    DELAYS,
+    BrokerTakes,
+    ConfigChoice,
+    ConfigDiagnosis,
+    OffsetPlace,
+    QueueEnds,
+    effects_of,
+    offsets_of,
+    proven_offsets,
 )
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS
@@ -109,7 +108,7 @@ def _diagnosis(
         takes = BrokerTakes.NOTHING
     if takes is not BrokerTakes.FILE:
         drafts = list(_drafts(kind, copies, ends))
-        choices = tuple(_Judged(kind, copies, drafts, ends).choices())
+        choices = tuple(_judged(drafts, kind, copies, ends))
         obvious = _is_obvious(choices, copies)
     return ConfigDiagnosis(f"config/{kind.name}", there, takes, kind.loses, choices, obvious)
 
@@ -271,30 +270,22 @@ def _put(document: Document, place: OffsetPlace, offset: int) -> None:
         table.setdefault(place.entry, {})[place.inner] = offset
 
 
-class _Judged:
-    def __init__(
-        self, kind: ConfigKind, copies: tuple[ConfigCopy, ...], drafts: list[ConfigChoice], ends: QueueEnds
-    ) -> None:
-        self._kind, self._drafts, self._ends = kind, drafts, ends
-        self._offsets = [offsets_of(draft.document, kind) if kind.numbers else {} for draft in drafts]
-        own = [offsets_of(copy.document, kind) for copy in copies] if kind.numbers else []
-        self._proven = proven_offsets(own)
-        self._places = {place for one in self._offsets for place in one} | _places(kind, copies, ends)
-        names = [{key for _, key, _ in entries_of(draft.document, kind)} for draft in drafts]
-        self._known: set[str] = set().union(*names)
-
-    def choices(self) -> Iterator[ConfigChoice]:
-        """Yield them in the same order."""
-        for draft, offsets in zip(self._drafts, self._offsets, strict=True):
-            yield self._choice(draft, offsets)
-
-    def _choice(self, draft: ConfigChoice, offsets: Offsets) -> ConfigChoice:
-        effects = tuple(effects_of(offsets, self._places, self._proven, self._kind, self._ends))
-        entries = [key for _, key, _ in entries_of(draft.document, self._kind)]
-        return replace(
+def _judged(
+    drafts: list[ConfigChoice], kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds
+) -> Iterator[ConfigChoice]:
+    """Yield choices with their effects, in the same order."""
+    own = [offsets_of(copy.document, kind) for copy in copies] if kind.numbers else []
+    chosen = [offsets_of(draft.document, kind) if kind.numbers else {} for draft in drafts]
+    places = {place for offsets in chosen for place in offsets} | _places(kind, copies, ends)
+    proven = proven_offsets(own)
+    entries = [[key for _, key, _ in entries_of(draft.document, kind)] for draft in drafts]
+    known = {key for keys in entries for key in keys}
+    for draft, offsets, keys in zip(drafts, chosen, entries, strict=True):
+        effects = tuple(effects_of(offsets, places, proven, kind, ends))
+        yield replace(
             draft,
-            entries=len(entries),
-            missing=tuple(sorted(self._known - {*entries})),
+            entries=len(keys),
+            missing=tuple(sorted(known - {*keys})),
             again_at_least=sum(one.again_at_least for one in effects),
             again_at_most=sum(one.again_at_most for one in effects),
             skipped_at_most=sum(one.skipped_at_most for one in effects),

@@ -14,7 +14,7 @@ from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import Loss, QueueOutcome
-from rmqtool.recovery.log_walk import true_batches
+from rmqtool.recovery.log_recovery import true_batches
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.records import record_at
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rmqtool.account.survey import LogSurvey, SurveyedLog
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.recovery.derived import Derived
+    from rmqtool.recovery.loaded import LoadedStore
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
@@ -100,14 +100,14 @@ def tell_unreached(account: StoreAccount, cut: int | None, lost: LossReporter) -
 
 
 def count_missing(
-    looking: LogSurvey, cut: int, policy: DispatchPolicy, derived: Derived, account: LogAccount
+    looking: LogSurvey, cut: int, policy: DispatchPolicy, loaded: LoadedStore, account: LogAccount
 ) -> tuple[int, int]:
     """Count units and index entries, before the cut, that the start did not dispatch and that did not exist.
 
     A unit existed if one leads to its record, in files that the start keeps. The units are also counted in
-    the tallies of ``derived``.
+    the tallies of ``loaded``.
     """
-    counting = _Counting(Dispatcher(policy), derived, account)
+    counting = _Counting(Dispatcher(policy), loaded, account)
     for segment in looking.log:
         if segment.start < cut:
             for batch in looking.batches(segment, segment.start, min(segment.stop, cut)):
@@ -122,13 +122,13 @@ class _Counting:
     """Counts missing units and entries, many units at a time: a batch has few of each queue."""
 
     dispatcher: Dispatcher
-    derived: Derived
+    loaded: LoadedStore
     account: LogAccount
     units: int = 0
     entries: int = 0
 
     def take(self, batch: MessageBatch) -> None:
-        left = ~self.derived.is_dispatched(batch.rows["log_offset"])
+        left = ~self.loaded.is_dispatched(batch.rows["log_offset"])
         if not left.any():
             return
         self.dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
@@ -139,7 +139,7 @@ class _Counting:
 
     def count(self) -> None:
         put = self.dispatcher.taken()
-        self.entries += int(np.count_nonzero(~self.derived.index.covers(put.entries["physical_offset"])))
+        self.entries += int(np.count_nonzero(~self.loaded.index.covers(put.entries["physical_offset"])))
         order, starts = order_by_queue(put.units, np.arange(len(self.dispatcher.queues)))
         for number in np.flatnonzero(np.diff(starts)):
             key = self.dispatcher.key(int(number))
@@ -147,10 +147,10 @@ class _Counting:
 
     def _count_queue(self, key: QueueKey, units: npt.NDArray[np.void]) -> None:
         places = np.ascontiguousarray(units["physical_offset"])
-        absent = self.derived.queue(key).absent(places, units["size"]) | ~self.account.lists(key, places)
+        absent = self.loaded.queue(key).absent(places, units["size"]) | ~self.account.lists(key, places)
         missing = int(np.count_nonzero(absent))
-        self.derived.tally(key).missing += missing
-        self.derived.tell_without_unit(key, units[absent])
+        self.loaded.tally(key).missing += missing
+        self.loaded.tell_without_unit(key, units[absent])
         self.units += missing
 
 

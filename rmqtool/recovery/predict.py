@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rmqtool.account import unreached_words
 from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals
-from rmqtool.account.model import unreached_words
 from rmqtool.account.survey import LogSurvey
 from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.doctor.choices import BrokerTakes
-from rmqtool.doctor.copies import ONLY_SHOWN
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import UsageError
 from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_PROP_CRC
@@ -26,18 +26,16 @@ from rmqtool.recovery import (
     Dispatched,
     Forgotten,
     Prediction,
-    PredictionDraft,
     Recovery,
-    RecoverySwitches,
     Refusal,
     Reput,
+    hazards_of,
+    log_recovery,
+    settings_hazards,
+    window_hazards,
 )
-from rmqtool.recovery.derived import DispatchStallError, catch_up
-from rmqtool.recovery.first_file import Start, acceleration_refusal, first_file, skip_refusal
-from rmqtool.recovery.log_walk import RecoveryWalk, holds_property, lacks_dup_info
+from rmqtool.recovery.loaded import DispatchStallError, LoadedStore, catch_up, load_store
 from rmqtool.recovery.losses import count_missing, lost_records, not_served, records_after, tell_unreached
-from rmqtool.recovery.outcome import hazards_of, settings_hazards, window_hazards
-from rmqtool.recovery.store_files import LoadedStore, load_store
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import failure_code
@@ -95,19 +93,19 @@ def predict_recovery(
                 " start of such a store is not predicted"
             )
     hazards = settings_hazards(settings, store.settings, release)
-    prediction = PredictionDraft(str(store.base), release, hazards=hazards)
-    prediction.forgets += (
+    prediction = Prediction(str(store.base), release, hazards=tuple(hazards))
+    prediction.forgets = tuple(
         Forgotten(one.file, one.loses)
         for one in diagnose(store, release)
         if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN
     )
     loaded = load_store(store, store.root, settings, prediction)
     lost = None if tell_lost is None else LossReporter(store.commitlog, tell_lost)
-    loaded.derived.lost = lost
+    loaded.lost = lost
     looking = LogSurvey(store.commitlog)
     account = StoreAccount(store, store.commitlog)
     if prediction.loads:
-        switches = RecoverySwitches.from_settings(settings, release)
+        switches = log_recovery.RecoverySwitches.from_settings(settings, release)
         policy = broker_policy(settings, release, loaded)
         _Start(loaded, prediction, policy, switches, looking, account).run()
     if len(store.commitlog) or account.can_tell:
@@ -115,10 +113,10 @@ def predict_recovery(
             looking.pass_over(looking.reached, store.commitlog.stop)
             account.decided(looking.finish())
         _add_losses(prediction, account, lost)
-    return prediction.finish()
+    return prediction
 
 
-def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:
+def _add_losses(prediction: Prediction, account: StoreAccount, lost: LossReporter | None) -> None:
     """Add what the log has lost, and what it has where no walk of a broker comes."""
     looked, cut = account.looked, prediction.cut
     if lost is not None:
@@ -129,12 +127,12 @@ def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossRe
         losses = replace(losses, states=losses.states.predicted(sum(one.messages for one in prediction.lost)))
     prediction.log_losses = losses
     if len(looked.unreached):
-        prediction.hazards.append(f"{unreached_words(looked)}; rmqtool salvage recovers them.")
+        prediction.hazards += (f"{unreached_words(looked)}; rmqtool salvage recovers them.",)
     if lost is not None:
         prediction.lost_messages = _lost_totals(looked.gaps, prediction, lost)
 
 
-def _lost_totals(gaps: OffsetGaps, prediction: PredictionDraft, lost: LossReporter) -> LostTotals:
+def _lost_totals(gaps: OffsetGaps, prediction: Prediction, lost: LossReporter) -> LostTotals:
     """Add up the lost messages; a missing unit's place may lead to no record."""
     without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
     return lost.totals(gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
@@ -149,7 +147,7 @@ def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> 
         multi_dispatch=settings.enable_multi_dispatch is not False,
         lmq=settings.enable_lmq is not False,
         ext=settings.enable_consume_queue_ext,
-        batch_topics=loaded.derived.batch_topics,
+        batch_topics=loaded.batch_topics,
     )
 
 
@@ -157,25 +155,24 @@ class _Start:
     def __init__(
         self,
         loaded: LoadedStore,
-        prediction: PredictionDraft,
+        prediction: Prediction,
         policy: DispatchPolicy,
-        switches: RecoverySwitches,
+        switches: log_recovery.RecoverySwitches,
         looking: LogSurvey,
         account: StoreAccount,
     ) -> None:
         self.looking, self.account = looking, account
-        self.loaded, self.prediction, self.policy = loaded, prediction, policy
-        self.derived, self.log = loaded.derived, loaded.log
+        self.loaded, self.prediction, self.policy, self.log = loaded, prediction, policy, loaded.log
         self.release = prediction.release
         self.rules = rules_of(policy.release.records)
-        self.dispatcher = Dispatcher(policy, end_phy_offset=loaded.derived.index.end_phy_offset)
-        queue_end = loaded.derived.max_physical_offset
-        self.start = Start(self.release, loaded.unclean, loaded.checkpoint, queue_end, switches)
+        self.dispatcher = Dispatcher(policy, end_phy_offset=loaded.index.end_phy_offset)
+        queue_end = loaded.max_physical_offset
+        self.start = log_recovery.Start(self.release, loaded.unclean, loaded.checkpoint, queue_end, switches)
 
     def run(self) -> None:
-        refusal = acceleration_refusal(self.start)
+        refusal = log_recovery.acceleration_refusal(self.start)
         if refusal:
-            self.prediction.refusals.append(refusal)
+            self.prediction.refusals += (refusal,)
             return
         try:
             if self.log:
@@ -184,7 +181,7 @@ class _Start:
                 self._without_log()
             self._correct_minimums()
         except DispatchStallError as stall:
-            self.prediction.refusals.append(_refusal(int(stall.args[0]), self.log))
+            self.prediction.refusals += (_refusal(int(stall.args[0]), self.log),)
         if not self.prediction.loads:
             return
         if self.log and self.prediction.cut is not None:
@@ -195,23 +192,25 @@ class _Start:
         """Java: "the commitlog files are deleted, and delete the consume queue files"."""
         reason = "the log has no files: all consume queues are deleted"
         self.prediction.recovery = Recovery("abnormal" if self.loaded.unclean else "normal", None, 0, reason)
-        self.derived.destroy()
+        self.loaded.destroy()
 
     def _recover(self) -> None:
-        number, recovery = first_file(self.log, self.start)
+        number, recovery = log_recovery.first_file(self.log, self.start)
         self.prediction.recovery = recovery
-        refusal = skip_refusal(self.log[number], recovery)
+        refusal = log_recovery.skip_refusal(self.log[number], recovery)
         if refusal:
-            self.prediction.refusals.append(refusal)
+            self.prediction.refusals += (refusal,)
             return
-        walk = RecoveryWalk(self.log[number:], self.rules, self.start.switches, recovery.physical_offset)
+        walk = log_recovery.RecoveryWalk(
+            self.log[number:], self.rules, self.start.switches, recovery.physical_offset
+        )
         for batch in walk.batches():
             self._dispatch_again(batch)
         queue_end = self.start.queue_end
         if self.release.truncates_by_new_end:
-            queue_end = self.derived.max_physical_offset
+            queue_end = self.loaded.max_physical_offset
         if queue_end >= walk.end:
-            self.derived.truncate(walk.end)
+            self.loaded.truncate(walk.end)
         self._cut(walk)
 
     def _dispatch_again(self, batch: MessageBatch) -> None:
@@ -225,28 +224,27 @@ class _Start:
             later = batch.rows["physical_offset"] > self.start.queue_end
             if not later.all():
                 batch = replace(batch, rows=batch.rows[later], values=batch.values[later])
-        self.derived.take(self.dispatcher, batch, self.prediction.dispatched_by_recovery)
+        self.loaded.take(self.dispatcher, batch, self.prediction.dispatched_by_recovery)
 
     @property
     def _confirm_offset(self) -> int:
         """The confirm offset while recovery dispatches: 4.9 has none (``CommitLog#confirmOffset``)."""
         return -1 if self.release.reputs_from_queues else self.loaded.checkpoint.confirm_phy_offset
 
-    def _cut(self, walk: RecoveryWalk) -> None:
+    def _cut(self, walk: log_recovery.RecoveryWalk) -> None:
         segment, end = walk.last, walk.end
         if segment is None:
             return
         found = any(True for _ in records_after(self.log, end))
         cut = cut_at(segment, end, self.release, self.start.switches, found)
         if found or cut.code is not None or self._goes_on(end):
-            self.prediction.lost = lost_records(self.account.looked, self.log, end, self.derived.lost)
+            self.prediction.lost = (*lost_records(self.account.looked, self.log, end, self.loaded.lost),)
         self.prediction.cut = cut
-        gone = [one for one in self.log if one.start > end]
-        self.prediction.deleted_files += [one.label for one in gone]
-        for label in walk.unreadable:
-            self.prediction.hazards.append(
-                f"{label} cannot be read in places: a broker that maps it may crash (SIGBUS)."
-            )
+        self.prediction.deleted_files += tuple(one.label for one in self.log if one.start > end)
+        self.prediction.hazards += tuple(
+            f"{label} cannot be read in places: a broker that maps it may crash (SIGBUS)."
+            for label in walk.unreadable
+        )
 
     def _goes_on(self, end: int) -> bool:
         """Return whether a file after the end of the log begins with anything but zeros."""
@@ -254,53 +252,53 @@ class _Start:
 
     def _correct_minimums(self) -> None:
         start = self.log[0].start if self.log else -1
-        for (topic, queue_id), queue in self.derived.queues.items():
+        for (topic, queue_id), queue in self.loaded.queues.items():
             try:
                 queue.correct_minimum(start, self.release)
             except EmptyLastFileError as failure:
                 label = f"consumequeue/{topic}/{queue_id}/{failure}"
                 reason = "is the queue's last file and has no unit when 5.3 looks for the last one: it fails"
-                self.prediction.refusals.append(Refusal(label, reason, _REBUILD))
+                self.prediction.refusals += (Refusal(label, reason, _REBUILD),)
 
     def _catch_up(self, end: int) -> None:
         if not self.release.reputs_from_queues:
             self.prediction.reput = Reput(end, None, Dispatched())
             return
-        kept = [one for one in self.log if one.start <= end]
         if self.start.switches.confirmed_only:
-            start = max(self.derived.max_physical_offset, kept[0].start)
+            first = next(one.start for one in self.log if one.start <= end)
+            start = max(self.loaded.max_physical_offset, first)
             self.prediction.reput = Reput(start, start if start < end else None, Dispatched())
             return
-        reput = catch_up(kept, end, self.rules, self.derived, self.dispatcher)
+        reput = catch_up(self.loaded, end, self.rules, self.dispatcher)
         self.prediction.reput = reput
         if reput.stalled_at is None:
             self._correct_minimums()
 
     def _conclude(self) -> None:
-        prediction, derived = self.prediction, self.derived
+        prediction, loaded = self.prediction, self.loaded
         if prediction.cut is not None:
             end = prediction.cut.physical_offset
             _, prediction.missing_index_entries = count_missing(
-                self.looking, end, self.policy, derived, self.account.of_queues
+                self.looking, end, self.policy, loaded, self.account.of_queues
             )
-        for _, queue in sorted(derived.queues.items()):
-            prediction.deleted_files += queue.deleted
-        prediction.deleted_files += derived.index.deleted
-        prediction.queues = derived.outcomes()
-        prediction.index = derived.index.outcomes
-        prediction.hazards += hazards_of(prediction)
+        for _, queue in sorted(loaded.queues.items()):
+            prediction.deleted_files += (*queue.deleted,)
+        prediction.deleted_files += (*loaded.index.deleted,)
+        prediction.queues = (*loaded.outcomes(),)
+        prediction.index = (*loaded.index.outcomes,)
+        prediction.hazards += (*hazards_of(prediction),)
         if prediction.cut is not None:
-            end, size = prediction.cut.physical_offset, derived.unit_file_size
+            end, size = prediction.cut.physical_offset, loaded.unit_file_size
             for hazard, messages in not_served(
                 prediction.queues, self.log, end, size, self.account.of_queues
             ):
-                prediction.hazards.append(hazard)
+                prediction.hazards += (hazard,)
                 prediction.not_served += messages
-        prediction.hazards += window_hazards(prediction, self.start.switches.window, len(self.log))
+        prediction.hazards += (*window_hazards(prediction, self.start.switches.window, len(self.log)),)
 
 
 def cut_at(
-    segment: Segment, end: int, release: Release, switches: RecoverySwitches, records_after: bool
+    segment: Segment, end: int, release: Release, switches: log_recovery.RecoverySwitches, records_after: bool
 ) -> Cut:
     """Return the cut of a log that recovery ends at physical offset ``end``, in ``segment``.
 
@@ -314,9 +312,9 @@ def cut_at(
     start = RECORD_STARTS.padded(window.read_at(position, RECORD_STARTS.size))
     code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
     reason = found.reason
-    if found.record is not None and switches.check_property and not holds_property(found.record):
+    if found.record is not None and switches.check_property and not log_recovery.holds_property(found.record):
         code, reason = CL_PROP_CRC, "a record without a property __CRC32# that holds (forceVerifyPropCRC)"
-    elif found.record is not None and switches.check_dup_info and lacks_dup_info(found.record):
+    elif found.record is not None and switches.check_dup_info and log_recovery.lacks_dup_info(found.record):
         code, reason = None, "a record without a property DUP_INFO of two parts (duplicationEnable)"
     elif found.record is not None:
         code, reason = CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.account.model import before_words, lost_words
+from rmqtool.account import before_words, lost_words
 from rmqtool.commands.diff import Difference, StoreComparison, is_time
 from rmqtool.findings import counted
 from rmqtool.projection import json_value

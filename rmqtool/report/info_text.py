@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.account.model import before_words, lost_words
+from rmqtool.account import before_words, lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import NOT_READ, Severity, counted
 from rmqtool.findings.codes import IO_DENIED

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.account.model import before_words, lost_words
+from rmqtool.account import before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import counted
 from rmqtool.report.formats import capped, several, size_text

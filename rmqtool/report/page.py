@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from rmqtool.account.model import before_words, lost_words
+from rmqtool.account import before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Finding, Severity, Structure
 from rmqtool.report.charts import (

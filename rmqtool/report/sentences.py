@@ -15,8 +15,8 @@ from rmqtool.topics import TopicKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.account import LogLosses, MessageStates
     from rmqtool.account.lost import LostTopic, LostTotals
-    from rmqtool.account.model import LogLosses, MessageStates
     from rmqtool.recovery import Dispatched, Prediction
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check.picture import Content, LogPicture
 from rmqtool.findings import counted
-from rmqtool.recovery.outcome import lost_messages
+from rmqtool.recovery import lost_messages
 from rmqtool.report.formats import to_json
 from rmqtool.report.sentences import finding_sentence
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rmqtool.account.model import before_words, lost_words
+from rmqtool.account import before_words, lost_words
 from rmqtool.commands.offsets import Progress, reader_totals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity, counted

@@ -8,10 +8,10 @@ from itertools import groupby
 from posixpath import basename, join
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.account.model import before_words, lost_words
-from rmqtool.check.model import PREDICTED, VerifyReport
+from rmqtool.account import before_words, lost_words
+from rmqtool.check import PREDICTED, VerifyReport
 from rmqtool.commands.verify import label_of_root
-from rmqtool.doctor.copies import ONLY_SHOWN
+from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure
 from rmqtool.findings.codes import (
@@ -42,11 +42,10 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.account.model import LogLosses
-    from rmqtool.check.model import Examined
+    from rmqtool.account import LogLosses
+    from rmqtool.check import Examined
     from rmqtool.commands.verify import Verdict
-    from rmqtool.recovery import Prediction
-    from rmqtool.recovery.outcome import StartOutcome
+    from rmqtool.recovery import Prediction, StartOutcome
 
 
 _REBUILT = {Structure.CONSUMEQUEUE, Structure.INDEX}
@@ -168,7 +167,7 @@ def _known_losses(verdict: Verdict) -> LogLosses | None:
 def _starts(verdict: Verdict) -> Iterator[str]:
     if not verdict.predictions and NS_SKIPPED.code not in verdict.report.findings.counts:
         return
-    from rmqtool.recovery.outcome import StartOutcome, outcome_of  # with the pipeline
+    from rmqtool.recovery import StartOutcome, outcome_of  # with the pipeline
 
     damaged = verdict.report.damage_status is not ExitStatus.CLEAN
     ordered = sorted(verdict.predictions, key=outcome_of, reverse=True)
@@ -183,7 +182,7 @@ def _starts(verdict: Verdict) -> Iterator[str]:
 
 
 def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bool) -> str:
-    from rmqtool.recovery.outcome import StartOutcome, lost_messages
+    from rmqtool.recovery import StartOutcome, lost_messages
 
     names = [one.release.name for one in predictions]
     brokers = f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
-from rmqtool.account.model import AccountError
+from rmqtool.account import AccountError
 from rmqtool.account.records import Grounds  # noqa: TC001 - a plan is built of its annotations
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.account import indexes_beyond
 from rmqtool.account.disputes import uncover
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import StoreAccount, before_log
-from rmqtool.account.model import indexes_beyond
 from rmqtool.account.reading import (
     misnamed,
     under_own_names,

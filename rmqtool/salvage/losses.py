@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.account.claims import OffsetGap, QueueChain, one_letter_apart
+from rmqtool.account.belief import Belief, one_letter_apart
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, by_queue
 from rmqtool.formats.message import SMALLEST_RECORD
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.account.belief import Belief
-    from rmqtool.account.evidence import QueueEvidence
+    from rmqtool.account.evidence import OffsetGap, QueueChain, QueueEvidence
     from rmqtool.arrays import Bools
 
     Rows = npt.NDArray[Any]

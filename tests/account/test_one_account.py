@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import rmqtool
+from rmqtool.account import NO_LOSSES, AccountError, LogLosses, MessageStates, QueueLosses
 from rmqtool.account.log_losses import StoreAccount, log_losses
 from rmqtool.account.lost import LostReason
-from rmqtool.account.model import NO_LOSSES, AccountError, LogLosses, MessageStates, QueueLosses
-from rmqtool.account.witnesses import Hole, unaccounted
+from rmqtool.account.survey import Hole, unaccounted
 from rmqtool.commands.info import summarise
 from rmqtool.commands.report import ReportRequest
 from rmqtool.commands.report.gather import gather

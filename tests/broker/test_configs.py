@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.doctor import CONFIG_KINDS, read_bytes
 from rmqtool.doctor.choices import BrokerTakes
-from rmqtool.doctor.copies import CONFIG_KINDS, read_bytes
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.io import location_of
 from rmqtool.store import open_store

@@ -17,7 +17,7 @@ from tests.damage.running import verified
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rmqtool.check.model import VerifyReport
+    from rmqtool.check import VerifyReport
 
 pytestmark = pytest.mark.broker
 

@@ -46,7 +46,6 @@ class Demands:
 
     def queues(self, level: int = 3, *, unclean: bool = False) -> QueueCheckTask:
         """Make one task of all queues that are there or demanded."""
-        settings = self.store.settings
         plans = {(plan.topic, plan.queue_id): plan for plan in self.plans}
         files = self._files(PathKind.CONSUMEQUEUE)
         batches = self._files(PathKind.BATCHCONSUMEQUEUE)
@@ -59,15 +58,11 @@ class Demands:
         return QueueCheckTask(
             tuple(checks),
             self.blocks if level > 1 else (),
-            self.log_start,
-            self.log_end,
-            settings.consumequeue_file_size,
-            settings.consumequeue_ext_file_size,
-            settings.batchconsumequeue_file_size,
-            level,
-            settings.enable_consume_queue_ext,
-            unclean or self.store.abort is not None,
-            100,
+            self.store.settings.enable_consume_queue_ext,
+            log_start=self.log_start,
+            log_end=self.log_end,
+            level=level,
+            unclean=unclean or self.store.abort is not None,
         )
 
     def index(self, level: int = 3, *, unclean: bool = False) -> IndexCheckTask:
@@ -77,12 +72,11 @@ class Demands:
             self.store.index_files,
             settings.index_geometry,
             index_stream(self.blocks) if level > 1 else None,
-            self.log_start,
-            self.log_end,
-            level,
             settings.message_index_enable,
-            unclean or self.store.abort is not None,
-            100,
+            log_start=self.log_start,
+            log_end=self.log_end,
+            level=level,
+            unclean=unclean or self.store.abort is not None,
         )
 
     def _files(self, kind: PathKind) -> dict[tuple[str, int], FileQueue]:

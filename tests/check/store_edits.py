@@ -63,7 +63,7 @@ class EditedStore:
         return replace(self.demands, store=open_fixture(self.root))
 
     def check_queues(self, level: int = 3, *, unclean: bool = False, **known: Any) -> FindingLog:  # noqa: ANN401
-        return check_queues(self.fresh().queues(level, unclean=unclean), **known)[0]
+        return check_queues(replace(self.fresh().queues(level, unclean=unclean), **known))[0]
 
     def check_index(self, level: int = 3, *, unclean: bool = False) -> FindingLog:
         return check_index(self.fresh().index(level, unclean=unclean))[0]

@@ -27,7 +27,7 @@ def store(tmp_path: Path, demand_cache: DemandCache) -> EditedStore:
 def findings(root: Path, name: str, text: str) -> list[tuple[str, int | None, object, object]]:
     (root / "config").mkdir(exist_ok=True)
     (root / "config" / name).write_text(text)
-    log = check_offsets(open_store(root), 100)
+    log = check_offsets(open_store(root))
     return [(one.code.code, one.queue_id, one.expected, one.observed) for one in log]
 
 
@@ -35,7 +35,7 @@ def findings(root: Path, name: str, text: str) -> list[tuple[str, int | None, ob
 @pytest.mark.parametrize("root", STORE_ROOTS, ids=lambda root: root.name)
 def test_offsets_of_real_stores_are_within_bounds(root: Path) -> None:
     """What a broker wrote about its own queues is right."""
-    assert check_offsets(open_store(root), 100).counts == {}
+    assert list(check_offsets(open_store(root))) == []
 
 
 def test_offsets_ahead_are_named(store: EditedStore) -> None:
@@ -97,6 +97,6 @@ def test_other_shapes_are_passed_over(text: str, store: EditedStore) -> None:
 def test_the_reader_is_named(store: EditedStore) -> None:
     """Group, queue and both numbers stand in the sentence."""
     findings(store.root, "consumerOffset.json", '{"offsetTable":{"TopicTest@readers":{0:99}}}')
-    (finding,) = check_offsets(open_store(store.root), 100)
+    (finding,) = check_offsets(open_store(store.root))
     assert finding.message == "group readers stands at 99 in TopicTest/0, beyond the queue's end, 24"
     assert [one.reader for one in consumed_offsets(open_store(store.root))] == ["group readers"]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check import stages
-from rmqtool.check.model import VerifyRequest
+from rmqtool.check import VerifyRequest, stages
 from rmqtool.check.run import verify
 from rmqtool.engine import EngineOptions
 from rmqtool.engine.choice import open_engine

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.model import VerifyReport, VerifyRequest
+from rmqtool.check import VerifyReport, VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.findings import Severity
 from rmqtool.store import open_store

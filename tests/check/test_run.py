@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.check.model import VerifyReport, VerifyRequest
+from rmqtool.check import VerifyReport, VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus, RefusedError, UsageError

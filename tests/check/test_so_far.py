@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+from rmqtool.check import CheckInterruptedError, VerifyInterruptedError, VerifyReport
 from rmqtool.check.expected import IndexCheckTask, QueueCheckTask
 from rmqtool.check.log import LogCheck, check_log
-from rmqtool.check.model import CheckInterruptedError, VerifyInterruptedError, VerifyReport
 from rmqtool.engine import MapInterruptedError
 from rmqtool.errors import ExitStatus
 from rmqtool.progress import NullProgress

@@ -47,7 +47,9 @@ def codes(
             path.write_bytes(data)
             files += [] if number in gone else [StoreFile(location_of(path), f"index/{path.name}", len(data))]
         stream, geometry = index_stream([report.block]), Geometry(SIZES.slots, SIZES.items)
-        task = IndexCheckTask(tuple(files), geometry, stream, 0, log.place, 3, True, False, 100)
+        task = IndexCheckTask(
+            tuple(files), geometry, stream, True, log_start=0, log_end=log.place, level=3, unclean=False
+        )
         return check_index(task)[0].counts
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.model import VerifyRequest
+from rmqtool.check import VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end

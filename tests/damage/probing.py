@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from rmqtool.check.model import VerifyReport
+    from rmqtool.check import VerifyReport
 
 STORES = (
     "plain-5.3.3",

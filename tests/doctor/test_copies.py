@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.doctor.copies import CONFIG_KINDS, CopyState, entries_of, read_bytes, whole_prefix
+from rmqtool.doctor import CONFIG_KINDS, CopyState, entries_of, read_bytes, whole_prefix
 from rmqtool.store.broker_json import parse_broker_json
 
 OFFSETS, TOPICS = CONFIG_KINDS["consumerOffset.json"], CONFIG_KINDS["topics.json"]

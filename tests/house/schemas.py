@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from rmqtool import rows
+from rmqtool.account import LogLosses
 from rmqtool.account.lost import LostMessage
-from rmqtool.account.model import LogLosses
 from rmqtool.carve.writing import LooseRecord
-from rmqtool.check.model import VerifyReport
+from rmqtool.check import VerifyReport
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.case import CaseRecord
 from rmqtool.commands.case.check import CaseCheck

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.check.bounds import Lag
-from rmqtool.check.derived import derived_checks
+from rmqtool.check.derived import CHECKS
 from rmqtool.commands.diff.run import QUEUE_DIFFS
 from rmqtool.commands.dump.derived import UNIT_DUMPS
 from rmqtool.commands.dump.hex import layout_rows
@@ -34,7 +33,7 @@ def test_every_kind_can_be_dumped() -> None:
 
 def test_every_derived_kind_is_compared_and_checked() -> None:
     derived = DIRECTORY_NAMES.keys() - {PathKind.COMMITLOG}
-    checked = [kind for one in derived_checks(Lag(), log_cut=False) for kind in one.kinds]
+    checked = [kind for one in CHECKS for kind in one.kinds]
     assert sorted(checked) == sorted(derived)
     assert {*QUEUE_DIFFS, PathKind.CONSUMEQUEUE_EXT} == set(QUEUE_KINDS)
     assert all(KINDS[kind].units for kind in QUEUE_KINDS if kind is not PathKind.CONSUMEQUEUE_EXT)

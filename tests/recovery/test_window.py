@@ -8,7 +8,7 @@ import pytest
 
 from rmqtool.check.bounds import check_window
 from rmqtool.findings.codes import CQ_LAG, ST_WINDOW
-from rmqtool.recovery.first_file import NO_UNITS, window_of
+from rmqtool.recovery.log_recovery import NO_UNITS, window_of
 from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from rmqtool.store import open_store

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from rmqtool.check.model import Examined, VerifyReport
+from rmqtool.check import Examined, VerifyReport
 from rmqtool.commands.verify import Baseline, Verdict, identity
 from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
 from rmqtool.findings.codes import IO_UNREADABLE, RM_INTERNAL

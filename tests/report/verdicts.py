@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rmqtool.check.model import Examined, VerifyReport
+from rmqtool.check import Examined, VerifyReport
 from rmqtool.commands.verify import Verdict
 from rmqtool.findings import FailOn, Finding, FindingLog
 from rmqtool.findings.codes import CL_CRC, CL_TAIL_ZERO, CQ_MISSING_MSG, ST_ABORT

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.account.model import AccountError
+from rmqtool.account import AccountError
 from rmqtool.check.digests import parse_line
 from rmqtool.cli import main
 from rmqtool.errors import ExitStatus, RefusedError, UsageError

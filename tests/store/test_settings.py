@@ -14,7 +14,7 @@ import pytest
 import rmqtool
 from rmqtool.errors import UsageError
 from rmqtool.projection import json_object
-from rmqtool.recovery import RECOVER_FILES
+from rmqtool.recovery.log_recovery import RECOVER_FILES
 from rmqtool.releases import NEWEST, OLDEST, RELEASES
 from rmqtool.store import Origin, open_store
 from rmqtool.store.setting import CONCERNING, DEFINITIONS, known_broker_properties

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rmqtool.account import indexes_beyond, lists_beyond
 from rmqtool.account.log_losses import StoreAccount, losses_of_sound_log
-from rmqtool.account.model import indexes_beyond, lists_beyond
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.log import diff_logs, log_reaches

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.arrays import Rows
-    from rmqtool.check.generations import Older
+    from rmqtool.check.queue_offsets import Older
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
@@ -131,9 +131,7 @@ def _expiry(store: Store, result: ReputResult, edge: FoundEdge) -> Iterator[Find
 
     last = find_log_end(edge).last
     head = of_queues(store, None if last is None else last.head.store_timestamp_ms, result.plans)
-    found = check_expiry(store, head)
-    if found is not None:
-        yield found
+    yield from check_expiry(store, head)
 
 
 def _illegal_queues(result: ReputResult) -> dict[tuple[bytes, int], int]:
@@ -182,7 +180,7 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
         return
     # The checks of queues are not what every rebuild needs.
     from rmqtool.check.expected import QueueCheck, QueueCheckTask
-    from rmqtool.check.queue_report import tell_delay_table_once
+    from rmqtool.check.queue_units import tell_delay_table_once
     from rmqtool.check.queues import check_queues
 
     checks = []
@@ -191,17 +189,13 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
         there = (store.queue(queue.topic, queue.queue_id, kind) for kind in kinds)
         files, ext_files = (None if one is None else one.files for one in there)
         checks.append(QueueCheck(queue.topic, queue.queue_id, queue.batch, files, ext_files, queue))
-    sizes = plan.queue_geometry
     task = QueueCheckTask(
         tuple(checks),
         tuple(result.blocks),
+        plan.policy.ext,
         log_start=plan.log.start,
         log_end=result.chain.end,
-        file_size=sizes.consumequeue,
-        ext_file_size=sizes.consumequeue_ext,
-        batch_file_size=sizes.batchconsumequeue,
         level=2,
-        ext=plan.policy.ext,
         unclean=store.abort is not None,
         max_findings=plan.max_findings,
     )
@@ -278,7 +272,7 @@ class GenerationChoice:
         if self.mode is Generations.ALL or all(plan.joined or plan.batch for plan in plans):
             return list(plans)
         # What few logs need is loaded for these only.
-        from rmqtool.check.generations import last_restarts, restarts, with_queues_gone
+        from rmqtool.check.queue_offsets import last_restarts, restarts, with_queues_gone
 
         found = restarts(plans, blocks, self._files_of)
         anew = with_queues_gone(found, plans, blocks, lambda *key: self._files_of(*key) is not None)

@@ -349,7 +349,7 @@ def _tell_changed_properties(
     odd = {one.physical_offset for one in findings if one.code is CL_PROPERTIES}
     if not other_tags and not odd:
         return
-    from rmqtool.check.contradictions import tell_contradicted
+    from rmqtool.check.log_findings import tell_contradicted
 
     witnesses: dict[int, set[PropertyWitness]] = defaultdict(set)
     for place in other_tags[:_MOST_PLACES]:

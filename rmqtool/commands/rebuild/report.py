@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.account.model import LogLosses, before_words, lost_words
+from rmqtool.account import LogLosses, before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings, counted
 from rmqtool.store.results import fetched

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account.model import NO_LOSSES, indexes_beyond
+from rmqtool.account import NO_LOSSES, indexes_beyond
 from rmqtool.check.log_findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.judging import GenerationChoice, judge_delay_table, judge_log
 from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
+    from rmqtool.account import LogLosses
     from rmqtool.account.log_losses import StoreAccount
-    from rmqtool.account.model import LogLosses
     from rmqtool.commands.rebuild import RebuildRequest
     from rmqtool.progress import Progress
     from rmqtool.reput.damage import SkippedRange, UnreachableRange

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from rmqtool.account.model import LogLosses
+    from rmqtool.account import LogLosses
     from rmqtool.doctor.choices import ConfigDiagnosis
     from rmqtool.store import Store
 

@@ -14,7 +14,7 @@ from rmqtool.commands.repair import (
     RepairStep,
 )
 from rmqtool.derived.positions import loaded_checkpoint
-from rmqtool.doctor.copies import CONFIG_KINDS
+from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Severity, Structure, codes, status_of

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.check.model import VerifyReport, VerifyRequest
+from rmqtool.check import VerifyReport, VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.commands.repair import (
     RepairAction,
@@ -21,7 +21,7 @@ from rmqtool.commands.repair import (
     RepairStep,
 )
 from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, is_worse, make_plan, swap_refusal
-from rmqtool.doctor.copies import CONFIG_KINDS
+from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.engine import options_of
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.recovery.predict import predict_recovery
@@ -148,24 +148,12 @@ def _interrupted(request: RepairRequest, disk: Disk, journal: Journal) -> Repair
     )
 
 
-def _finish_waiting(
-    request: RepairRequest,
-    disk: Disk,
-    journal: Journal,
-    progress: Progress,
-) -> RepairReport:
+def _finish_waiting(request: RepairRequest, disk: Disk, journal: Journal, progress: Progress) -> RepairReport:
     with io_errors_with_next_step():
         finish(disk, journal)
     after = _verified(request, request.store.afresh(), progress)
-    return RepairReport(
-        str(request.store.base),
-        RepairOutcome.FINISHED,
-        journal=journal.name,
-        before=journal.facts["findings"],
-        after=after.findings.counts,
-        findings=after.findings,
-        log_losses=after.log_losses,
-    )
+    report = _report(request, Plan(), after, RepairOutcome.FINISHED, journal.name)
+    return replace(report, before=journal.facts["findings"], after=after.findings.counts)
 
 
 def _carried_out(

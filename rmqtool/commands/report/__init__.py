@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
-    from rmqtool.check.model import VerifyReport
+    from rmqtool.check import VerifyReport
     from rmqtool.recovery import Prediction
     from rmqtool.rows import Checkpoint
     from rmqtool.store import Setting, Store

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.check.model import VerifyRequest, VerifyRun
+from rmqtool.check import VerifyRequest, VerifyRun
 from rmqtool.check.run import verify
 from rmqtool.commands.report import (
     Backlog,
@@ -27,7 +27,7 @@ from rmqtool.derived.queue_files import QueueFile, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats.consumequeue import UNITS, UnitFields
 from rmqtool.io import FileKind, Location, UnreadableRange, location_of, sha256_of
-from rmqtool.recovery.outcome import skipped, start_findings
+from rmqtool.recovery import skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from rmqtool.account import LogLosses
     from rmqtool.account.lost import LostMessage
-    from rmqtool.account.model import LogLosses
     from rmqtool.check.picture import LogPicture
     from rmqtool.progress import Progress
     from rmqtool.recovery import Prediction
@@ -218,7 +218,7 @@ def gather(
         progress.stage("next start", None)
         predictions = _predictions(store, run)
         lost = _lost(store, predictions)
-    picture = run.picture
+    picture = run.report.picture
     with run.stage("derived"):
         progress.stage("queues and index", None)
         coverage = coverage_of(store)
@@ -228,9 +228,9 @@ def gather(
     return StoreReport(
         store=str(store.base),
         provenance=provenance,
-        verification=run.report(),
+        verification=run.report,
         predictions=predictions,
-        losses=_losses(predictions, run.log_losses),
+        losses=_losses(predictions, run.report.log_losses),
         lost=lost,
         backlogs=backlogs(),
         coverage=coverage,
@@ -249,7 +249,7 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
         run.findings.add(skipped(str(failure)))
         return ()
     run.findings.extend(start_findings(prediction))
-    run.log_losses = prediction.log_losses or run.log_losses
+    run.report.log_losses = prediction.log_losses or run.report.log_losses
     return (prediction,)
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from rmqtool.check.model import VerifyReport
+    from rmqtool.check import VerifyReport
     from rmqtool.recovery import Prediction
 
 
@@ -44,8 +44,7 @@ def identity(finding: Mapping[str, Any]) -> Identity:
     return tuple(finding.get(name) for name in _IDENTITY)
 
 
-@dataclass
-class Comparison:
+class Comparison(NamedTuple):
     """A run's findings, told apart by a baseline.
 
     Attributes:
@@ -127,9 +126,6 @@ def _stand_in(findings: Findings, code: str, count: int) -> Finding:
     )
 
 
-_Object = dict[str, Any]
-
-
 class _NoBaselineError(Exception):
     """The text is something else; the message ends a sentence."""
 
@@ -141,101 +137,52 @@ def load_baseline(path: Path) -> Baseline:
         EnvironmentFailureError: The file cannot be read.
         UsageError: It is something else.
     """
+    reason = "it is not what verify writes with --format json or ndjson"
     try:
-        return parse_baseline(path.read_text(encoding="utf-8"))
+        return _baseline(path.read_text(encoding="utf-8"))
     except OSError as failure:
         raise EnvironmentFailureError(f"{path}: cannot be read: {failure.strerror}") from failure
-    except (_NoBaselineError, UnicodeDecodeError) as failure:
-        raise UsageError(
-            f"{path}: no baseline: {failure}; make one with verify --format ndjson -o FILE --fail-on never"
-        ) from failure
+    except _NoBaselineError as failure:
+        reason = str(failure)
+    except (AttributeError, RecursionError, TypeError, ValueError):  # other members, or no JSON
+        pass
+    raise UsageError(
+        f"{path}: no baseline: {reason}; make one with verify --format ndjson -o FILE --fail-on never"
+    )
 
 
-def parse_baseline(text: str) -> Baseline:
+def _baseline(text: str) -> Baseline:
     """Return the findings that a run's output lists and counts; without a summary, what is listed is all."""
     baseline = Baseline()
-    listed: Counter[str] = Counter()
     is_summarised = False
     for value in _objects(text):
         if value.get("type") == "finding":
-            _check_finding(value)
             baseline.listed[identity(value)] += 1
-            listed[value["code"]] += 1
         elif "counts" in value:
-            baseline.counts.update(_counts(value["counts"]))
+            baseline.counts.update({code: int(count) for code, count in value["counts"].items()})
             is_summarised = True
         elif value.get("type") != "prediction":
             raise _NoBaselineError("an object in it is neither a finding nor a summary")
+    listed = Counter(key[0] for key in baseline.listed.elements())
+    for code in (*listed, *baseline.counts):
+        if code not in CATALOG:
+            raise _NoBaselineError(f"there is no finding code {code!r}")
     if not is_summarised:
-        baseline.counts = listed
+        baseline.counts = Counter({str(code): count for code, count in listed.items()})
     return baseline
 
 
-def _objects(text: str) -> Iterator[_Object]:
+def _objects(text: str) -> Iterator[dict[str, Any]]:
     """Yield findings and summaries of a json document, or of ndjson lines."""
-    for value in _values(text):
-        store = _object(value)
-        if "stores" in store:
-            raise _NoBaselineError("it covers several stores; keep one baseline for each")
-        yield from map(_object, _array(store.get("findings", [])))
-        yield store
-
-
-def _values(text: str) -> list[Any]:
-    if not text.strip():
-        return []
     try:
-        return [_parsed(text)]
+        values = [json.loads(text)] if text.strip() else []
     except json.JSONDecodeError:
-        return list(_lines(text))
-
-
-def _lines(text: str) -> Iterator[Any]:
-    for number, line in enumerate(text.split("\n"), start=1):
-        try:
-            if line.strip():
-                yield _parsed(line)
-        except json.JSONDecodeError as failure:
-            raise _NoBaselineError(f"line {number} is not JSON") from failure
-
-
-def _parsed(text: str) -> Any:  # noqa: ANN401 - any JSON
-    try:
-        return json.loads(text)
-    except RecursionError as failure:
-        raise _NoBaselineError("it is nested too deeply") from failure
-
-
-def _object(value: object) -> _Object:
-    if not isinstance(value, dict):
-        raise _NoBaselineError("it does not consist of JSON objects")
-    return value
-
-
-def _array(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise _NoBaselineError("a member that must be an array is not one")
-    return value
-
-
-def _check_finding(value: _Object) -> None:
-    _check_code(value.get("code"))
-    if any(isinstance(part, list | dict) for part in identity(value)):
-        raise _NoBaselineError("the place of a finding is not a number or text")
-
-
-def _check_code(code: object) -> None:
-    if not isinstance(code, str) or code not in CATALOG:
-        raise _NoBaselineError(f"there is no finding code {code!r}")
-
-
-def _counts(value: object) -> dict[str, int]:
-    counts = _object(value)
-    for code, count in counts.items():
-        _check_code(code)
-        if not isinstance(count, int):
-            raise _NoBaselineError(f"the count of {code} is not a number")
-    return counts
+        values = [json.loads(line) for line in text.split("\n") if line.strip()]
+    for value in values:
+        if "stores" in value:
+            raise _NoBaselineError("it covers several stores; keep one baseline for each")
+        yield from value.get("findings", ())
+        yield value
 
 
 _POINTING = {codes.CQ_DANGLING, codes.CQ_STALE_TAIL, codes.IX_DANGLING, codes.NS_LOSES}

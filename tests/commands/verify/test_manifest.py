@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from errno import EACCES
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -157,14 +158,14 @@ def test_deep_tree(deep: Path) -> None:
 def test_file_that_cannot_be_opened_is_a_finding(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rmqtool.io import local
 
-    opened = local.open_only
+    opened = local._open_without_trace
 
     def refuse(path: str) -> int:
         if Path(path).name == "checkpoint":
-            raise EnvironmentFailureError(f"{path}: cannot be opened: Permission denied")
+            raise PermissionError(EACCES, "Permission denied", path)
         return opened(path)
 
-    monkeypatch.setattr(local, "open_only", refuse)
+    monkeypatch.setattr(local, "_open_without_trace", refuse)
     findings = FindingLog()
     lines = make_manifest(open_store(root), 1, QUIET, findings)
     assert [(finding.code.code, finding.file) for finding in findings] == [("IO-DENIED", "checkpoint")]

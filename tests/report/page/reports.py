@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from rmqtool.account.model import LogLosses
+from rmqtool.account import LogLosses
+from rmqtool.check import Examined, VerifyReport
 from rmqtool.check.census import Census, Period, Series, Silence, TopicFigures
-from rmqtool.check.model import Examined, VerifyReport
 from rmqtool.check.picture import ClockStep, Content, LogFile, LogPicture, OffsetGap, Stretch
 from rmqtool.commands.report import (
     Backlog,

@@ -1,4 +1,4 @@
-"""Consume queues and index in the broker's memory, fed by dispatch, and how a 4.9 broker catches up.
+"""The store in a broker's memory: loaded from its files, fed by dispatch, and how a 4.9 broker catches up.
 
 Origin of the index files that it loads and deletes, and of what it puts into them: ``IndexService#load``,
 ``#buildIndex``, ``IndexFile#putKey`` (4.9.8, 5.3.3).
@@ -13,27 +13,34 @@ import numpy as np
 
 from rmqtool.account.lost import LossReporter, LostReason, QueuePlace
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.index import HEADERS, HeaderFields
 from rmqtool.formats.message import Outcome
+from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
 from rmqtool.kernels.rows import NO_EXT_UNIT
 from rmqtool.kernels.units import order_by_queue
-from rmqtool.recovery import Dispatched, IndexFileOutcome, QueueOutcome, Refusal, Reput
+from rmqtool.recovery import Dispatched, IndexFileOutcome, Prediction, QueueOutcome, Refusal, Reput
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.unit_queue import QueueKey, UnitQueue
+from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues
+from rmqtool.recovery.log_recovery import read_checkpoint
+from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.reput.chain import Region
 from rmqtool.scan.walk import MessageBatch, SegmentWalk
+from rmqtool.store import broker_json
+from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.store.segments import label_of
+from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
     from rmqtool.arrays import Int64s, Rows
-    from rmqtool.io import Location
     from rmqtool.releases import Release
     from rmqtool.reput.dispatcher import Dispatcher
+    from rmqtool.store import Setting, Settings, Store
     from rmqtool.store.segments import Segment
 
 
@@ -135,15 +142,20 @@ class DispatchStallError(Exception):
 
 
 @dataclass
-class Derived:
-    """The derived files, changed as the broker would.
+class LoadedStore:
+    """Log, checkpoint and derived files in the broker's memory; it changes the latter as the broker would.
 
     Attributes:
+        log: files that the broker has loaded.
+        unclean: whether ``abort`` is there.
         batch_topics: topics whose new queues are batch queues.
         lost: receives what is dispatched in vain.
         log_offsets: ranges ``[first place, after the last place)`` of the records dispatched.
     """
 
+    log: list[Segment]
+    checkpoint: CheckpointFields
+    unclean: bool
     queues: dict[QueueKey, Queue]
     index: IndexState
     unit_file_size: int
@@ -251,44 +263,180 @@ class Derived:
 
 
 def catch_up(
-    segments: Sequence[Segment],
-    log_end: int,
-    rules: npt.NDArray[np.int64],
-    derived: Derived,
-    dispatcher: Dispatcher,
+    loaded: LoadedStore, log_end: int, rules: npt.NDArray[np.int64], dispatcher: Dispatcher
 ) -> Reput:
-    """Dispatch from the end of the consume queues to physical offset ``log_end``; changes ``derived``."""
-    start = max(derived.max_physical_offset, segments[0].start)
+    """Dispatch from the end of the consume queues to physical offset ``log_end``."""
+    segments = [one for one in loaded.log if one.start <= log_end]
+    start = log_offset = max(loaded.max_physical_offset, segments[0].start)
     done = Dispatched()
-    log_offset = start
     while log_offset < log_end:
         segment = next((one for one in segments if one.start <= log_offset < one.stop), None)
         if segment is None:
             return Reput(start, log_offset, done)
+        stop, walk = min(segment.stop, log_end), SegmentWalk(segment, rules)
         try:
-            log_offset = _region(
-                segment, log_offset, min(segment.stop, log_end), rules, derived, dispatcher, done
-            )
+            for batch in walk.batches(log_offset, stop):
+                loaded.take(dispatcher, batch, done)
         except DispatchStallError as stall:
             return Reput(start, int(stall.args[0]), done)
+        segment.close()
+        region = Region()
+        region.add(walk.mismatches)
+        log_offset = region.after(stop)
+        if walk.outcome == Outcome.BLANK:
+            log_offset = region.rolled(walk.log_offset, segment, segment.size_bytes)
     return Reput(start, None, done)
 
 
-def _region(
-    segment: Segment,
-    log_offset: int,
-    stop: int,
-    rules: npt.NDArray[np.int64],
-    derived: Derived,
-    dispatcher: Dispatcher,
-    done: Dispatched,
-) -> int:
-    walk = SegmentWalk(segment, rules)
-    for batch in walk.batches(log_offset, stop):
-        derived.take(dispatcher, batch, done)
-    segment.close()
-    region = Region()
-    region.add(walk.mismatches)
-    if walk.outcome == Outcome.BLANK:
-        return region.rolled(walk.log_offset, segment, segment.size_bytes)
-    return region.after(stop)
+# What the broker reads before, with or after the store; one that cannot be decoded keeps it from starting.
+_CONFIG_FILES = (
+    "topics.json",
+    "consumerOffset.json",
+    "subscriptionGroup.json",
+    "consumerFilter.json",
+    "delayOffset.json",
+)
+
+
+def load_store(store: Store, root: Location, settings: Settings, prediction: Prediction) -> LoadedStore:
+    """Load a store as a broker with ``settings`` does; refusals and deletions are added to ``prediction``.
+
+    Each queue by itself is recovered then.
+    """
+    release, unclean = prediction.release, store.abort is not None
+    log = load_files(store.commitlog.directories, store.base, settings.commitlog_file_size, release)
+    prediction.refusals += _explained(log.refusals, settings["mappedFileSizeCommitLog"])
+    prediction.deleted_files += (*log.deleted.values(),)
+    prediction.refusals += (*_config_refusals(root),)
+    load_compaction(settings, root, store.base, prediction)
+    checkpoint = read_checkpoint(root / "checkpoint")
+    if isinstance(checkpoint, Refusal):
+        prediction.refusals += (checkpoint,)
+        checkpoint = CheckpointFields()
+    batch_topics = _batch_topics(root) if release.batch_queues else frozenset()
+    delete_after_ms = checkpoint.index_msg_timestamp_ms if unclean else None
+    return LoadedStore(
+        log.segments,
+        checkpoint,
+        unclean,
+        _load_queues(store, root, settings, batch_topics, prediction),
+        _load_index(store, root, settings.index_geometry.items, delete_after_ms, prediction),
+        settings.consumequeue_file_size,
+        settings.batchconsumequeue_file_size,
+        batch_topics,
+    )
+
+
+def _load_queues(
+    store: Store,
+    root: Location,
+    settings: Settings,
+    batch_topics: frozenset[str],
+    prediction: Prediction,
+) -> dict[QueueKey, Queue]:
+    release = prediction.release
+    queues: dict[QueueKey, Queue] = {}
+    size = settings.consumequeue_file_size
+    for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
+        wrong_type = one.key[0] in batch_topics
+        _note(root, one, prediction, wrong_type, settings["mappedFileSizeConsumeQueue"])
+        ext = _load_ext(store, root, settings, one, prediction) if settings.enable_consume_queue_ext else None
+        try:
+            queue = UnitQueue(one.segments, size, one.deleted, ext)
+        except ExtFailureError as failure:
+            prediction.refusals += (Refusal(failure.label, str(failure)),)
+        else:
+            queues[one.key] = queue
+    if release.batch_queues:
+        size = settings.batchconsumequeue_file_size
+        for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
+            wrong_type = one.key[0] not in batch_topics
+            _note(root, one, prediction, wrong_type, settings["mapperFileSizeBatchConsumeQueue"])
+            prediction.deleted_files += (*one.deleted.values(),)
+            queues[one.key] = BatchQueue(one.segments, size)
+    return queues
+
+
+def _load_ext(
+    store: Store, root: Location, settings: Settings, queue: LoadedFiles, prediction: Prediction
+) -> ExtFiles:
+    directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.key[0] / str(queue.key[1])
+    size = settings.consumequeue_ext_file_size
+    files = load_files((directory,), store.base, size, prediction.release)
+    prediction.refusals += _explained(files.refusals, settings["mappedFileSizeConsumeQueueExt"])
+    return ExtFiles(files.segments, size, files.deleted)
+
+
+def _tree(root: Location, kind: PathKind) -> Location:
+    return root / DIRECTORY_NAMES[kind]
+
+
+def _explained(refusals: Iterable[Refusal], size: Setting) -> tuple[Refusal, ...]:
+    """Name the origin of a size that the broker's configuration file does not set."""
+    if size.origin is not Origin.DEFAULT or not size.note:
+        return tuple(refusals)
+    return tuple(replace(one, reason=f"{one.reason} ({size.name}, {size.note})") for one in refusals)
+
+
+def _note(
+    root: Location, queue: LoadedFiles, prediction: Prediction, wrong_type: bool, size: Setting
+) -> None:
+    prediction.refusals += _explained(queue.refusals, size)
+    if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
+        reason = f"contradicts the directory of the queues of topic {queue.key[0]}"
+        if not (root / "config" / "topics.json").is_there():
+            reason = f"is missing, but topic {queue.key[0]} has batch queues, which need queue.type=BatchCQ"
+        prediction.refusals += (Refusal("config/topics.json", reason),)
+
+
+def _load_index(
+    store: Store, root: Location, items: int, index_ms: int | None, prediction: Prediction
+) -> IndexState:
+    index = IndexState(items)
+    directory = _tree(root, PathKind.INDEX)
+    places = [directory / name for name, _ in directory.entries()]
+    index.load(places, store.base, prediction.release, index_ms)
+    prediction.refusals += (*index.refusals,)
+    prediction.ignored_index_files += (*index.ignored,)
+    return index
+
+
+def _batch_topics(root: Location) -> frozenset[str]:
+    """Return the topics for which the broker has batch queues: those of topics.json alone."""
+    try:
+        return broker_json.batch_queue_topics(broker_json.load_broker_json(root / "config" / "topics.json"))
+    except broker_json.ConfigFileError:
+        return frozenset()
+
+
+def _config_refusals(root: Location) -> list[Refusal]:
+    """Java: ``ConfigManager#load`` (4.9.8, 5.3.3): only a ``.bak`` that is needed and undecodable counts."""
+    refusals = []
+    for name in _CONFIG_FILES:
+        path = root / "config" / name
+        for needed in (path, path.with_name(name + ".bak")):
+            if needed.kind() is FileKind.FIFO:
+                refusals.append(Refusal(f"config/{needed.name}", "is a FIFO: opening it blocks for ever"))
+                break
+            if (decodes := _decodes(needed)) is True:
+                break
+            if decodes is False and needed is not path:
+                refusals.append(Refusal(f"config/{name}", "cannot be decoded, nor can its .bak"))
+    return refusals
+
+
+def _decodes(path: Location) -> bool | None:
+    """Whether a config file can be decoded; None if it is missing, empty, or not a regular file.
+
+    Java: ``MixAll#file2String`` reads as many bytes as ``File#length`` states, which is 0 for a device.
+    """
+    try:
+        text = broker_json.read_config_text(path)
+        if not text:
+            return None
+        broker_json.parse_broker_json(text)
+    except EnvironmentFailureError:
+        return None
+    except ValueError:
+        return False
+    return True

@@ -1,4 +1,4 @@
-"""Level 1 of a queue: checks of its units without the log.
+"""Units of one queue: findings about them, ext units, and checks without the log (level 1).
 
 A unit that a broker takes for valid has an offset that is not negative and a positive size
 (``ConsumeQueue#recover``, 4.9.8 and 5.3.3); the first other one ends the queue. Records do not overlap, so
@@ -7,21 +7,157 @@ each unit's record begins after the end of the one before.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.check.queue_report import Detail, Problem, QueueReport
+from rmqtool.derived.ext_files import ExtColumns, ExtFile
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.findings import codes, counted
+from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity, Structure, codes, counted
+from rmqtool.findings.codes import ST_SETTINGS
+from rmqtool.formats import consumequeue as formats
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, UNIT_SIZE
+from rmqtool.store.segments import unreadable_findings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.expected import QueueCheckTask
+    from rmqtool.check.expected import QueueCheck, QueueCheckTask
     from rmqtool.derived.queue_files import Units
     from rmqtool.findings import FindingCode
-    from rmqtool.store.segments import Segment
+    from rmqtool.io.location import UnreadableRange
+    from rmqtool.store.segments import FileQueue, Segment
+
+
+class Detail(NamedTuple):
+    """The finding on one unit; the message goes on after ``unit N of TOPIC/QUEUE``."""
+
+    message: str
+    expected: Observed = None
+    observed: Observed = None
+
+
+class Problem(NamedTuple):
+    """Units of a chunk, ``rows`` ``(n,)``, with the same defect; ``tell`` returns the detail of one row."""
+
+    code: FindingCode
+    units: Units
+    rows: Int64s
+    tell: Callable[[int], Detail]
+    severity: Severity | None = None
+
+
+class QueueReport:
+    """The findings of one queue.
+
+    After the end of a queue may lie units that a truncation left, whose problems do not count. So problems
+    wait until a unit that belongs to the queue is met after them (`flush`).
+    """
+
+    def __init__(self, check: QueueCheck, max_findings: int) -> None:
+        self.check = check
+        self._queue: dict[str, Any] = {"topic": check.topic, "queue_id": check.queue_id}
+        self.log = FindingLog(max_findings)
+        self._pending = FindingLog(max_findings)
+
+    @property
+    def name(self) -> str:
+        """Return topic and queue id."""
+        return f"{self.check.topic}/{self.check.queue_id}"
+
+    def add(
+        self,
+        code: FindingCode,
+        message: str,
+        *,
+        segment: Segment | None = None,
+        position: int | None = None,
+        count: int = 1,
+        severity: Severity | None = None,
+        **fields: Observed,
+    ) -> None:
+        """Add a finding about the queue; ``fields`` are those of `Finding`."""
+        finding = Finding(
+            code=code,
+            file=None if segment is None else segment.label,
+            position=position,
+            **self._queue,
+            message=f"{self.name}: {message}",
+            severity_override=severity,
+            **fields,  # type: ignore[arg-type]
+        )
+        self.log.add(finding, count=count)
+
+    def stale_tail(self, units: Units, row: int, count: int) -> None:
+        """Report units that a truncation left after the queue's end."""
+        self.add(
+            codes.CQ_STALE_TAIL,
+            f"{counted(count, 'unit')} after its end, from unit {units.first_number + row} on",
+            segment=units.segment,
+            position=units.position_of(row),
+            physical_offset=int(units.rows["physicalOffset"][row]),
+            count=count,
+        )
+
+    def report(self, problem: Problem) -> None:
+        """Add a problem that counts."""
+        self._note(problem, problem.rows, self.log)
+
+    def flush(self, problems: Sequence[Problem], confirmed: int | None) -> None:
+        """Add the problems of a chunk up to the last unit that belongs to the queue, keep the others.
+
+        ``confirmed`` is the number of that unit; None if no unit does.
+        """
+        if confirmed is not None:
+            self.confirm_pending()
+        for problem in problems:
+            numbers = problem.units.first_number + problem.rows
+            is_early = numbers <= (-1 if confirmed is None else confirmed)
+            self._note(problem, problem.rows[is_early], self.log)
+            self._note(problem, problem.rows[~is_early], self._pending)
+
+    def confirm_pending(self) -> None:
+        """Add the kept problems."""
+        self.log.merge(self._pending)
+        self.drop_pending()
+
+    def drop_pending(self) -> None:
+        """Drop the kept problems."""
+        self._pending = FindingLog(self.log.max_per_code)
+
+    def _note(self, problem: Problem, rows: Int64s, log: FindingLog) -> None:
+        log.add_rows(rows, lambda row: self._finding(problem, int(row)))
+
+    def _finding(self, problem: Problem, row: int) -> Finding:
+        units, telling = problem.units, problem.tell(row)
+        number = units.first_number + row
+        return Finding(
+            code=problem.code,
+            file=units.segment.label,
+            position=units.position_of(row),
+            length=units.unit_size,
+            **self._queue,
+            queue_offset=None if self.check.batch else number,
+            physical_offset=int(units.rows["physicalOffset"][row]),
+            expected=telling.expected,
+            observed=telling.observed,
+            message=f"unit {number} of {self.name} {telling.message}",
+            severity_override=problem.severity,
+        )
+
+
+def tell_delay_table_once(findings: FindingLog) -> None:
+    """Report once, not for every level, that the broker had another delay table."""
+    levels = findings.counts.get(ST_SETTINGS.code, 0)
+    if levels > 1:
+        first = next(one for one in findings if one.code is ST_SETTINGS)
+        message = (
+            f"the deliver times of {levels} levels differ from messageDelayLevel, all of a level by the "
+            f"same, the first level's by {first.observed} ms: the broker had another table"
+        )
+        findings.fold(ST_SETTINGS.code, replace(first, queue_id=None, message=message))
 
 
 _VISIBLE = Detail("is a pre-blank unit after the first unit: it counts as valid, and points to no message")
@@ -95,16 +231,7 @@ class UnitOrder:
             self._report.confirm_pending()
             return
         self._report.drop_pending()
-        units, row = step.problem.units, int(step.problem.rows[-1])
-        sentence = f"{counted(step.units, 'unit')} after its end, from unit {units.first_number + row} on"
-        self._report.add(
-            codes.CQ_STALE_TAIL,
-            sentence,
-            segment=units.segment,
-            position=units.position_of(row),
-            physical_offset=int(units.rows["physicalOffset"][row]),
-            count=step.units,
-        )
+        self._report.stale_tail(step.problem.units, int(step.problem.rows[-1]), step.units)
 
     @property
     def _bad_code(self) -> FindingCode:
@@ -249,3 +376,100 @@ def _tell_order(units: Units, row: int, end: int) -> Detail:
 def _tell_base(units: Units, row: int, wanted: int) -> Detail:
     base = int(units.rows["msgBaseOffset"][row])
     return Detail(f"begins at offset {base}, the one before it ends at {wanted}", wanted, base)
+
+
+NO_EXT_TIME, LOST_EXT_TIME = -1, -2
+
+"""In place of an ext unit's store time: the unit has no ext address; its address has no ext unit."""
+
+
+class ExtQueue:
+    """Ext units by their address; one file's units are kept at a time.
+
+    ``expected`` is whether a tags code in the range of addresses is one; it is not if no queue of this store
+    has ext units.
+    """
+
+    def __init__(self, files: FileQueue | None, report: QueueReport, *, expected: bool) -> None:
+        self._files = files
+        self._expected = expected or files is not None
+        self._report = report
+        self._loaded: tuple[Segment, ExtColumns] | None = None
+        self._used: dict[int, Bools] = {}
+
+    def resolve(self, units: Units, rows: Int64s) -> tuple[Int64s, Int64s, list[Problem]]:
+        """Look up the tags codes of real units, ``rows`` ``(n,)`` of a chunk, that are addresses.
+
+        Returns:
+            Tags codes, ``(n,)``, with those of ext units in place of addresses; store times of the ext units,
+            `NO_EXT_TIME` or `LOST_EXT_TIME` where there is none; and addresses without a unit.
+        """
+        tags = units.column("tagsCode")[rows]
+        times = np.full(len(rows), NO_EXT_TIME, np.int64)
+        is_address = tags <= formats.EXT_ADDRESS_MAX
+        if not (self._expected and is_address.any()):
+            return tags, times, []
+        missing = is_address.copy()
+        addresses = tags - formats.EXT_ADDRESS_BASE
+        for segment in self._files or ():
+            inside = np.flatnonzero(is_address & (addresses >= segment.start) & (addresses < segment.stop))
+            if not len(inside):
+                continue
+            file = self._load(segment)
+            wanted = addresses[inside] - segment.start
+            at = np.minimum(np.searchsorted(file.positions, wanted), max(len(file.positions) - 1, 0))
+            hit = file.positions[at] == wanted if len(file.positions) else np.zeros(len(wanted), np.bool_)
+            tags[inside[hit]] = file.tags_codes[at[hit]]
+            times[inside[hit]] = np.maximum(file.times_ms[at[hit]], 0)  # -1 is for units without
+            missing[inside[hit]] = False
+            self._used[segment.start][at[hit]] = True
+        times[missing] = LOST_EXT_TIME
+        problem = Problem(codes.CQ_EXT_DANGLING, units, rows[missing], lambda row: _tell_dangling(units, row))
+        return tags, times, [problem]
+
+    def finish(self) -> None:
+        """Check the files that nothing pointed into, and count the units that nobody refers to."""
+        for segment in self._files or ():
+            if segment.start not in self._used:
+                self._load(segment)
+            orphans = np.flatnonzero(~self._used[segment.start])
+            if len(orphans):
+                self._report.add(
+                    codes.CQ_EXT_ORPHAN, f"ext units in {segment.label}", segment=segment, count=len(orphans)
+                )
+            segment.close()
+
+    def _load(self, segment: Segment) -> ExtColumns:
+        if self._loaded is None or self._loaded[0] is not segment:
+            bad: list[UnreadableRange] = []
+            file = ExtFile(segment).columns(bad)
+            self._loaded = segment, file
+            if segment.start not in self._used:
+                self._used[segment.start] = np.zeros(len(file.positions), np.bool_)
+                self._report.log.extend(unreadable_findings(segment, bad, Structure.CONSUMEQUEUE))
+                self._check_end(segment, file.stop)
+        return self._loaded[1]
+
+    def _check_end(self, segment: Segment, stop: int) -> None:
+        """Report a wrong end of a file's units; right are the end mark, or zeros in the last file."""
+        size = ExtFile(segment).size_at(stop)
+        is_last = self._files is None or segment is self._files.segments[-1]
+        room = segment.size_bytes - stop
+        if size == formats.EXT_END_SIZE or (size == 0 and is_last):
+            return
+        if size == 0:
+            message = f"{segment.label} ends at {stop} without end mark, though another file follows"
+        elif room < formats.EXT_END_ROOM:
+            message = f"{segment.label} has no room for an end mark at {stop}"
+        else:
+            message = (
+                f"ext unit at {stop} of {segment.label} has the size {size}, which contradicts its bit map"
+            )
+        self._report.add(
+            codes.CQ_EXT_UNIT, message, segment=segment, position=stop, length=room, observed=size
+        )
+
+
+def _tell_dangling(units: Units, row: int) -> Detail:
+    address = int(units.rows["tagsCode"][row]) - formats.EXT_ADDRESS_BASE
+    return Detail(f"refers to a missing ext unit at {address}", observed=address)
