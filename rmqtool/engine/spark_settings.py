@@ -13,10 +13,9 @@ import re
 import shlex
 import socket
 import sys
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.engine import usable_cpus
 from rmqtool.engine.spark_java import Java, StartCache
@@ -103,8 +102,7 @@ CLUSTER_SETTINGS = {
 """Executors differ: a task that fails on one is tried on all others, twice on each."""
 
 
-@dataclass(frozen=True)
-class DriverCommand:
+class DriverCommand(NamedTuple):
     """Command that starts the Java process of the driver."""
 
     arguments: list[str]

@@ -101,7 +101,7 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the parts of all stores; an empty one if there is nothing to read."""
-        from rmqtool.spark.plan import open_stores, parts_of, store_name
+        from rmqtool.spark.reading import open_stores, parts_of, store_name
 
         if self._left.is_empty:
             return [InputPartition(None)]

@@ -18,8 +18,7 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, record_defects
 from rmqtool.spark.options import ReadOptions, Table
-from rmqtool.spark.plan import open_stores, parts_of, store_name
-from rmqtool.spark.reading import PartitionReader
+from rmqtool.spark.reading import PartitionReader, open_stores, parts_of, store_name
 from rmqtool.spark.shapes import Shape, shape_of
 
 if TYPE_CHECKING:

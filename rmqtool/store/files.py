@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
@@ -46,8 +46,7 @@ class QueueFiles:
         return list_file_queue((self.directory,), self.base)
 
 
-@dataclass(frozen=True)
-class Root:
+class Root(NamedTuple):
     """Place of one structure: a directory, several of a log on several paths, or one file.
 
     ``depth`` counts the levels down to queue directories, 2 for a whole tree. With ``named``, the directories

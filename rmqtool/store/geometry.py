@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import DeniedError, UsageError
 from rmqtool.formats.index import (
@@ -40,8 +40,7 @@ _MAX_CANDIDATES = 1000
 _LARGEST_INT = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(NamedTuple):
     """Division of an index file: ``maxHashSlotNum`` and ``maxIndexNum``. Item 0 is never used."""
 
     slots: int

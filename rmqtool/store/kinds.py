@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings.codes import (
@@ -229,8 +229,7 @@ CONFIG_DIRECTORY, BACKUP = "config", ".bak"
 KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """What a PATH turned out to be, links kept.
 
     ``root`` is the store root around it, if its place shows one; the path itself for a store. ``depth``
@@ -373,8 +372,7 @@ _ROCKSDB_FILE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KnownPlace:
+class KnownPlace(NamedTuple):
     """Kind of file or directory in a store root.
 
     ``path`` may end in a glob. ``since`` is the release that first makes it, or the oldest known one for

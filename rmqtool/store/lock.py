@@ -8,9 +8,8 @@ import json
 import os
 import socket
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, write_failure
 from rmqtool.io.local import take_lock
@@ -26,8 +25,7 @@ _HELD: set[Path] = set()
 """Roots whose lock this process holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class LockHolder:
+class LockHolder(NamedTuple):
     """Process that holds the lock.
 
     ``pid`` is None where the kernel cannot name it here (another machine or pid namespace); ``command`` is

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, Structure, counted
 from rmqtool.findings.codes import IO_DENIED, IO_UNREADABLE
@@ -74,8 +74,7 @@ def finding_at(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FileGap:
+class FileGap(NamedTuple):
     """Difference between a file's start and the end of the file before it.
 
     ``expected`` is the end, ``found`` the next start: lower where files overlap. ``after`` is the file before
@@ -88,8 +87,7 @@ class FileGap:
     before: Segment
 
 
-@dataclass(frozen=True, slots=True)
-class Stray:
+class Stray(NamedTuple):
     """An unexpected entry of a directory; it was not opened.
 
     ``reason`` ends a sentence that begins with its label; ``size_bytes`` is None where it does not matter.

@@ -22,8 +22,7 @@ from rmqtool.errors import (
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage, Item, Unit
 from rmqtool.spark import register
-from rmqtool.spark.plan import Part
-from rmqtool.spark.reading import LogTask
+from rmqtool.spark.reading import LogTask, Part
 from tests.extra import library
 from tests.scan.log_builder import open_file, record
 from tests.spark.tables import batches, source, struct_of, table
