@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -11,8 +13,8 @@ from rmqtool.api.functions import decode_id
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.decode_id import Reading
 from rmqtool.errors import ExitStatus
-from rmqtool.report.formats import Format, write_records
-from rmqtool.report.row_text import reading_lines
+from rmqtool.report.formats import write_records
+from rmqtool.report.row_text import readings_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,19 +50,10 @@ def decode_id_command(
             session.console.error(f"{text}: is not a message ID; an ID has 32, 34 or 56 hexadecimal digits")
     status = ExitStatus.CLEAN if all(readings for _, readings in found) else ExitStatus.NEGATIVE
     with session.output(whole=True) as stream:
-        if session.format is Format.TEXT:
-            for _, readings in found:
-                stream.writelines(reading_lines(readings, session.zone))
-        else:
-            rows = [reading for _, readings in found for reading in readings]
-            write_records(
-                session.format,
-                stream,
-                rows,
-                schema="rmqtool.decode-id/1",
-                kind=Reading,
-                status=lambda: status,
-            )
+        every = [readings for _, readings in found]
+        rows = chain.from_iterable(every)
+        data = partial(write_records, rows, "rmqtool.decode-id/1", Reading, lambda: (status, {}))
+        session.write(stream, partial(readings_text, every, session.zone), data)
     return status
 
 

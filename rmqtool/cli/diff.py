@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from rmqtool.cli.options import A_STORE, StorePath, other_command, request_options, type_option
@@ -10,7 +12,7 @@ from rmqtool.commands.diff import Difference, StoreComparison
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, diff_text
-from rmqtool.report.formats import Format, write_records
+from rmqtool.report.formats import write_records
 
 _EXAMPLES = """\
 # a store and a copy of it
@@ -53,19 +55,15 @@ def diff_command(
         return _status(comparison, session.fail_on, replica=replica)
 
     with session.output(one, other) as stream:
-        if session.format is Format.TEXT:
-            diff_text(rows, comparison, session.text(stream), session.zone)
-        else:
-            paths = {"a": one.location, "b": other.location}
-            write_records(
-                session.format,
-                stream,
-                rows,
-                schema="rmqtool.diff/2",
-                kind=Difference,
-                status=status,
-                facts=lambda: paths | diff_facts(comparison),
-            )
+        paths = {"a": one.location, "b": other.location}
+        data = partial(
+            write_records,
+            rows,
+            "rmqtool.diff/2",
+            Difference,
+            lambda: (status(), paths | diff_facts(comparison)),
+        )
+        session.write(stream, partial(diff_text, rows, comparison, session.zone), data)
     for sentence in comparison.notes:
         session.console.note(sentence)
     helped = [one.side for one in comparison.healing if one.helps]

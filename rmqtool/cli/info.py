@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,6 @@ import click
 from rmqtool.cli.options import A_STORE, StorePath, other_command, type_option
 from rmqtool.cli.session import Session, command
 from rmqtool.io.local import as_owner
-from rmqtool.report.formats import Format
 from rmqtool.report.info_text import info_text, write_info
 from rmqtool.store import PathKind
 
@@ -44,11 +44,9 @@ def info_command(session: Session, path: StorePath, type_name: str | None) -> Ex
     with session.output(store, whole=True) as stream:
         summary = store.info()
         status = summary.findings.exit_status(session.fail_on)
-        if session.format is Format.TEXT:
-            line = _next(path, summary, status)
-            info_text(summary, session.text(stream), session.zone, line, details=session.is_verbose)
-        else:
-            write_info(summary, status, session.format, stream)
+        line = _next(path, summary, status)
+        text = partial(info_text, summary, session.zone, line, details=session.is_verbose)
+        session.write(stream, text, partial(write_info, summary, status))
     return status
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -19,7 +20,8 @@ from rmqtool.commands.offsets import (
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
-from rmqtool.report.formats import Format, write_records
+from rmqtool.report.formats import write_records
+from rmqtool.report.topics_text import offsets_text
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
@@ -79,23 +81,13 @@ def offsets_command(
         status = max(status, ExitStatus.FAILED)
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
     with session.output(store, whole=True) as stream:
-        if session.format is Format.TEXT:
-            from rmqtool.report.topics_text import offsets_text
-
-            offsets_text(shown, session.text(stream), session.zone)
-        else:
-            counts = {"counts": findings.counts, "readers": reader_totals(rows)}
-            facts = {"store": store.location, **counts}
-            schema = "rmqtool.offsets/1"
-            write_records(
-                session.format,
-                stream,
-                shown,
-                schema=schema,
-                kind=Progress,
-                status=lambda: status,
-                facts=lambda: facts,
-            )
+        facts = {
+            "store": store.location,
+            "counts": findings.counts,
+            "readers": reader_totals(rows),
+        }
+        data = partial(write_records, shown, "rmqtool.offsets/1", Progress, lambda: (status, facts))
+        session.write(stream, partial(offsets_text, shown, session.zone), data)
     return status
 
 

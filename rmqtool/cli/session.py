@@ -330,6 +330,18 @@ class Session:
         """Return the writer of a text report."""
         return TextReport(stream, color=self.color)
 
+    def write(
+        self,
+        stream: TextIO,
+        text: Callable[[TextReport], object],
+        data: Callable[[Format, TextIO], object],
+    ) -> None:
+        """Write a result: ``text`` for people, ``data`` in a format for programs."""
+        if self.format is Format.TEXT:
+            text(self.text(stream))
+        else:
+            data(self.format, stream)
+
     def show(
         self,
         report: _Report,

@@ -74,18 +74,8 @@ def topics_command(session: Session, paths: tuple[StorePath, ...], topic: tuple[
     if report.truncated and session.format is Format.CSV:
         session.console.warn(f"{report.more} more rows are left out; without --top all are shown")
     with session.output(store, whole=True) as stream:
-        if session.format is Format.TEXT:
-            _write_text(session, report, session.text(stream))
-        else:
-            write_records(
-                session.format,
-                stream,
-                report,
-                schema=report.schema,
-                kind=TopicTotals,
-                status=lambda: status,
-                facts=lambda: _facts(report),
-            )
+        data = partial(write_records, report, report.schema, TopicTotals, lambda: (status, _facts(report)))
+        session.write(stream, partial(_write_text, session, report), data)
     return status
 
 
@@ -115,7 +105,7 @@ def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
 
 
 def _write_text(session: Session, report: TopicsReport, text: TextReport) -> None:
-    topics_text(report, text, session.zone, command_line(top=_DROPPED))
+    topics_text(report, session.zone, command_line(top=_DROPPED), text)
 
 
 def _facts(report: TopicsReport) -> dict[str, Any]:

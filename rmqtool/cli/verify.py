@@ -37,7 +37,6 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, Usa
 from rmqtool.findings import FailOn, counted
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
-from rmqtool.report.formats import Format
 from rmqtool.report.output import check_output_files, write_whole
 from rmqtool.report.verdict import (
     FINDING_COLUMNS,
@@ -176,10 +175,8 @@ def verify_command(
     session.report_to_case(partial(verify_document, verdict))
     files.end([verdict], status)
     with session.output_of_verdict(store) as stream:
-        if session.format is Format.TEXT:
-            verify_text(verdict, session.text(stream), notes=session.is_verbose)
-        else:
-            write_verdict(verdict, session.format, stream)
+        text = partial(verify_text, verdict, notes=session.is_verbose)
+        session.write(stream, text, partial(write_verdict, verdict))
     return status
 
 
@@ -198,10 +195,7 @@ def _explain(session: Session, text: str) -> ExitStatus:
 
     entries = explained(text)
     with session.output(whole=True) as stream:
-        if session.format is Format.TEXT:
-            explanations_text(entries, session.text(stream))
-        else:
-            write_explanations(entries, session.format, stream)
+        session.write(stream, partial(explanations_text, entries), partial(write_explanations, entries))
     return ExitStatus.CLEAN
 
 

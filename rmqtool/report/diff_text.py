@@ -27,7 +27,7 @@ _WITH_VALUES = {"commitlog", "checkpoint"}
 
 
 def diff_text(
-    rows: Iterable[Difference], comparison: StoreComparison, text: TextReport, zone: tzinfo | None
+    rows: Iterable[Difference], comparison: StoreComparison, zone: tzinfo | None, text: TextReport
 ) -> None:
     """Write the verdict and the totals, and then a line for each difference, once all are known."""
     shown: list[str] = []

@@ -140,32 +140,31 @@ def row_object(row: rows.Row, body: BodyMode, *, one_cell: bool = False) -> dict
 
 
 def write_records(
-    chosen: Format,
-    stream: TextIO,
     records: Iterable[Any],
-    *,
     schema: str,
     kind: type[Any],
-    status: Callable[[], ExitStatus],
-    facts: Callable[[], Mapping[str, Any]] = dict,
+    end: Callable[[], tuple[ExitStatus, Mapping[str, Any]]],
+    chosen: Format,
+    stream: TextIO,
 ) -> None:
     """Write rows in a format for programs, each as it comes.
 
     ``schema`` is name and version, for the json document and the summary of ndjson; ``kind`` names the
-    columns. ``status`` and ``facts`` are called after the last row; facts are members of the json document,
-    or a last line of ndjson of type ``summary``.
+    columns. ``end`` is called after the last row, for the exit status and members of the json document, which
+    are a last line of ndjson of type ``summary``, too.
     """
     if chosen is Format.CSV:
         write_csv(stream, columns_of(kind), map(json_object, records))
     elif chosen is Format.NDJSON:
         for record in records:
             stream.write(to_json(json_object(record)) + "\n")
-        more = facts()
+        _, more = end()
         if more:
             stream.write(to_json({"type": "summary", "schema": schema, **more}) + "\n")
     else:
         _write_json(stream, records, schema)
-        for name, value in (*facts().items(), ("exitStatus", int(status()))):
+        status, more = end()
+        for name, value in (*more.items(), ("exitStatus", int(status))):
             stream.write(f",\n  {to_json(name)}: {to_json(value)}")
         stream.write("\n}\n")
 

@@ -31,7 +31,7 @@ _LISTED = 200
 
 
 def info_text(
-    summary: StoreSummary, text: TextReport, zone: tzinfo | None, next_command: str, *, details: bool = False
+    summary: StoreSummary, zone: tzinfo | None, next_command: str, text: TextReport, *, details: bool = False
 ) -> None:
     """Write a store's summary; ``details`` adds every queue, and settings that do not concern this store."""
     title = f"{_verdict(summary)}: {summary.kind} {escape_text(summary.path)}"

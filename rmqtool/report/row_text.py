@@ -27,11 +27,12 @@ from rmqtool.report.terminal import (
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import tzinfo
 
     from rmqtool.commands.decode_id import Reading
     from rmqtool.commands.query.consumption import Consumption
+    from rmqtool.report.text_report import TextReport
     from rmqtool.rows import Message
 
 
@@ -289,15 +290,16 @@ _CANDIDATES = 3
 """Months that text shows; ids under examination are rarely old."""
 
 
-def reading_lines(readings: Sequence[Reading], zone: tzinfo | None) -> Iterator[str]:
-    """Yield lines for the plausible readings of one id, for all of them when none is."""
-    shown = [reading for reading in readings if reading.plausible] or list(readings)
-    for reading in shown:
-        doubt = f" (doubtful: {reading.doubt})" if reading.doubt else ""
-        other = " (or the other reading)" if len(shown) > 1 and not doubt else ""
-        yield f"{reading.id} {reading.reading}{other}{doubt}\n"
-        for name, value in _facts(reading, zone):
-            yield f"  {name:<15} {value}\n"
+def readings_text(every: Iterable[Sequence[Reading]], zone: tzinfo | None, text: TextReport) -> None:
+    """Write the plausible readings of each id, or all of them when none is."""
+    for readings in every:
+        shown = [reading for reading in readings if reading.plausible] or list(readings)
+        for reading in shown:
+            doubt = f" (doubtful: {reading.doubt})" if reading.doubt else ""
+            other = " (or the other reading)" if len(shown) > 1 and not doubt else ""
+            text.line(f"{reading.id} {reading.reading}{other}{doubt}")
+            for name, value in _facts(reading, zone):
+                text.line(f"  {name:<15} {value}")
 
 
 def _facts(reading: Reading, zone: tzinfo | None) -> Iterator[tuple[str, str]]:

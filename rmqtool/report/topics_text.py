@@ -30,7 +30,7 @@ _SPARE = ("at", "rate", "oldest", "largest", "slowest", "share", "backlog")
 _HOUR_S = 3600
 
 
-def topics_text(report: TopicsReport, text: TextReport, zone: tzinfo | None, all_command: str) -> None:
+def topics_text(report: TopicsReport, zone: tzinfo | None, all_command: str, text: TextReport) -> None:
     """Write verdict, parts of the log, and a row per topic or queue; ``all_command`` shows all rows."""
     text.verdict(topics_verdict(report), [*_facts(report.log), *log_loss_facts(report.log_losses)])
     by_queue = any(row.queue_id is not None for row in report)
@@ -107,7 +107,7 @@ _WORDS = {
 }
 
 
-def offsets_text(rows: Sequence[Progress], text: TextReport, zone: tzinfo | None) -> None:
+def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport) -> None:
     """Write a line of totals, a line per reader and per offset, those with the largest lag first."""
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
