@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import chain, product
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmqtool import rows
 from rmqtool.cli.options import A_RESULT_FILE, A_STORE, StorePath, body_option, request_options, type_option
-from rmqtool.cli.session import Session, command
+from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.hex import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings import FailOn, FindingLog
-from rmqtool.lookup.topic_names import missing_topic
+from rmqtool.findings import FindingLog
 from rmqtool.options import declared_options
 from rmqtool.report.formats import BodyMode, Format
 from rmqtool.report.output import BodyFiles
@@ -116,11 +115,8 @@ def dump_command(
             )
         findings, count = _write(found, sink, limit)
         is_missed = not count and not layout and bool(_filters(options))
-        status = findings.exit_status(session.fail_on)
-        if is_missed and session.fail_on is not FailOn.NEVER:
-            status = max(status, ExitStatus.NEGATIVE)
-        if any(store.files.has_only_unread_log for store in stores):
-            status = max(status, ExitStatus.FAILED)
+        is_unread = any(store.files.has_only_unread_log for store in stores)
+        status = status_of(findings, session.fail_on, negative=is_missed, unread=is_unread)
         sink.finish(status)
     if is_missed:
         _tell_missed(session, stores, options)
@@ -142,10 +138,8 @@ def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any])
         for one in (value if isinstance(value, tuple) else (value,))
     )
     session.console.error(f"nothing for {wanted} in {', '.join(store.location for store in stores)}")
-    for store, topic in product(stores, options["topic"]):
-        sentence = missing_topic(store.files, topic, session.console)
-        if sentence is not None:
-            session.console.note(f"hint: {sentence}")
+    for store in stores:
+        session.hint_topics(store, options["topic"])
 
 
 def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:

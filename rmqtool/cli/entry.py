@@ -18,7 +18,6 @@ from rmqtool.errors import ExitStatus, RmqtoolError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.commands.case import CaseOutcome
     from rmqtool.commands.case.recording import Recording
 
 
@@ -73,25 +72,16 @@ _run.__code__ = _run.__code__.replace(co_stacksize=1 << 15)
 
 def _record(status: int, case: Recording, state: SharedState, *, debug: bool) -> int:
     """Add the record of a run to its case, and return the exit status: that of the run, if it could be."""
+    from rmqtool.cli.case_record import outcome_of
+
     try:
-        added = case.finish(status, _outcome_of(status, state.said), state.said)
+        added = case.finish(status, outcome_of(status, state.said), state.said)
     except BaseException as failure:
         return _explain(failure, state, debug=debug)
     if added is not None and state.console is not None:
         state.console.close()
         state.console.note(f"{added[0]}: the record of this run, SHA-256 {added[1]}")
     return status
-
-
-def _outcome_of(status: int, said: str | None) -> CaseOutcome:
-    """Return how a run ended, by its exit status and the sentence with which it failed."""
-    from rmqtool.commands.case import CaseOutcome
-
-    if status == ExitStatus.INTERRUPTED:
-        return CaseOutcome.INTERRUPTED
-    if said is None or status not in {ExitStatus.USAGE, ExitStatus.FAILED, ExitStatus.REFUSED}:
-        return CaseOutcome.DONE
-    return CaseOutcome.CRASHED if said.startswith(INTERNAL_ERROR) else CaseOutcome.FAILED
 
 
 def _answer_shell(state: SharedState, instruction: str) -> int:

@@ -9,7 +9,7 @@ import click
 
 from rmqtool.cli.completion import complete_group, complete_topic
 from rmqtool.cli.options import A_STORE, StorePath
-from rmqtool.cli.session import Session, command
+from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.offsets import (
     CONFIG_FILES,
     Progress,
@@ -19,7 +19,7 @@ from rmqtool.commands.offsets import (
     unused_tables,
 )
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn, FindingLog
+from rmqtool.findings import FindingLog
 from rmqtool.report.formats import write_records
 from rmqtool.report.topics_text import offsets_text
 
@@ -74,11 +74,8 @@ def offsets_command(
             looked = f"{kept}/ holds them, a RocksDB database, which is not read"
         session.console.error(f"no offsets in {store.location}: {looked}")
         return ExitStatus.NEGATIVE
-    status = findings.exit_status(session.fail_on)
-    if not is_complete and session.fail_on is not FailOn.NEVER:
-        status = max(status, ExitStatus.NEGATIVE)
-    if store.files.has_only_unread_log:
-        status = max(status, ExitStatus.FAILED)
+    is_unread = store.files.has_only_unread_log
+    status = status_of(findings, session.fail_on, negative=not is_complete, unread=is_unread)
     shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
     with session.output(store, whole=True) as stream:
         facts = {

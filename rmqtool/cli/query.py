@@ -11,11 +11,11 @@ import click
 
 from rmqtool import rows
 from rmqtool.cli.options import A_STORE, StorePath, body_option, command_line, request_options
-from rmqtool.cli.session import Session, command
+from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
-from rmqtool.findings import FailOn, counted, some
+from rmqtool.findings import counted, some
 from rmqtool.projection import json_value
 from rmqtool.report.formats import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
@@ -104,7 +104,8 @@ def query_command(
         )
         answered, unanswered = _write(answer, sink, options, session.console)
         if unanswered is None:
-            status = _status(answer, session.fail_on, found=bool(answered))
+            negative = not answered or answer.missing_group is not None
+            status = status_of(answer.findings, session.fail_on, negative=negative)
         else:
             status = ExitStatus.FAILED
         if answered or explain:
@@ -163,15 +164,6 @@ def _with_bodies(found: rows.Row, options: dict[str, Any], console: Console) -> 
 
         every = decompressed(every, console)
     return every
-
-
-def _status(answer: Answer, fail_on: FailOn, *, found: bool) -> ExitStatus:
-    status = answer.findings.exit_status(fail_on)
-    if found and answer.missing_group is not None and fail_on is not FailOn.NEVER:
-        return max(status, ExitStatus.NEGATIVE)
-    if found or status is not ExitStatus.CLEAN or fail_on is FailOn.NEVER:
-        return status
-    return ExitStatus.NEGATIVE
 
 
 def _tell(console: Console, answer: Answer, *, explain: bool) -> None:

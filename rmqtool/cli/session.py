@@ -6,7 +6,6 @@ import sys
 from contextlib import contextmanager
 from functools import cached_property, partial
 from inspect import signature
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
 
 import click
@@ -14,15 +13,11 @@ from click.core import ParameterSource
 
 from rmqtool.api.functions import kind_of_part
 from rmqtool.api.functions import open as open_store
+from rmqtool.cli.case_record import recording_of
 from rmqtool.cli.group import Command, SharedState
 from rmqtool.cli.options import (
     OPENING,
-    READ,
-    WRITTEN,
-    LocalPath,
     StorePath,
-    Target,
-    TargetType,
     adding,
     case_option,
     engine_options,
@@ -43,21 +38,19 @@ from rmqtool.store.lock import lock_holder
 from rmqtool.store.root import links_out
 from rmqtool.store.segments import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
-from rmqtool.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from datetime import tzinfo
+    from pathlib import Path
 
     from _typeshed import DataclassInstance
 
     from rmqtool.api.store import Store
-    from rmqtool.commands.case import CaseOption
-    from rmqtool.commands.case.recording import Recording
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import EngineOptions
-    from rmqtool.progress import Progress
+    from rmqtool.findings import Findings
 
 
 _Report = TypeVar("_Report", bound="DataclassInstance")
@@ -103,6 +96,14 @@ def command(
         return click.command(name, cls=kind, examples=examples, help=function.__doc__)(run)
 
     return decorate
+
+
+def status_of(findings: Findings, fail_on: FailOn, *, negative: bool, unread: bool = False) -> ExitStatus:
+    """Return an exit status: that of findings, or of a negative answer, or of a log that is not read."""
+    status = findings.exit_status(fail_on)
+    if negative and fail_on is not FailOn.NEVER:
+        status = max(status, ExitStatus.NEGATIVE)
+    return max(status, ExitStatus.FAILED) if unread else status
 
 
 class Session:
@@ -287,6 +288,15 @@ class Session:
             self.console.warn(feature.unshown)
         self.note_settings(store)
 
+    def hint_topics(self, store: Store, topics: Iterable[str]) -> None:
+        """Say which topics may be meant by those that a store does not have."""
+        from rmqtool.lookup.topic_names import missing_topic  # few runs find nothing
+
+        for topic in topics:
+            sentence = missing_topic(store.files, topic, self.console)
+            if sentence is not None:
+                self.console.note(f"hint: {sentence}")
+
     def note_broker(self, store: Store) -> None:
         """Say when a broker is at work on the store; what is read may change under the reader."""
         root = store.files.root
@@ -454,51 +464,3 @@ def _is_whole(out: StorePath, name: str) -> bool:
         return read_result(out, name) is not None
     except RmqtoolError:  # something is there, which is not known to be whole
         return False
-
-
-def recording_of(context: click.Context, words: Sequence[str], progress: Progress) -> Recording | None:
-    """Return the recording of the run of a command; None without ``--case``.
-
-    A command needs the option, and two calls of its session: `Session.begin_case` before it reads, and
-    `Session.report_to_case` when it has a result. `rmqtool.cli.entry` ends the record, however the command
-    ends.
-    """
-    directory = context.params.get("case")
-    if directory is None:
-        return None
-    from rmqtool.commands.case.recording import Recording, facts_now
-
-    facts = facts_now(__version__, words, dict(_recorded_options(context)))
-    read, written = (sorted(_files(context, role)) for role in (READ, WRITTEN))
-    return Recording(directory, facts, read, written, context.params.get("jobs"), progress)
-
-
-def _recorded_options(context: click.Context) -> Iterator[tuple[str, CaseOption]]:
-    from rmqtool.commands.case import CaseOption
-
-    for parameter in context.command.params:
-        name = parameter.name or ""
-        source = context.get_parameter_source(name)
-        origin = "default" if source in {None, ParameterSource.DEFAULT} else "given"
-        option = (
-            parameter.opts[-1] if isinstance(parameter, click.Option) else parameter.make_metavar(context)
-        )
-        yield option, CaseOption(_plain(context.params.get(name)), origin)
-
-
-def _plain(value: Any) -> Any:  # noqa: ANN401 - what click makes of an option
-    if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
-    return str(value) if isinstance(value, Path | Location) else value
-
-
-def _files(context: click.Context, role: str) -> Iterator[Path]:
-    """Yield the files and directories of this machine that the command line names beside the stores."""
-    for parameter in context.command.params:
-        kind, value = parameter.type, context.params.get(parameter.name or "")
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Target) and isinstance(kind, TargetType):
-                if kind.roles[one.purpose] == role:
-                    yield one.path
-            elif isinstance(one, Path) and isinstance(kind, LocalPath) and kind.role == role:
-                yield one  # a result in object storage has its manifest

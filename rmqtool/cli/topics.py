@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.cli.options import A_STORE, StorePath, command_line, is_fleet, request_options
-from rmqtool.cli.session import Session, command
+from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics import TopicsReport, TopicsRequest, TopicTotals
-from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, counted
-from rmqtool.lookup.topic_names import missing_topic
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import Format, document_of, write_records
 from rmqtool.report.topics_text import topics_text, topics_verdict
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import Engine
+    from rmqtool.errors import ExitStatus
     from rmqtool.progress import Progress
     from rmqtool.report.fleet import Forms
     from rmqtool.report.text_report import TextReport
@@ -70,7 +69,8 @@ def topics_command(session: Session, paths: tuple[StorePath, ...], topic: tuple[
     report, status = question(store, None, session.console)
     session.console.close()
     if not report.rows:
-        _tell_missed(session, store, topic)
+        session.console.error(f"no message of such a topic in the log of {store.location}")
+        session.hint_topics(store, topic)
     if report.truncated and session.format is Format.CSV:
         session.console.warn(f"{report.more} more rows are left out; without --top all are shown")
     with session.output(store, whole=True) as stream:
@@ -90,10 +90,8 @@ def _add_up(
     for feature in store.files.features:
         progress.warn(feature.unshown)
     report = store.topics(progress=progress, **given)
-    status = report.findings.exit_status(fail_on)
-    if (problems or not report.rows) and fail_on is not FailOn.NEVER:
-        status = max(status, ExitStatus.NEGATIVE)
-    return report, max(status, ExitStatus.FAILED) if store.files.is_log_unread else status
+    negative, unread = bool(problems) or not report.rows, store.files.is_log_unread
+    return report, status_of(report.findings, fail_on, negative=negative, unread=unread)
 
 
 def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
@@ -129,12 +127,3 @@ def _totals(report: TopicsReport) -> dict[str, int]:
 
 def _rows(report: TopicsReport) -> Iterator[dict[str, Any]]:
     return map(json_object, report)
-
-
-def _tell_missed(session: Session, store: Store, topics: tuple[str, ...]) -> None:
-    """Say that the log has nothing like that, and which topic may be meant."""
-    session.console.error(f"no message of such a topic in the log of {store.location}")
-    for topic in topics:
-        sentence = missing_topic(store.files, topic, session.console)
-        if sentence is not None:
-            session.console.note(f"hint: {sentence}")
