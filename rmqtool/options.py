@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from datetime import datetime
 from enum import Enum, StrEnum, auto
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rmqtool.errors import UsageError
@@ -232,8 +233,10 @@ def time_ms(name: str, given: object, zone: tzinfo | None) -> int | None:
 
 
 def check_least(least: int | None, **numbers: int | None) -> None:
-    """Raise a UsageError that names the first of some numbers that is too small."""
+    """Raise a UsageError that names the first of some numbers that is too small, or no whole number."""
     for name, number in numbers.items():
+        if number is not None and not isinstance(number, Integral):  # such as one of numpy
+            raise UsageError(f"{name}={number!r}: give one whole number")
         if number is not None and least is not None and number < least:
             raise UsageError(f"{name}={number}: must be at least {least}")
 

@@ -62,6 +62,8 @@ def test_times_are_numbers_texts_or_datetimes(plain: Path) -> None:
         ({"from_offset": -1}, "from_offset=-1: must be at least 0"),
         ({"topic": ["Orders", 1]}, "1 is not a name; pass one text, or several"),
         ({"topic": 5}, "5 is not a name; pass one text, or several"),
+        ({"queue": [1]}, r"queue=\[1\]: give one whole number"),
+        ({"limit": "x"}, "limit='x': give one whole number"),
         ({"tag": ["TagA"]}, r"tag=\['TagA'\]: give one text"),
         ({"limit": 0}, "limit=0: must be at least 1"),
         ({"on_corrupt": "ignore"}, "give one of resync, stop, fail"),
