@@ -232,12 +232,14 @@ def time_ms(name: str, given: object, zone: tzinfo | None) -> int | None:
     return epoch_ms(given, zone)
 
 
-def check_least(least: int | None, **numbers: int | None) -> None:
+def check_least(least: int | None, **numbers: object) -> None:
     """Raise a UsageError that names the first of some numbers that is too small, or no whole number."""
     for name, number in numbers.items():
-        if number is not None and not isinstance(number, Integral):  # such as one of numpy
+        if number is None:
+            continue
+        if not isinstance(number, Integral):  # which numpy's are, too
             raise UsageError(f"{name}={number!r}: give one whole number")
-        if number is not None and least is not None and number < least:
+        if least is not None and number < least:
             raise UsageError(f"{name}={number}: must be at least {least}")
 
 

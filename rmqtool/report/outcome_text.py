@@ -41,6 +41,7 @@ def rebuild_text(report: RebuildReport, text: TextReport) -> None:
     """Write the outcome of a rebuild."""
     text.verdict(escape_text(report.verdict), _rebuild_figures(report))
     text.findings(report.findings)
+    text.finish()
 
 
 def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import io
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
+import rmqtool
+from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.terminal import columns_of, fold
 from rmqtool.report.text_report import TextReport
+from tests.damage.edits import edited
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COLUMNS = ("topic", "queue", "offset", "what")
 LINES = [
@@ -91,3 +99,20 @@ def test_spare_columns_leave_where_a_table_is_too_wide_and_are_named(monkeypatch
         assert (f"--format csv have {gone})" in text) is bool(gone)
         assert ("1234567890123" in text) is ("offset" not in gone)
         assert "29.5 KiB" in text
+
+
+def test_the_verdict_of_a_rebuild_is_the_last_line_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its findings scroll the first line away."""
+    monkeypatch.setenv("COLUMNS", "200")
+    edits = [{"record": 60, "field": "body", "flip": 1}]
+    report = rmqtool.open(edited(fixture("plain-5.3.3"), tmp_path / "store", edits)).rebuild(
+        dry_run=True, jobs=1
+    )
+    shown = {}
+    for stream in (Terminal(), io.StringIO()):
+        rebuild_text(report, TextReport(stream, color=False))
+        shown[stream.isatty()] = stream.getvalue().splitlines()
+    assert shown[True][0] == shown[True][-1] == shown[False][0]
+    assert shown[False][-1] != shown[False][0]
