@@ -13,7 +13,7 @@ from rmqtool.check.run import verify
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import open_store
-from tests.commands.rebuilding import Listener
+from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.running import ONE_THREAD, codes
 from tests.damage.verdicts import (
     said_by_diff,
@@ -157,3 +157,10 @@ def test_a_torn_record_is_none_of_it(tmp_path: Path) -> None:
     store = open_store(root)
     report = verify(VerifyRequest(store, engine=ONE_THREAD), Listener())
     assert {one.code.code for one in report.findings if one.severity.value == "error"} == {"CL-HALF-RECORD"}
+
+
+def test_messages_that_are_there_are_counted_once() -> None:
+    """Old copies after the log's end ask for places that later messages took: no queue leads to them."""
+    report = rebuild_store(fixture("pagecopies-5.5.1"), None, None, dry_run=True)
+    assert report.present is not None
+    assert (report.present.messages, report.units, report.skipped_units) == (76, 76, 2)
