@@ -190,12 +190,12 @@ class _RowSink:
             return done
         done.next_log_offset = read.log_offset
         if read.outcome is Outcome.BLANK:
-            self._tell(read.log_offset)
+            self._add_events(read.log_offset)
         if read.unreadable:
             self._encoder = self._job.encoder(self._segment)
             first = read.first_log_offset
             self._done = done = ReadSplit(**vars(read), next_log_offset=first)
-            self._tell(first, read.split.stop)
+            self._add_events(first, read.split.stop)
         done.rows = self._encoder.finish()
         return done
 
@@ -215,7 +215,7 @@ class _RowSink:
             if not batch.cut:
                 first = self._encoder.encode(batch, first, stop)
             if first < stop:
-                self._tell(int(batch.rows[first]["log_offset"]))
+                self._add_events(int(batch.rows[first]["log_offset"]))
                 first += 1
 
     def gap(self, gap: Gap) -> None:
@@ -228,7 +228,7 @@ class _RowSink:
             self._encoder.add(self._make.row(BlankRecord(gap.start, gap.total_size)))
             done.ended = True
 
-    def _tell(self, log_offset: int, stop: int | None = None) -> None:
+    def _add_events(self, log_offset: int, stop: int | None = None) -> None:
         """Add the rows of what lies at ``log_offset``, or from there to ``stop``, read in plain Python."""
         done, stop, later = self._done, log_offset + 1 if stop is None else stop, []
         for event in self._chain.events(log_offset, stop):
@@ -236,7 +236,7 @@ class _RowSink:
                 if (event.physical_offset or 0) >= stop:
                     later.append(event)
                 else:
-                    self._tell_unreadable(event)
+                    self._add_unreadable(event)
                 continue
             if not isinstance(event, Record) or self._job.messages.admits(event):
                 self._encoder.add(self._make.row(event))
@@ -247,9 +247,9 @@ class _RowSink:
                 done.closed = not isinstance(event, Record)
         for event in later:  # met by reading ahead
             if (event.physical_offset or 0) < done.next_log_offset:
-                self._tell_unreadable(event)
+                self._add_unreadable(event)
 
-    def _tell_unreadable(self, event: Finding) -> None:
+    def _add_unreadable(self, event: Finding) -> None:
         """Add the row of an unreadable range, unless it goes on from before and has one."""
         if not (event.position or 0) % RETRY_BYTES:
             self._encoder.add(self._make.row(event))

@@ -238,7 +238,7 @@ class _Replica(NamedTuple):
 
 
 @dataclass
-class _Held:
+class _HeldElsewhere:
     """Counts lost messages of a log that another log has: by their queue offsets, or by their places."""
 
     there: SurveyedLog
@@ -281,7 +281,7 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison)
         if losses is None:
             continue
         lost = losses.messages
-        held = _Held(other.account.looked, other.account.looked.log) if lost else None
+        held = _HeldElsewhere(other.account.looked, other.account.looked.log) if lost else None
         if held is not None:
             comparison.is_damaged |= side.account.is_log_cut  # a lagging slave has no trace of these
             side.account.losses(lost=held)

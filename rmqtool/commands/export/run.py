@@ -185,12 +185,12 @@ class _Export:
         for _, of_store in groupby(done, key=lambda pair: pair[0].plan.folder):
             self._take_store(list(of_store))
         self._require_stores()
-        self._tell_shortened()
+        self._warn_of_shortened()
         for store in self._stores:
             store.commitlog.close()
         self._progress.finish()
 
-    def _tell_shortened(self) -> None:
+    def _warn_of_shortened(self) -> None:
         topics = {one.topic for one in self._files if one.topic is not None}
         if topics:
             folders = counted(len(topics), "topic has", "topics have", spec=",")

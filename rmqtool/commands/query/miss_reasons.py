@@ -35,7 +35,7 @@ _CAUSES = {
 
 
 @dataclass
-class _Asked:
+class _LossesOfPlaces:
     """Collects the account's losses at some places in a queue."""
 
     queue: tuple[str, int]
@@ -75,10 +75,10 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
     topic, queue_id, first = request.topic, request.queue_id, request.queue_offset
     if topic is None or queue_id is None or first is None or not account.can_tell:
         return
-    asked = _Asked((topic, queue_id), range(first, first + (request.max_messages or _ALL)))
+    losses = _LossesOfPlaces((topic, queue_id), range(first, first + (request.max_messages or _ALL)))
     context.progress.note("nothing lies there: the log is read to say whether the message is lost")
-    account.losses(lost=asked)
-    for number, one in asked.found:
+    account.losses(lost=losses)
+    for number, one in losses.found:
         if number not in known:
             place = one.start if one.log_offset is None else one.log_offset
             yield _lost(context, number, place, _CAUSES.get(one.cause, _CAUSES["hole"]).format(one))

@@ -103,8 +103,8 @@ class Query:
         if damaged:
             what = counted(damaged, "message shown is", "messages shown are")
             self._progress.warn(f"{what} damaged: compare with a replica")
-        self._tell_losses(found_any=bool(places))
-        self._tell_changed()
+        self._report_losses(found_any=bool(places))
+        self._report_changed()
         if not places:
             from rmqtool.commands.query.miss_reasons import advise
 
@@ -149,21 +149,21 @@ class Query:
         except EnvironmentFailureError:
             return None  # look-ups in queues or index report that
 
-    def _tell_losses(self, *, found_any: bool) -> None:
+    def _report_losses(self, *, found_any: bool) -> None:
         """Report the damage of the log where index or queue promise a record.
 
         A wrong item or unit leads to a place where the log is sound, which is not reported here.
         """
         proofs = self._rejected.proofs
         lost = {*self._rejected.lost, *self._in_damage(), *self._after_the_end()}
-        self._tell_missing_files()
+        self._report_missing_files()
         for offset in sorted(proofs)[:_EXAMINED]:
             if offset in lost:
                 sentence = f"lost from the log at physical offset {offset}: {proofs[offset]}"
                 self._progress.warn(f"{sentence}; a replica may have it")
         self.lost = {place: self._rejected.keys.get(place, []) for place in sorted(lost & proofs.keys())}
         if self._request.queue_offset is not None and (self._rejected.places or not found_any):
-            self._tell_lost_of_places(lost)
+            self._report_lost_of_places(lost)
 
     def _in_damage(self) -> Iterator[int]:
         """Yield the promised places that lie in damage, which is noted."""
@@ -190,7 +190,7 @@ class Query:
             )
         return beyond
 
-    def _tell_missing_files(self) -> None:
+    def _report_missing_files(self) -> None:
         """Report how many hits lie where files of the log are missing, as damage of the log."""
         lost = self._rejected.lost
         if not lost:
@@ -202,7 +202,7 @@ class Query:
         where = "; ".join(filter(None, parts))
         self._progress.warn(f"{hits} where a file of the log is missing ({where}): the answer is incomplete")
 
-    def _tell_lost_of_places(self, lost: set[int]) -> None:
+    def _report_lost_of_places(self, lost: set[int]) -> None:
         """Report the lost messages among those requested by their places in a queue, with the proof."""
         from rmqtool.commands.query.miss_reasons import lost_by_units, lost_of_places
 
@@ -216,7 +216,7 @@ class Query:
             self._progress.warn(f"{finding.message}; a replica may have it")
             self.lost[finding.physical_offset or 0] = []
 
-    def _tell_changed(self) -> None:
+    def _report_changed(self) -> None:
         """Report the hits whose records lack the key because of damage."""
         for place in [*dict.fromkeys(self._rejected.other)][:_EXAMINED]:
             record = record_at(self._store.commitlog, place)

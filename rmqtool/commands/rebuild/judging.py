@@ -48,7 +48,7 @@ _FILES = 2
 _SIGNS = (CL_QOFF_DUP, CL_QOFF_RANGE, CL_QOFF_RESET, CL_PHY_MISMATCH)
 
 
-def tell_old_tail(
+def report_old_tail(
     findings: FindingLog, plan: ReputPlan, result: ReputResult, engine: Engine, edge: LogEdge
 ) -> None:
     """Say that the last records are old ones, in the place of what they make look wrong; or say nothing.
@@ -116,7 +116,7 @@ def judge_log(
     findings.extend(illegal_queue_findings(plan.log, _illegal_queues(result)))
     lost = [(part.skip.log_offset, part.skip.log_offset + part.skip.length) for part in skipped]
     add_breaks(findings, plan.log, _breaks(plan, result, edge, engine), lost)
-    tell_old_tail(findings, plan, result, engine, edge)
+    report_old_tail(findings, plan, result, engine, edge)
     if not plan.is_partial:
         with suppress(EnvironmentFailureError):  # what is there is compared later, which says so
             findings.extend(_expiry(store, result, edge))

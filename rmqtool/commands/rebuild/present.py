@@ -127,7 +127,7 @@ class PresentComparison:
             for kind in UNIT_QUEUE_KINDS:
                 self._compare(kind)
         entries = self._index_entries() if plan.makes_index else None
-        _tell_changed_properties(store, plan.log, self.other_tags, findings)
+        _report_changed_properties(store, plan.log, self.other_tags, findings)
         return Present(
             queues=self.queues,
             messages=self.messages,
@@ -230,7 +230,7 @@ class PresentComparison:
         if fewer := int(lost.messages.sum()):
             self.fewer[key] = fewer
             if self._losses is not None:
-                self._losses.tell_units(key, lost)
+                self._losses.report_units(key, lost)
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
         self.more += int(made.messages[is_new].sum())
 
@@ -280,7 +280,7 @@ def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
 
 
 class RebuildLosses:
-    """Tells each lost message once, by its record if that can be read.
+    """Reports each lost message once, by its record if that can be read.
 
     Args:
         plan: what was to be made.
@@ -312,8 +312,8 @@ class RebuildLosses:
         self._starts = [start for start, _ in splits]
         self._stops = [stop for _, stop in splits]
 
-    def tell_records(self) -> None:
-        """Tell the true records that were not dispatched.
+    def report_records(self) -> None:
+        """Report the true records that were not dispatched.
 
         Raises:
             EnvironmentFailureError: a file of the log cannot be opened or read.
@@ -325,24 +325,24 @@ class RebuildLosses:
         self.lost.log = self._account.looked.log
         self.lost.records(self._account.looked.unreached.tolist(), self._skipped)
 
-    def tell_units(self, queue: tuple[str, int], units: LiveUnits) -> None:
-        """Tell what units lead to that the queue made does not lead to, but for what is told already."""
+    def report_units(self, queue: tuple[str, int], units: LiveUnits) -> None:
+        """Report what units lead to that the queue made does not lead to, but for what is reported already."""
         looked = self._account.looked
         there = units.only(~looked.without_record(units.physical_offsets))
         there = there.only(~np.isin(there.physical_offsets, looked.unreached))
-        self.lost.units(queue, there, self._tell_left_out)
+        self.lost.units(queue, there, self._report_left_out)
 
     def totals(self) -> LostTotals:
         """Return what was reported, and what is missing in the whole log."""
         return self.lost.totals(self._account.looked.gaps)
 
-    def _tell_left_out(self, place: QueuePlace, log_offset: int) -> None:
+    def _report_left_out(self, place: QueuePlace, log_offset: int) -> None:
         number = bisect_right(self._starts, log_offset) - 1
         if number < 0 or log_offset >= self._stops[number]:
             self.lost.message(place, log_offset, self._left_out)
 
 
-def _tell_changed_properties(
+def _report_changed_properties(
     store: Store, log: FileQueue, other_tags: Sequence[int], findings: FindingLog
 ) -> None:
     """Add what verify says of these records; index files that cannot be read show nothing."""

@@ -237,7 +237,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
 
     if request.tell_lost is not None:
         losses = RebuildLosses(plan, result, edge, account(), request.tell_lost)
-        losses.tell_records()
+        losses.report_records()
     if not plan.is_partial:  # a part is meant to be less
         comparison = PresentComparison(request.store, plan, result, choice.since, account, losses)
         beside = comparison.present(judged)
