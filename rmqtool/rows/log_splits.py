@@ -304,8 +304,8 @@ def before_segment(job: LogJob, number: int) -> tuple[list[rows.Row], int | None
     segment = edge.segments[number]
     if segment.start >= job.begin:
         gap = edge.missing_before(number)
-        is_told = gap is not None and segment.start > job.begin
-        return [make.row(gap)] if gap is not None and is_told else [], segment.start
+        is_named = gap is not None and segment.start > job.begin
+        return [make.row(gap)] if gap is not None and is_named else [], segment.start
     found: list[rows.Row] = []
     for event in ChainWalk(number, edge).run(job.begin, job.end):
         if not isinstance(event, Record) or job.messages.admits(event):

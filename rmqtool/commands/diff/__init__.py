@@ -174,27 +174,27 @@ class DifferenceLimiter:
     structure: str
     topic: str | None = None
     queue_id: int | None = None
-    _told: int = 0
+    _listed: int = 0
     _rest: int = 0
 
     @property
     def room(self) -> int:
         """Return how many more are shown."""
-        return self.comparison.limit - self._told
+        return self.comparison.limit - self._listed
 
-    def tell(self, difference: Difference) -> Iterator[Difference]:
+    def add(self, difference: Difference) -> Iterator[Difference]:
         """Count a difference; yield it if it is below the limit."""
         self.comparison.count(difference)
         if self.room > 0:
-            self._told += 1
+            self._listed += 1
             yield difference
         else:
             self._rest += difference.count
 
-    def tell_all(self, differences: Iterable[Difference]) -> Iterator[Difference]:
+    def add_all(self, differences: Iterable[Difference]) -> Iterator[Difference]:
         """Count differences; yield those below the limit."""
         for difference in differences:
-            yield from self.tell(difference)
+            yield from self.add(difference)
 
     def pass_over(self, count: int) -> None:
         """Count differences above the limit that were not made."""

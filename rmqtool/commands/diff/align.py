@@ -315,7 +315,7 @@ class Entries:
     ) -> None:
         self._kind = kind
         self._comparison = comparison
-        self._told = DifferenceLimiter(comparison, kind.structure, topic, queue_id)
+        self._limiter = DifferenceLimiter(comparison, kind.structure, topic, queue_id)
         self._runs: list[_Run | None] = [None, None]
         self._topic, self._queue_id = topic, queue_id
         self.found = 0
@@ -330,7 +330,7 @@ class Entries:
         for side in (0, 1):
             yield from self._close(side)
         self.found = self._comparison.counts[self._kind.structure] - before
-        yield from self._told.finish()
+        yield from self._limiter.finish()
 
     def _values(self, row: Row) -> dict[str, Value]:
         return {name: int(row[column]) for name, column in self._kind.values.items()}
@@ -342,21 +342,21 @@ class Entries:
     def _window(self, window: DifferenceWindow) -> Iterator[Difference]:
         changed = zip(*window.changed, strict=True)
         for one, other in self._shown(changed, len(window.changed[0])):
-            yield from self._told.tell(self._changed(one, other))
+            yield from self._limiter.add(self._changed(one, other))
         for row in self._shown(iter(window.moved), len(window.moved)):
             sentence = f"{self._name(row)} stands in another order"
             found = self._make(Change.MOVED, sentence, row, a=self._values(row))
-            yield from self._told.tell(found)
+            yield from self._limiter.add(found)
         for side, rows in enumerate((window.only_a, window.only_b)):
             yield from self._lone(side, rows)
 
     def _shown(self, rows: Iterator[Any], count: int) -> Iterator[Any]:
         """Yield rows within the limit, and count the others."""
-        shown = min(count, max(self._told.room, 0))
+        shown = min(count, max(self._limiter.room, 0))
         for _ in range(shown):
             yield next(rows)
         if count > shown:
-            self._told.pass_over(count - shown)
+            self._limiter.pass_over(count - shown)
 
     def _changed(self, one: Row, other: Row) -> Difference:
         ours, theirs = self._values(one), self._values(other)
@@ -395,12 +395,12 @@ class Entries:
         run, self._runs[side] = self._runs[side], None
         if run is None:
             return
-        if self._told.room <= 0:
-            self._told.pass_over(run.count)
+        if self._limiter.room <= 0:
+            self._limiter.pass_over(run.count)
             return
         what = self._name(run.first)
         if run.count > 1:
             what = f"{run.count} {self._kind.plural}, the first of them {what}"
         values = {"ab"[side]: self._values(run.first)}
         sentence = f"only {'AB'[side]} has {what}"
-        yield from self._told.tell(self._make(_LONE[side], sentence, run.first, count=run.count, **values))
+        yield from self._limiter.add(self._make(_LONE[side], sentence, run.first, count=run.count, **values))

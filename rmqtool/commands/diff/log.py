@@ -235,20 +235,20 @@ def diff_logs(
 
     Every record's lengths are followed in both; checksums are compared where bytes differ.
     """
-    told = DifferenceLimiter(comparison, _STRUCTURE)
+    limiter = DifferenceLimiter(comparison, _STRUCTURE)
     chains = _chain(stores[0], reaches.ends[0]), _chain(stores[1], reaches.ends[1])
-    yield from told.tell_all(_bounds(reaches))
-    yield from told.tell_all(_gaps(chains))
+    yield from limiter.add_all(_bounds(reaches))
+    yield from limiter.add_all(_gaps(chains))
     for name, store, end in zip("ab", stores, ends, strict=True):
-        yield from told.tell_all(_tail(name, store, end, comparison))
+        yield from limiter.add_all(_tail(name, store, end, comparison))
     low, high = max(reaches.starts), min(reaches.ends)
     for side, chain in enumerate(chains):
-        yield from told.tell_all(_walk_alone(chain, reaches.starts[side], min(low, chain.end), "ab"[side]))
-    yield from _common(chains[0], chains[1], (low, high), told, comparison)
+        yield from limiter.add_all(_walk_alone(chain, reaches.starts[side], min(low, chain.end), "ab"[side]))
+    yield from _common(chains[0], chains[1], (low, high), limiter, comparison)
     for side, chain in enumerate(chains):
-        yield from told.tell_all(_walk_alone(chain, max(low, high), chain.end, "ab"[side]))
-    yield from told.tell_all(_bad_records(chains, comparison))
-    yield from told.finish()
+        yield from limiter.add_all(_walk_alone(chain, max(low, high), chain.end, "ab"[side]))
+    yield from limiter.add_all(_bad_records(chains, comparison))
+    yield from limiter.finish()
 
 
 def _chain(store: Store, end: int) -> RecordChain:
@@ -359,7 +359,7 @@ def _common(
     one: RecordChain,
     other: RecordChain,
     bounds: tuple[int, int],
-    told: DifferenceLimiter,
+    limiter: DifferenceLimiter,
     comparison: StoreComparison,
 ) -> Iterator[Difference]:
     carried = bounds[0]  # start of a record that reaches into the stretch
@@ -370,14 +370,14 @@ def _common(
         if ours == theirs and is_in_step and _file_stop(one, low) == _file_stop(other, low):
             mine = yours = one.starts(low, high, check=False)
             other.log_offset = one.log_offset
-            yield from told.tell_all(_breaks(one, "both"))
+            yield from limiter.add_all(_breaks(one, "both"))
         else:
             mine, yours = (chain.starts(low, high, check=True) for chain in (one, other))
             unequal = _unequal_bytes(ours, theirs, low, (mine.blank, yours.blank), comparison)
             log_offsets = _unequal_log_offsets(
                 unequal, np.union1d(mine.log_offsets, yours.log_offsets), low, carried
             )
-            yield from _tell_unequal((one, other), (mine, yours), log_offsets, told)
+            yield from _tell_unequal((one, other), (mine, yours), log_offsets, limiter)
         comparison.compared["records"] += len(mine.log_offsets) - (mine.blank is not None)
         carried = max(
             carried, *(int(starts.log_offsets[-1]) for starts in (mine, yours) if len(starts.log_offsets)), 0
@@ -418,19 +418,19 @@ def _tell_unequal(
     chains: tuple[RecordChain, RecordChain],
     starts: tuple[Starts, Starts],
     log_offsets: Int64s,
-    told: DifferenceLimiter,
+    limiter: DifferenceLimiter,
 ) -> Iterator[Difference]:
-    shown = log_offsets[: max(told.room, 0)]
+    shown = log_offsets[: max(limiter.room, 0)]
     files = chains[0].files, chains[1].files
     codes = {one.physical_offset: one.code.code for chain in chains for one in chain.breaks}
     for log_offset in shown.tolist():
         begins = starts[0].has(log_offset), starts[1].has(log_offset)
         found = record_difference(*files, log_offset, begins)
-        yield from told.tell(replace(found, code=codes.get(log_offset, found.code)))
-    told.pass_over(len(log_offsets) - len(shown))
+        yield from limiter.add(replace(found, code=codes.get(log_offset, found.code)))
+    limiter.pass_over(len(log_offsets) - len(shown))
     for side, chain in zip("ab", chains, strict=True):
         chain.breaks = [one for one in chain.breaks if one.physical_offset not in shown]  # those are shown
-        yield from told.tell_all(_breaks(chain, side))
+        yield from limiter.add_all(_breaks(chain, side))
 
 
 def _stretches(queues: tuple[FileQueue, ...], start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -199,12 +199,12 @@ def diff_tables(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
     if len({tuple((one.geometry, one.used) for one in side) for side in used}) > 1:
         comparison.note("the index files begin at other entries; their headers and chains are not compared")
         return
-    told = DifferenceLimiter(comparison, "index")
+    limiter = DifferenceLimiter(comparison, "index")
     for ours, theirs in zip(*used, strict=True):
-        yield from told.tell_all(_diff_file(ours, theirs))
+        yield from limiter.add_all(_diff_file(ours, theirs))
         ours.file.close()
         theirs.file.close()
-    yield from told.finish()
+    yield from limiter.finish()
 
 
 def _diff_file(one: IndexFile, other: IndexFile) -> Iterator[Difference]:

@@ -88,7 +88,7 @@ def explain_cut(context: QueryContext, places: Iterable[int]) -> None:
     """Add a step for each message shown, by physical offset, that the next start of a broker cuts off."""
     from rmqtool.recovery.predict import predict_recovery  # reads the whole log
 
-    store, told = context.store, set[int]()
+    store, said = context.store, set[int]()
     for release in store.settings.candidates if store.kind is PathKind.STORE else ():
         try:
             prediction = predict_recovery(store, release)
@@ -96,8 +96,8 @@ def explain_cut(context: QueryContext, places: Iterable[int]) -> None:
             continue  # a start that is not foreseen cuts nothing for certain
         cut = prediction.cut
         for place in places if cut is not None and prediction.loads else ():
-            if cut is not None and place >= cut.physical_offset and place not in told:
-                told.add(place)
+            if cut is not None and place >= cut.physical_offset and place not in said:
+                said.add(place)
                 sentence = (
                     f"the next start of a {release.name} broker cuts this message, at log offset {place}: it"
                     f" lies after {cut.physical_offset}, where recovery ends the log: {cut.reason}"

@@ -326,7 +326,7 @@ class RebuildLosses:
         self.lost.records(self._account.looked.unreached.tolist(), self._skipped)
 
     def report_units(self, queue: tuple[str, int], units: LiveUnits) -> None:
-        """Report what units lead to that the queue made does not lead to, but for what is reported already."""
+        """Report what units lead to and the queue made does not, but for what is reported already."""
         looked = self._account.looked
         there = units.only(~looked.without_record(units.physical_offsets))
         there = there.only(~np.isin(there.physical_offsets, looked.unreached))
