@@ -12,7 +12,7 @@ import time
 import traceback
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from rmqtool import options
 from rmqtool.engine import Engine, EngineOptions
@@ -105,7 +105,7 @@ class Examined:
         return Examined(**sums)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class VerifyReport:
     """The verdict on a store.
 
@@ -170,7 +170,7 @@ class VerifyRun:
         try:
             yield
         except KeyboardInterrupt:
-            self.report.interrupted = name
+            self.note(interrupted=name)
             raise
         finally:
             self._seconds[name] = round(time.perf_counter() - start, 3)
@@ -178,7 +178,11 @@ class VerifyRun:
     def add(self, findings: FindingLog, examined: Examined) -> None:
         """Add the findings of a check, and how much it examined."""
         self.findings.merge(findings)
-        self.report.examined += examined
+        self.note(examined=self.report.examined + examined)
+
+    def note(self, **fields: Any) -> None:  # noqa: ANN401 - those of a `VerifyReport`
+        """Change fields of the report."""
+        self.report = replace(self.report, **fields)
 
 
 class VerifyInterruptedError(KeyboardInterrupt):

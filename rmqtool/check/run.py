@@ -164,7 +164,7 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
     if tails.refute(run):
         progress.note("the unfetched ranges may hold records: everything is fetched and checked again")
         run = _run(request, progress)
-    run.report.limits += (*tails.limits(),)
+    run.note(limits=(*run.report.limits, *tails.limits()))
     fit_remedies(run.findings, request.store)
     return run.report
 
@@ -185,7 +185,7 @@ def _run(request: VerifyRequest, progress: Progress) -> VerifyRun:
 
             check_contents(request, run, progress)
     except KeyboardInterrupt:
-        run.report.interrupted = run.report.interrupted or _BETWEEN
+        run.note(interrupted=run.report.interrupted or _BETWEEN)
         raise VerifyInterruptedError(run.report) from None
     return run
 

@@ -85,7 +85,8 @@ class _Contents:
                 is_denied = len(readable) < len(store.log)
                 log = self._log(readable, staging, engine) if len(readable) else None
         if is_denied:
-            self._run.report.limits += ("parts of the log could not be read: nothing was compared with it",)
+            left_out = "parts of the log could not be read: nothing was compared with it"
+            self._run.note(limits=(*self._run.report.limits, left_out))
         partial_log = is_denied or store.is_log_unread
         log_cut = log is not None and not partial_log and self._is_log_cut(log)
         with self._stage("derived"):
@@ -142,13 +143,14 @@ class _Contents:
                 if log is not None and log.log_start > 0:
                     from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
 
-                    self._run.report.log_losses = losses_of_sound_log(store)
+                    self._run.note(log_losses=losses_of_sound_log(store))
                 return
             from rmqtool.account.log_losses import StoreAccount  # few logs have lost anything
 
             account = StoreAccount(store)
             if account.can_tell:
-                self._run.report.log_losses = losses = account.losses()
+                losses = account.losses()
+                self._run.note(log_losses=losses)
                 findings.extend(account.findings(losses))
 
     def _consumers(self) -> None:
@@ -211,5 +213,5 @@ class _Contents:
         result = check_log(check, engine, self._progress)
         self._run.add(result.findings, result.examined)
         self._run.findings.extend(unlisted_batch_topics(request.store, result.plans))
-        self._run.report.picture = result.picture
+        self._run.note(picture=result.picture)
         return result

@@ -11,9 +11,9 @@ Settings count as the broker's release knows them. With DLedger, ``recheckReputO
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
@@ -22,7 +22,7 @@ from rmqtool.store.setting import Origin
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.account import LogLosses
     from rmqtool.account.lost import LostTotals
@@ -187,7 +187,7 @@ class IndexFileOutcome:
     end_phy_offset: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """What a broker of one release will do.
 
@@ -241,6 +241,21 @@ class Prediction:
     def starts(self) -> bool:
         """Whether the broker gets through its start; a 4.9 broker waits for its reput."""
         return self.loads and (self.reput is None or self.reput.stalled_at is None)
+
+
+class PredictionDraft:
+    """A prediction in the making: ``made`` is what is known yet."""
+
+    def __init__(self, made: Prediction) -> None:
+        self.made = made
+
+    def set(self, **fields: Any) -> None:  # noqa: ANN401 - those of a `Prediction`
+        """Change fields."""
+        self.made = replace(self.made, **fields)
+
+    def add(self, **more: Iterable[Any]) -> None:
+        """Append to fields that list something."""
+        self.set(**{name: (*getattr(self.made, name), *values) for name, values in more.items()})
 
 
 _DERIVED = tuple(f"{name}/" for kind, name in DIRECTORY_NAMES.items() if kind is not PathKind.COMMITLOG)

@@ -20,7 +20,7 @@ from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
 from rmqtool.kernels.rows import NO_EXT_UNIT
 from rmqtool.kernels.units import order_by_queue
-from rmqtool.recovery import Dispatched, IndexFileOutcome, Prediction, QueueOutcome, Refusal, Reput
+from rmqtool.recovery import Dispatched, IndexFileOutcome, PredictionDraft, QueueOutcome, Refusal, Reput
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues
 from rmqtool.recovery.log_recovery import read_checkpoint
@@ -298,20 +298,20 @@ _CONFIG_FILES = (
 )
 
 
-def load_store(store: Store, root: Location, settings: Settings, prediction: Prediction) -> LoadedStore:
+def load_store(store: Store, root: Location, settings: Settings, prediction: PredictionDraft) -> LoadedStore:
     """Load a store as a broker with ``settings`` does; refusals and deletions are added to ``prediction``.
 
     Each queue by itself is recovered then.
     """
-    release, unclean = prediction.release, store.abort is not None
+    release, unclean = prediction.made.release, store.abort is not None
     log = load_files(store.commitlog.directories, store.base, settings.commitlog_file_size, release)
-    prediction.refusals += _explained(log.refusals, settings["mappedFileSizeCommitLog"])
-    prediction.deleted_files += (*log.deleted.values(),)
-    prediction.refusals += (*_config_refusals(root),)
+    prediction.add(refusals=_explained(log.refusals, settings["mappedFileSizeCommitLog"]))
+    prediction.add(deleted_files=log.deleted.values())
+    prediction.add(refusals=_config_refusals(root))
     load_compaction(settings, root, store.base, prediction)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
-        prediction.refusals += (checkpoint,)
+        prediction.add(refusals=[checkpoint])
         checkpoint = CheckpointFields()
     batch_topics = _batch_topics(root) if release.batch_queues else frozenset()
     delete_after_ms = checkpoint.index_msg_timestamp_ms if unclean else None
@@ -332,9 +332,9 @@ def _load_queues(
     root: Location,
     settings: Settings,
     batch_topics: frozenset[str],
-    prediction: Prediction,
+    prediction: PredictionDraft,
 ) -> dict[QueueKey, Queue]:
-    release = prediction.release
+    release = prediction.made.release
     queues: dict[QueueKey, Queue] = {}
     size = settings.consumequeue_file_size
     for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
@@ -344,7 +344,7 @@ def _load_queues(
         try:
             queue = UnitQueue(one.segments, size, one.deleted, ext)
         except ExtFailureError as failure:
-            prediction.refusals += (Refusal(failure.label, str(failure)),)
+            prediction.add(refusals=[Refusal(failure.label, str(failure))])
         else:
             queues[one.key] = queue
     if release.batch_queues:
@@ -352,18 +352,18 @@ def _load_queues(
         for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
             wrong_type = one.key[0] not in batch_topics
             _note(root, one, prediction, wrong_type, settings["mapperFileSizeBatchConsumeQueue"])
-            prediction.deleted_files += (*one.deleted.values(),)
+            prediction.add(deleted_files=one.deleted.values())
             queues[one.key] = BatchQueue(one.segments, size)
     return queues
 
 
 def _load_ext(
-    store: Store, root: Location, settings: Settings, queue: LoadedFiles, prediction: Prediction
+    store: Store, root: Location, settings: Settings, queue: LoadedFiles, prediction: PredictionDraft
 ) -> ExtFiles:
     directory = _tree(root, PathKind.CONSUMEQUEUE_EXT) / queue.key[0] / str(queue.key[1])
     size = settings.consumequeue_ext_file_size
-    files = load_files((directory,), store.base, size, prediction.release)
-    prediction.refusals += _explained(files.refusals, settings["mappedFileSizeConsumeQueueExt"])
+    files = load_files((directory,), store.base, size, prediction.made.release)
+    prediction.add(refusals=_explained(files.refusals, settings["mappedFileSizeConsumeQueueExt"]))
     return ExtFiles(files.segments, size, files.deleted)
 
 
@@ -379,25 +379,25 @@ def _explained(refusals: Iterable[Refusal], size: Setting) -> tuple[Refusal, ...
 
 
 def _note(
-    root: Location, queue: LoadedFiles, prediction: Prediction, wrong_type: bool, size: Setting
+    root: Location, queue: LoadedFiles, prediction: PredictionDraft, wrong_type: bool, size: Setting
 ) -> None:
-    prediction.refusals += _explained(queue.refusals, size)
+    prediction.add(refusals=_explained(queue.refusals, size))
     if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
         reason = f"contradicts the directory of the queues of topic {queue.key[0]}"
         if not (root / "config" / "topics.json").is_there():
             reason = f"is missing, but topic {queue.key[0]} has batch queues, which need queue.type=BatchCQ"
-        prediction.refusals += (Refusal("config/topics.json", reason),)
+        prediction.add(refusals=[Refusal("config/topics.json", reason)])
 
 
 def _load_index(
-    store: Store, root: Location, items: int, index_ms: int | None, prediction: Prediction
+    store: Store, root: Location, items: int, index_ms: int | None, prediction: PredictionDraft
 ) -> IndexState:
     index = IndexState(items)
     directory = _tree(root, PathKind.INDEX)
     places = [directory / name for name, _ in directory.entries()]
-    index.load(places, store.base, prediction.release, index_ms)
-    prediction.refusals += (*index.refusals,)
-    prediction.ignored_index_files += (*index.ignored,)
+    index.load(places, store.base, prediction.made.release, index_ms)
+    prediction.add(refusals=index.refusals)
+    prediction.add(ignored_index_files=index.ignored)
     return index
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
-from rmqtool.recovery import Prediction, Refusal
+from rmqtool.recovery import PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, names_in
 from rmqtool.store.segments import Segment, label_of
@@ -106,36 +106,36 @@ class _CompactedQueue(NamedTuple):
     queue: str
 
 
-def load_compaction(settings: Settings, root: Location, base: Location, prediction: Prediction) -> None:
+def load_compaction(settings: Settings, root: Location, base: Location, prediction: PredictionDraft) -> None:
     """Load ``compaction/``; refusals, deletions and hazards are added to ``prediction``."""
     setting = settings["enableCompaction"]
-    if not setting.value or not DEFINITIONS[setting.name].is_known_to(prediction.release):
+    if not setting.value or not DEFINITIONS[setting.name].is_known_to(prediction.made.release):
         return
     queues = list(_queues(root, prediction))
     if not queues:
         return
     log_size, queue_size = _sizes(settings, root, queues)
     for one in queues:
-        log = load_files((root / one.log,), base, log_size, prediction.release)
-        queue = load_files((root / one.queue,), base, queue_size, prediction.release)
+        log = load_files((root / one.log,), base, log_size, prediction.made.release)
+        queue = load_files((root / one.queue,), base, queue_size, prediction.made.release)
         wrong = [*log.refusals, *queue.refusals]
         if not wrong:
             _pair(one, log, queue, prediction)
         elif wrong[0].reason == NO_NUMBER:
-            prediction.refusals += (wrong[0],)
+            prediction.add(refusals=[wrong[0]])
         else:
             _pass_over(one, f"{wrong[0].file} {wrong[0].reason}", prediction)
-        prediction.deleted_files += (*log.deleted.values(), *queue.deleted.values())
+        prediction.add(deleted_files=(*log.deleted.values(), *queue.deleted.values()))
 
 
-def _queues(root: Location, prediction: Prediction) -> Iterator[_CompactedQueue]:
+def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_CompactedQueue]:
     """Yield the queues that have both directories; one without that of its queue is skipped."""
     for topic in sorted(names_in(root / COMPACTION_LOGS, FileKind.DIRECTORY)):
         for name in sorted(names_in(root / COMPACTION_LOGS / topic, FileKind.DIRECTORY)):
             log, number = f"{COMPACTION_LOGS}/{topic}/{name}", parse_int(name)
             one = _CompactedQueue(log, f"{COMPACTION_QUEUES}/{topic}/{number}")
             if number is None:
-                prediction.refusals += (Refusal(log, "is a directory that no queue id names"),)
+                prediction.add(refusals=[Refusal(log, "is a directory that no queue id names")])
             elif (root / one.queue).kind() is FileKind.DIRECTORY:
                 yield one
             else:
@@ -174,20 +174,20 @@ def _commonest(directories: list[Location]) -> int:
     return sizes.most_common(1)[0][0] if sizes else 0
 
 
-def _pair(one: _CompactedQueue, log: LoadedFiles, queue: LoadedFiles, prediction: Prediction) -> None:
+def _pair(one: _CompactedQueue, log: LoadedFiles, queue: LoadedFiles, prediction: PredictionDraft) -> None:
     """Cut the log where its queue ends, then compare the names of the files that remain."""
     end = -1
     if queue.segments:
         end = _end(queue.segments[-1])
         queue.segments[-1].close()
     kept = [file for file in log.segments if not 0 < end < file.start]
-    prediction.deleted_files += tuple(file.label for file in log.segments if file not in kept)
+    prediction.add(deleted_files=(file.label for file in log.segments if file not in kept))
     names = {file.label.rpartition("/")[2] for file in queue.segments}
     others = {file.label.rpartition("/")[2] for file in kept}
     for files, partners, place in ((kept, names, one.queue), (queue.segments, others, one.log)):
         for file in files:
             if file.label.rpartition("/")[2] not in partners:
-                prediction.refusals += (Refusal(file.label, f"has no file of its name in {place}"),)
+                prediction.add(refusals=[Refusal(file.label, f"has no file of its name in {place}")])
 
 
 def _end(last: Segment) -> int:
@@ -203,5 +203,5 @@ def _end(last: Segment) -> int:
     return end
 
 
-def _pass_over(one: _CompactedQueue, reason: str, prediction: Prediction) -> None:
-    prediction.hazards += (f"{one.log} is not loaded, as {reason}: its consumers get no message of it.",)
+def _pass_over(one: _CompactedQueue, reason: str, prediction: PredictionDraft) -> None:
+    prediction.add(hazards=[f"{one.log} is not loaded, as {reason}: its consumers get no message of it."])

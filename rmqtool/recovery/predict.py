@@ -26,6 +26,7 @@ from rmqtool.recovery import (
     Dispatched,
     Forgotten,
     Prediction,
+    PredictionDraft,
     Recovery,
     Refusal,
     Reput,
@@ -93,18 +94,20 @@ def predict_recovery(
                 " start of such a store is not predicted"
             )
     hazards = settings_hazards(settings, store.settings, release)
-    prediction = Prediction(str(store.base), release, hazards=tuple(hazards))
-    prediction.forgets = tuple(
-        Forgotten(one.file, one.loses)
-        for one in diagnose(store, release)
-        if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN
+    prediction = PredictionDraft(Prediction(str(store.base), release, hazards=tuple(hazards)))
+    prediction.add(
+        forgets=(
+            Forgotten(one.file, one.loses)
+            for one in diagnose(store, release)
+            if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN
+        )
     )
     loaded = load_store(store, store.root, settings, prediction)
     lost = None if tell_lost is None else LossReporter(store.commitlog, tell_lost)
     loaded.lost = lost
     looking = LogSurvey(store.commitlog)
     account = StoreAccount(store, store.commitlog)
-    if prediction.loads:
+    if prediction.made.loads:
         switches = log_recovery.RecoverySwitches.from_settings(settings, release)
         policy = broker_policy(settings, release, loaded)
         _Start(loaded, prediction, policy, switches, looking, account).run()
@@ -113,23 +116,25 @@ def predict_recovery(
             looking.pass_over(looking.reached, store.commitlog.stop)
             account.decided(looking.finish())
         _add_losses(prediction, account, lost)
-    return prediction
+    return prediction.made
 
 
-def _add_losses(prediction: Prediction, account: StoreAccount, lost: LossReporter | None) -> None:
+def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:
     """Add what the log has lost, and what it has where no walk of a broker comes."""
-    looked, cut = account.looked, prediction.cut
+    looked, cut = account.looked, prediction.made.cut
     if lost is not None:
         lost.log = looked.log
         tell_unreached(account, None if cut is None else cut.physical_offset, lost)
     losses = account.losses(lost=lost)
-    if losses.states is not None and prediction.loads and cut is not None:
-        losses = replace(losses, states=losses.states.predicted(sum(one.messages for one in prediction.lost)))
-    prediction.log_losses = losses
+    if losses.states is not None and prediction.made.loads and cut is not None:
+        losses = replace(
+            losses, states=losses.states.predicted(sum(one.messages for one in prediction.made.lost))
+        )
+    prediction.set(log_losses=losses)
     if len(looked.unreached):
-        prediction.hazards += (f"{unreached_words(looked)}; rmqtool salvage recovers them.",)
+        prediction.add(hazards=[f"{unreached_words(looked)}; rmqtool salvage recovers them."])
     if lost is not None:
-        prediction.lost_messages = _lost_totals(looked.gaps, prediction, lost)
+        prediction.set(lost_messages=_lost_totals(looked.gaps, prediction.made, lost))
 
 
 def _lost_totals(gaps: OffsetGaps, prediction: Prediction, lost: LossReporter) -> LostTotals:
@@ -155,7 +160,7 @@ class _Start:
     def __init__(
         self,
         loaded: LoadedStore,
-        prediction: Prediction,
+        prediction: PredictionDraft,
         policy: DispatchPolicy,
         switches: log_recovery.RecoverySwitches,
         looking: LogSurvey,
@@ -163,7 +168,7 @@ class _Start:
     ) -> None:
         self.looking, self.account = looking, account
         self.loaded, self.prediction, self.policy, self.log = loaded, prediction, policy, loaded.log
-        self.release = prediction.release
+        self.release = prediction.made.release
         self.rules = rules_of(policy.release.records)
         self.dispatcher = Dispatcher(policy, end_phy_offset=loaded.index.end_phy_offset)
         queue_end = loaded.max_physical_offset
@@ -172,7 +177,7 @@ class _Start:
     def run(self) -> None:
         refusal = log_recovery.acceleration_refusal(self.start)
         if refusal:
-            self.prediction.refusals += (refusal,)
+            self.prediction.add(refusals=[refusal])
             return
         try:
             if self.log:
@@ -181,25 +186,27 @@ class _Start:
                 self._without_log()
             self._correct_minimums()
         except DispatchStallError as stall:
-            self.prediction.refusals += (_refusal(int(stall.args[0]), self.log),)
-        if not self.prediction.loads:
+            self.prediction.add(refusals=[_refusal(int(stall.args[0]), self.log)])
+        if not self.prediction.made.loads:
             return
-        if self.log and self.prediction.cut is not None:
-            self._catch_up(self.prediction.cut.physical_offset)
+        if self.log and self.prediction.made.cut is not None:
+            self._catch_up(self.prediction.made.cut.physical_offset)
         self._conclude()
 
     def _without_log(self) -> None:
         """Java: "the commitlog files are deleted, and delete the consume queue files"."""
         reason = "the log has no files: all consume queues are deleted"
-        self.prediction.recovery = Recovery("abnormal" if self.loaded.unclean else "normal", None, 0, reason)
+        self.prediction.set(
+            recovery=Recovery("abnormal" if self.loaded.unclean else "normal", None, 0, reason)
+        )
         self.loaded.destroy()
 
     def _recover(self) -> None:
         number, recovery = log_recovery.first_file(self.log, self.start)
-        self.prediction.recovery = recovery
+        self.prediction.set(recovery=recovery)
         refusal = log_recovery.skip_refusal(self.log[number], recovery)
         if refusal:
-            self.prediction.refusals += (refusal,)
+            self.prediction.add(refusals=[refusal])
             return
         walk = log_recovery.RecoveryWalk(
             self.log[number:], self.rules, self.start.switches, recovery.physical_offset
@@ -224,7 +231,7 @@ class _Start:
             later = batch.rows["physical_offset"] > self.start.queue_end
             if not later.all():
                 batch = replace(batch, rows=batch.rows[later], values=batch.values[later])
-        self.loaded.take(self.dispatcher, batch, self.prediction.dispatched_by_recovery)
+        self.loaded.take(self.dispatcher, batch, self.prediction.made.dispatched_by_recovery)
 
     @property
     def _confirm_offset(self) -> int:
@@ -238,13 +245,13 @@ class _Start:
         found = any(True for _ in records_after(self.log, end))
         cut = cut_at(segment, end, self.release, self.start.switches, found)
         if found or cut.code is not None or self._goes_on(end):
-            self.prediction.lost = (*lost_records(self.account.looked, self.log, end, self.loaded.lost),)
-        self.prediction.cut = cut
-        self.prediction.deleted_files += tuple(one.label for one in self.log if one.start > end)
-        self.prediction.hazards += tuple(
-            f"{label} cannot be read in places: a broker that maps it may crash (SIGBUS)."
-            for label in walk.unreadable
-        )
+            self.prediction.set(
+                lost=tuple(lost_records(self.account.looked, self.log, end, self.loaded.lost))
+            )
+        self.prediction.set(cut=cut)
+        self.prediction.add(deleted_files=(one.label for one in self.log if one.start > end))
+        crash = "cannot be read in places: a broker that maps it may crash (SIGBUS)."
+        self.prediction.add(hazards=[f"{label} {crash}" for label in walk.unreadable])
 
     def _goes_on(self, end: int) -> bool:
         """Return whether a file after the end of the log begins with anything but zeros."""
@@ -258,43 +265,42 @@ class _Start:
             except EmptyLastFileError as failure:
                 label = f"consumequeue/{topic}/{queue_id}/{failure}"
                 reason = "is the queue's last file and has no unit when 5.3 looks for the last one: it fails"
-                self.prediction.refusals += (Refusal(label, reason, _REBUILD),)
+                self.prediction.add(refusals=[Refusal(label, reason, _REBUILD)])
 
     def _catch_up(self, end: int) -> None:
         if not self.release.reputs_from_queues:
-            self.prediction.reput = Reput(end, None, Dispatched())
+            self.prediction.set(reput=Reput(end, None, Dispatched()))
             return
         if self.start.switches.confirmed_only:
             first = next(one.start for one in self.log if one.start <= end)
             start = max(self.loaded.max_physical_offset, first)
-            self.prediction.reput = Reput(start, start if start < end else None, Dispatched())
+            self.prediction.set(reput=Reput(start, start if start < end else None, Dispatched()))
             return
         reput = catch_up(self.loaded, end, self.rules, self.dispatcher)
-        self.prediction.reput = reput
+        self.prediction.set(reput=reput)
         if reput.stalled_at is None:
             self._correct_minimums()
 
     def _conclude(self) -> None:
         prediction, loaded = self.prediction, self.loaded
-        if prediction.cut is not None:
-            end = prediction.cut.physical_offset
-            _, prediction.missing_index_entries = count_missing(
-                self.looking, end, self.policy, loaded, self.account.of_queues
-            )
+        if prediction.made.cut is not None:
+            end = prediction.made.cut.physical_offset
+            _, missing = count_missing(self.looking, end, self.policy, loaded, self.account.of_queues)
+            prediction.set(missing_index_entries=missing)
         for _, queue in sorted(loaded.queues.items()):
-            prediction.deleted_files += (*queue.deleted,)
-        prediction.deleted_files += (*loaded.index.deleted,)
-        prediction.queues = (*loaded.outcomes(),)
-        prediction.index = (*loaded.index.outcomes,)
-        prediction.hazards += (*hazards_of(prediction),)
-        if prediction.cut is not None:
-            end, size = prediction.cut.physical_offset, loaded.unit_file_size
+            prediction.add(deleted_files=queue.deleted)
+        prediction.add(deleted_files=loaded.index.deleted)
+        prediction.set(queues=tuple(loaded.outcomes()))
+        prediction.set(index=tuple(loaded.index.outcomes))
+        prediction.add(hazards=hazards_of(prediction.made))
+        if prediction.made.cut is not None:
+            end, size = prediction.made.cut.physical_offset, loaded.unit_file_size
             for hazard, messages in not_served(
-                prediction.queues, self.log, end, size, self.account.of_queues
+                prediction.made.queues, self.log, end, size, self.account.of_queues
             ):
-                prediction.hazards += (hazard,)
-                prediction.not_served += messages
-        prediction.hazards += (*window_hazards(prediction, self.start.switches.window, len(self.log)),)
+                prediction.add(hazards=[hazard])
+                prediction.set(not_served=prediction.made.not_served + messages)
+        prediction.add(hazards=window_hazards(prediction.made, self.start.switches.window, len(self.log)))
 
 
 def cut_at(

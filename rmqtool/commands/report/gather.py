@@ -249,7 +249,7 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
         run.findings.add(skipped(str(failure)))
         return ()
     run.findings.extend(start_findings(prediction))
-    run.report.log_losses = prediction.log_losses or run.report.log_losses
+    run.note(log_losses=prediction.log_losses or run.report.log_losses)
     return (prediction,)
 
 
