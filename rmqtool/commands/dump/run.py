@@ -33,9 +33,6 @@ from rmqtool.store.segments import NAME_DIGITS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rmqtool.javacompat import DelayLevels
-    from rmqtool.rows.log_splits import LogJob
-
     _Dump = Callable[[Store, DumpRequest, Progress], Iterator[rows.Row]]
 
 
@@ -246,35 +243,34 @@ def _is_plain(text: str) -> bool:
 
 
 def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    from rmqtool.columns.pieces import ranges_of
-    from rmqtool.rows.log_splits import log_pieces
+    from rmqtool.rows.log_splits import LineJob, LogJob, log_pieces
 
-    begin, end = max(request.from_offset or 0, log.start), request.to_offset
-    ranges = None
-    if request.columns is not None:
+    begin, end, levels = (
+        max(request.from_offset or 0, log.start),
+        request.to_offset,
+        store.settings.delay_levels,
+    )
+    if request.columns is None:
+        from rmqtool.kernels.json import BodyForm
+
+        body = BodyForm[(request.lines or "none").upper()]
+        job: LogJob = LineJob(log, levels, request.messages, body, request.odd_flags)
+    else:
+        from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
+        from rmqtool.columns.pieces import ranges_of
+
         ranges = ranges_of(store, request.messages, request.from_offset, end, progress)
+        wanted = request.messages, request.columns
+        job = ColumnJob(log, levels, *wanted, split_bytes=COLUMN_SPLIT_BYTES, ranges=ranges)
     return log_pieces(
         replace(
-            _job(log, store.settings.delay_levels, request),
+            job,
             begin=request.from_offset or 0,
             end=end,
             edge=FoundEdge.of(store, log),
             advance=lambda log_offset: progress.advance(log_offset - begin),
-            ranges=ranges,
         )
     )
-
-
-def _job(log: FileQueue, levels: DelayLevels, request: DumpRequest) -> LogJob:
-    if request.columns is not None:
-        from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
-
-        return ColumnJob(log, levels, request.messages, request.columns, split_bytes=COLUMN_SPLIT_BYTES)
-    from rmqtool.kernels.json import BodyForm
-    from rmqtool.rows.log_splits import LineJob
-
-    body = BodyForm[(request.lines or "none").upper()]
-    return LineJob(log, levels, request.messages, body, request.odd_flags)
 
 
 def _placed_log(store: Store) -> FileQueue:
