@@ -13,7 +13,8 @@ Packages, lowest first; imports go down only (``tests/house`` enforces it):
 ``doctor`` the broker's files in ``config/``; ``dispatch`` messages to units and index entries;
 ``reput`` the pipeline of ``rebuild``; ``account`` lost messages; ``recovery`` a broker's start;
 ``check`` checks of ``verify``; ``salvage`` a new log from a damaged one; ``rows`` typed rows;
-``carve`` logs out of raw bytes; ``columns`` messages as Arrow; ``lookup`` messages by way of their queues;
+``carve`` logs out of raw bytes; ``columns`` messages as Arrow;
+``lookup`` messages by way of their queues, and what a query rejects;
 ``commands`` one module or package per command, none knows another; ``api`` the library;
 ``report`` output; ``spark`` stores as tables of a Spark session; ``cli`` the command line.
 """
