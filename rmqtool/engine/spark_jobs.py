@@ -23,7 +23,7 @@ from rmqtool.engine import Engine, EngineError, EngineOptions, MapInterruptedErr
 from rmqtool.engine.spark_plan import TaskPacker, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
 from rmqtool.errors import EnvironmentFailureError, FileNotSharedError, RmqtoolError
-from rmqtool.io.object_urls import LENT
+from rmqtool.io.object_store import LENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -48,15 +48,13 @@ if TYPE_CHECKING:
 
     from rmqtool.columns import ColumnChoice
     from rmqtool.columns.encoder import ColumnJob
+    from rmqtool.engine.spark_plan import PlannedTask
     from rmqtool.rows import Row
     from rmqtool.store import QueueFiles, Segment, StoreFile
     from rmqtool.store.geometry import Geometry
 
     Task = Callable[[], Iterator[Row | "SegmentFact"]]
     """Reader of a part of a store: messages come as columns, damage as rows."""
-    from collections.abc import Iterator
-
-    from rmqtool.engine.spark_plan import PlannedTask
 
 
 _KINDS = {Table.CONSUMEQUEUE: PathKind.CONSUMEQUEUE, Table.INDEX: PathKind.INDEX}

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.findings import FindingCode
-    from rmqtool.io import Location
     from rmqtool.io.source import Status
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.settings import Settings

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.errors import DeniedError
-    from rmqtool.io import Location
     from rmqtool.io.location import UnreadableRange
     from rmqtool.io.object_pieces import ZeroTail
 

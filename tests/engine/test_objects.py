@@ -15,7 +15,7 @@ import pytest
 
 import rmqtool
 from rmqtool.cli import main
-from rmqtool.io.object_urls import LENT
+from rmqtool.io.object_store import LENT
 from rmqtool.projection import json_object
 from rmqtool.report.formats import to_json
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, require_views, required_java

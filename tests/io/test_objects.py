@@ -20,8 +20,7 @@ from rmqtool.engine.spark_plan import TaskPacker, run_planned
 from rmqtool.errors import DeniedError, EnvironmentFailureError, SourceFailureError, UsageError
 from rmqtool.io import FileKind, location_of, object_store
 from rmqtool.io.object_pieces import AHEAD, GROWTH, LARGEST_BYTES, SMALLEST_BYTES, ObjectPieces, PieceCache
-from rmqtool.io.object_store import ATTEMPTS, ObjectStore, OpenObject, Version
-from rmqtool.io.object_urls import _AZURE_CONNECTION, connect
+from rmqtool.io.object_store import _AZURE_CONNECTION, ATTEMPTS, ObjectStore, OpenObject, Version, connect
 from rmqtool.io.objects import ObjectTree
 from rmqtool.io.source import Status, split_url
 from tests.engine.test_spark_plan import AwayEngine

@@ -159,7 +159,7 @@ def test_a_slow_server_is_waited_for(proxy: Proxy, expected: str, capsys: pytest
 def test_a_silent_server_is_an_error(
     proxy: Proxy, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rmqtool.io.object_urls.SILENCE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("rmqtool.io.object_store.SILENCE_TIMEOUT_S", 1.0)
     monkeypatch.setattr("rmqtool.io.object_store.ATTEMPTS", 2)
     proxy.begin(_always(lambda reply: replace(reply, pause_s=10.0)))
     status, _, err = run_line(capsys, *DUMP)

@@ -18,8 +18,7 @@ from unittest.mock import patch
 from pyarrow.fs import copy_files
 
 from rmqtool.cli import main
-from rmqtool.io.object_store import OpenObject
-from rmqtool.io.object_urls import connect
+from rmqtool.io.object_store import OpenObject, connect
 from rmqtool.io.source import split_url
 from tests.io.s3_results import whole_result
 
