@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.evidence import ChainedSurvey, OffsetGap, runs_of
+from rmqtool.account.evidence import ChainedSurvey, ChainGap, runs_of
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, in_queue_order
 from rmqtool.formats.message import SMALLEST_RECORD
 
@@ -304,7 +304,7 @@ class _FieldJudge:
                     suspects[self.record_of[rows]] = True
         return suspects
 
-    def _claimed(self, record: int, tight: list[OffsetGap]) -> bool:
+    def _claimed(self, record: int, tight: list[ChainGap]) -> bool:
         """Whether a queue misses just this record, right here, and has no other room for it."""
         row = self.survey.records[record]
         at, offset = int(row["log_offset"]), int(row["queue_offset"])
@@ -325,7 +325,7 @@ class _FieldJudge:
                 return True
         return not vouched and self._claimed_by_an_end(record, offset, own)
 
-    def _lacks_room(self, gap: OffsetGap) -> bool:
+    def _lacks_room(self, gap: ChainGap) -> bool:
         """Whether the holes of the log have no room for what a gap misses."""
         ends = np.searchsorted(self.places, [gap.start, gap.stop])
         taken = int(self._kept_before[ends[1]] - self._kept_before[ends[0]])
@@ -343,7 +343,7 @@ class _FieldJudge:
             end = int(units["queue_offset"][rows[-1]] + units["count"][rows[-1]])
             if chain.queue == own:
                 places = self.survey.units["log_offset"][rows[-1]], self.survey.records["log_offset"][record]
-                gap = OffsetGap(chain.queue, end, offset, int(places[0]), int(places[1]))
+                gap = ChainGap(chain.queue, end, offset, int(places[0]), int(places[1]))
                 if _one_byte_apart(end, offset) and (offset < end or self._lacks_room(gap)):
                     return True
             elif end == offset and self._resembles(chain.queue, own, record):
@@ -363,11 +363,11 @@ class _FieldJudge:
         if not place:
             if self._is_alone(unit) and not self.belief.is_likely(queue):
                 return self.from_zero and not offset
-            gap = OffsetGap(queue, 0, offset, self.survey.log.start, at)
+            gap = ChainGap(queue, 0, offset, self.survey.log.start, at)
             return not self.from_zero or not offset or not self._lacks_room(gap)
         before = rows[place - 1]
         end = int(self.survey.units["queue_offset"][before] + self.survey.units["count"][before])
-        gap = OffsetGap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
+        gap = ChainGap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
         return place in self.belief.chains[queue].resets or offset == end or not self._lacks_room(gap)
 
     def _is_alone(self, unit: int | None) -> bool:

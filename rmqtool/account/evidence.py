@@ -170,7 +170,7 @@ _NO_ROOM = 2  # what a leap without room for the lost costs, in records: more th
 _CONFIRMED = 1 << 20  # what one confirmed record is worth: more than any number of others
 
 
-class OffsetGap(NamedTuple):
+class ChainGap(NamedTuple):
     """Queue offsets that no record has: ``first`` to before ``last``, between two places of the log."""
 
     queue: int
@@ -358,7 +358,7 @@ class ChainedSurvey:
         taken = self._taken_before[ends[1]] - self._taken_before[ends[0]]
         return int(stop - start - taken) - self.blank_bytes(start, stop)
 
-    def gaps(self) -> Iterator[OffsetGap]:
+    def gaps(self) -> Iterator[ChainGap]:
         """Yield the queue offsets that no record of a chain has, up to each queue's last record."""
         units, records = self.survey.units, self.survey.records
         for chain in self.chains.values():
@@ -370,11 +370,11 @@ class ChainedSurvey:
             places = units["log_offset"][rows]
             ends = places + records["total_size"][self.record_of[rows]]
             if self.from_zero and offsets[0] > 0:
-                yield OffsetGap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
+                yield ChainGap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
             for number in np.flatnonzero(offsets[1:] > stops[:-1]):
                 if number + 1 not in chain.resets:
                     one, two = int(stops[number]), int(offsets[number + 1])
-                    yield OffsetGap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
+                    yield ChainGap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
 
     def blank_bytes(self, start: int, stop: int) -> int:
         """Return the bytes of BLANKs that begin between two places."""

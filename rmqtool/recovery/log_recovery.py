@@ -44,8 +44,7 @@ RECOVER_FILES = 10
 """commitLogRecoverMaxNum where it is not set, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoverySwitches:
+class RecoverySwitches(NamedTuple):
     """A broker's settings for its recovery.
 
     Attributes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.account.evidence import OffsetGap, QueueChain, QueueEvidence
+    from rmqtool.account.evidence import ChainGap, QueueChain, QueueEvidence
     from rmqtool.arrays import Bools
 
     Rows = npt.NDArray[Any]
@@ -93,7 +93,7 @@ class LossFinder:
             light & (survey.units["queue_offset"] > 0) & (counts[survey.units["queue"]] == 1)
         ]
         alone = [unit for unit in alone if survey.queues[unit["queue"]] not in self.evidence.units]
-        missing: defaultdict[int, list[OffsetGap]] = defaultdict(list)
+        missing: defaultdict[int, list[ChainGap]] = defaultdict(list)
         for gap in self.belief.gaps() if alone else ():
             if gap.last - gap.first == 1:
                 missing[gap.first].append(gap)
