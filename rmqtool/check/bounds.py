@@ -40,11 +40,14 @@ _WRITTEN_WHILE_RUNNING = ("checkpoint", "abort", "config/consumerOffset.json", "
 
 
 class HeadOfLog(NamedTuple):
-    """Facts about a log's beginning: ``units`` that lead to messages before it, ``queue_files`` before it."""
+    """Facts about a log's beginning: ``units`` that lead to messages before it, ``queue_files`` before it.
+
+    ``messages`` are those before it of each queue that had some, by the queue offset of its first record.
+    """
 
     start: int
     latest_ms: int | None
-    plans: Sequence[QueuePlan]
+    messages: Sequence[int]
     units: int
     queue_files: int
 
@@ -53,12 +56,18 @@ def of_findings(log: LogResult, findings: FindingLog) -> HeadOfLog:
     """Return the facts that the checks of queues found."""
     counts = findings.counts
     left = counts.get(codes.CQ_EXPIRED.code, 0), counts.get(codes.CQ_MIN_WRONG.code, 0)
-    return HeadOfLog(log.log_start, log.latest_ms, log.plans, *left)
+    return HeadOfLog(log.log_start, log.latest_ms, _of_plans(log.plans), *left)
 
 
-def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan]) -> HeadOfLog:
-    """Return the facts that the bounds of the present queues show."""
-    start, units, files = store.commitlog.start, 0, 0
+def _of_plans(plans: Sequence[QueuePlan]) -> list[int]:
+    """Return how many messages of each queue lay before its first record; light queues have no own ones."""
+    own = (plan.shape.first_queue_offset for plan in plans if not plan.topic.startswith(LMQ_PREFIX))
+    return [first for first in own if first > 0]
+
+
+def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan] | None = None) -> HeadOfLog:
+    """Return the facts that the bounds of the present queues show, also about messages where plans do not."""
+    start, units, files, firsts = store.commitlog.start, 0, 0, list[int]()
     for queue in store.queues(PathKind.CONSUMEQUEUE) if start > 0 else ():
         low, high = queue_bounds(queue, start)
         if len(queue.files):
@@ -66,13 +75,18 @@ def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan]) -
             unblank = first_holding(first.room, lambda number: first.unit(number) != consumequeue.PREBLANK)  # noqa: B023 - used at once
             units += max(low - first.first_number - unblank, 0)
             files += high > low >= first.first_number + first.room
+            if low > 0 and not (queue.topic or "").startswith(LMQ_PREFIX):
+                firsts.append(low)
         queue.files.close()
-    return HeadOfLog(start, latest_ms, plans, units, files)
+    return HeadOfLog(start, latest_ms, firsts if plans is None else _of_plans(plans), units, files)
 
 
 def check_expiry(store: Store, head: HeadOfLog) -> Iterator[Finding]:
-    """Yield how many messages lay before the log's first byte and whether they can have expired."""
-    if head.start <= 0 or store.root is None:
+    """Yield how many messages lay before the log's first byte and whether they can have expired.
+
+    One of several directories of a log does not show where the log begins.
+    """
+    if head.start <= 0 or store.root is None or any(one.code is codes.ST_ONE_PATH for one in store.unread):
         return
     severity, sentence = _judged(store, head, _whole_files(store, head))
     yield Finding(
@@ -86,12 +100,7 @@ def check_expiry(store: Store, head: HeadOfLog) -> Iterator[Finding]:
 
 def _before(head: HeadOfLog) -> str:
     """Return how many messages there were, by the queue offsets of the first records and by units left."""
-    firsts = [
-        plan.shape.first_queue_offset
-        for plan in head.plans
-        if plan.shape.first_queue_offset > 0 and not plan.topic.startswith(LMQ_PREFIX)
-    ]
-    messages, queues = counted(sum(firsts), "message"), counted(len(firsts), "queue")
+    messages, queues = counted(sum(head.messages), "message"), counted(len(head.messages), "queue")
     left = counted(head.units, "unit still leads", "units still lead")
     place = f"before {head.start}, the log's first byte"
     return f"{messages} of {queues} lay {place}, by the queue offsets of what is left; {left} there"

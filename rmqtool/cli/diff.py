@@ -43,7 +43,7 @@ def diff_command(
     compared by physical offset, units by queue offset, index entries as one stream in log order, ext units
     through the units that name them. Sizes and names of files are ignored, and so are bytes that no broker
     reads. Entries whose records one log does not hold, or no longer holds, are counted apart. Any difference
-    makes the exit status 1, a damaged log 5.
+    makes the exit status 1, a log or queues in a form that is not read 3, a damaged log 5.
     """
     one, other = session.open(a, type_name), session.open(b, type_name)
     for store in (one, other):
@@ -78,8 +78,10 @@ def diff_command(
 
 
 def _status(comparison: StoreComparison, fail_on: FailOn, *, replica: bool) -> ExitStatus:
+    if comparison.is_damaged and fail_on is not FailOn.NEVER:
+        return ExitStatus.LOG_DAMAGED
+    if comparison.is_unread:
+        return ExitStatus.FAILED
     if fail_on is FailOn.NEVER:
         return ExitStatus.CLEAN
-    if comparison.is_damaged:
-        return ExitStatus.LOG_DAMAGED
     return ExitStatus.NEGATIVE if comparison.differs(replica=replica) else ExitStatus.CLEAN

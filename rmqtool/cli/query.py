@@ -105,7 +105,8 @@ def query_command(
         answered, unanswered = _write(answer, sink, options, session.console)
         if unanswered is None:
             negative = not answered or answer.missing_group is not None
-            status = status_of(answer.findings, session.fail_on, negative=negative)
+            unread = not answered and store.files.is_log_unread
+            status = status_of(answer.findings, session.fail_on, negative=negative, unread=unread)
         else:
             status = ExitStatus.FAILED
         if answered or explain:

@@ -183,6 +183,10 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
             from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
 
             losses = losses_of_sound_log(store)
+        if log is not None and log.start > 0 and store.root is not None:
+            from rmqtool.check.bounds import check_expiry, of_queues
+
+            findings.extend(check_expiry(store, of_queues(store, log.last_store_timestamp_ms)))
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,

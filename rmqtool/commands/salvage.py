@@ -317,8 +317,7 @@ def _plan(
 def _check(request: SalvageRequest) -> None:
     for store in request.stores:
         store.base.source.fetch_tails()  # every true record counts, wherever it lies
-        if not len(store.commitlog):
-            raise EnvironmentFailureError(f"{store.base}: no commit log segment there; give a store root")
+        store.require_log("salvage")
         for feature in store.unread:
             if feature.unread is Structure.UNREAD_LOG:
                 raise EnvironmentFailureError(

@@ -328,7 +328,7 @@ class _LogTotals:
                 progress.advance(done)
 
     def losses(self) -> LogLosses | None:
-        """Return what the log has lost; None where nothing points to that.
+        """Return what the log has lost, and report what lay before it; None where nothing points to losses.
 
         Raises:
             EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
@@ -338,9 +338,15 @@ class _LogTotals:
             return None
         is_suspect = any(self.bytes[name] for name in ("damaged_bytes", "stale_bytes"))
         is_suspect = is_suspect or self.has_strangers or self.has_jumps or bool(len(self.findings))
+        log_end = find_log_end(FoundEdge.of(store))
         if not is_suspect:
-            start, end = store.commitlog.start, find_log_end(FoundEdge.of(store)).end
+            start, end = store.commitlog.start, log_end.end
             is_suspect = lists_beyond(store, start, end) or indexes_beyond(store, end)
+        if store.commitlog.start > 0:
+            from rmqtool.check.bounds import check_expiry, of_queues
+
+            latest_ms = None if log_end.last is None else log_end.last.head.store_timestamp_ms
+            self.findings.extend(check_expiry(store, of_queues(store, latest_ms)))
         if not is_suspect and store.commitlog.start > 0:
             from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
 

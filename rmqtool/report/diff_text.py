@@ -76,11 +76,14 @@ def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
                 yield f"  {side} {_values(found, zone)}"
 
 
+_NONE = ("No difference", "No verdict, not all of it was read; no difference in the rest")
+
+
 def _verdict(comparison: StoreComparison) -> str:
     counts, normal = comparison.counts.total(), comparison.normal.total()
-    verdict = (
-        f"{counted(counts, 'difference')} ({_numbers(comparison.counts)})" if counts else "No difference"
-    )
+    verdict = _NONE[comparison.is_unread]
+    if counts:
+        verdict = f"{counted(counts, 'difference')} ({_numbers(comparison.counts)})"
     if normal:
         verdict += f", {normal} as between replicas at work ({_numbers(comparison.normal)})"
     return verdict

@@ -237,14 +237,16 @@ def done_moves(disk: Disk, journal: Journal) -> int:
     """Return the number of moves done.
 
     Raises `RefusedError` if the names fit no place between before and after, or a staged entry is neither a
-    directory nor a regular file with one name.
+    directory nor a regular file with one name, or a third party's.
     """
     there = {
         path: _node(disk, journal.name, path) for one in journal.moves for path in (one.source, one.target)
     }
     for path, node in there.items():
         if node is not None and path.startswith(f"{journal.name}/{STAGED}/") and not _is_plain(node):
-            raise _refusal(journal.name, f"is not taken: {path} is a link, or no file of its own")
+            raise _refusal(
+                journal.name, f"is not taken: {path} is a link, no file of its own, or a third party's"
+            )
     expected: dict[str, bool] = {}
     for move in journal.moves:
         expected.setdefault(move.source, True)
@@ -359,7 +361,7 @@ def _check_places(name: str, moves: tuple[Move, ...], times: dict[str, int]) -> 
 
 
 def _is_plain(node: Node) -> bool:
-    return node.is_directory or (node.size is not None and node.names == 1)
+    return node.is_ours and (node.is_directory or (node.size is not None and node.names == 1))
 
 
 def _node(disk: Disk, name: str, path: str) -> Node | None:

@@ -129,7 +129,8 @@ class Store(StoreFiles):
                         f" other to {purpose}"
                     )
             raise EnvironmentFailureError(
-                f"{self.place.path}: no commit log there to {purpose}; give a store root, or its commitlog/"
+                f"{self.place.path}: no commit log there to {purpose}; give a store root, or its commitlog/,"
+                " or its log's place with -p storePathCommitLog=DIR"
             )
 
     def require_read_log(self) -> None:

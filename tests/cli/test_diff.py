@@ -379,6 +379,20 @@ def test_messages_before_a_log_are_in_the_first_line(run: Callable[..., Run], tm
     (copy / "commitlog" / f"{0:020d}").unlink()
     said = run("diff", store, copy).out.splitlines()[0]
     assert said.endswith(", 25 messages before the log's first byte of B"), said
-    document = run("diff", copy, store, "--format", "json").document
+    found = run("diff", copy, store, "--format", "json")
+    assert found.status == 5  # no broker has deleted them
+    document = found.document
     assert document["healing"] == [{"side": "a", "lost": 0, "held": 0, "damaged": 0, "before": 25}]
     assert "before" not in run("diff", store, store).out
+
+
+def test_a_store_without_its_log_differs_from_one_with_it(run: Callable[..., Run], tmp_path: Path) -> None:
+    """What a rebuild made has no log, either, and no checkpoint."""
+    store, copy = STORES / "plain-5.3.3", tmp_path / "copy"
+    shutil.copytree(store, copy)
+    shutil.rmtree(copy / "commitlog")
+    found = run("diff", copy, store)
+    assert (found.status, "only B has a commitlog" in found.out) == (5, True)
+    (copy / "checkpoint").unlink()
+    found = run("diff", copy, store)
+    assert (found.status, "it is not compared" in found.err) == (0, True)

@@ -205,3 +205,17 @@ def test_every_damaged_store_is_summed_up(run: Callable[..., Run], tmp_path: Pat
     assert {"commitlog", "queues", "index", "findings"} <= set(found.document)
     for format_name in ("text", "ndjson", "csv"):
         assert run(*words, "--format", format_name).status == found.status
+
+
+@pytest.mark.parametrize("command", ["info", "topics", "verify", "rebuild"])
+def test_first_files_that_cannot_have_expired_are_damage_of_every_command(
+    run: Callable[..., Run], command: str, tmp_path: Path
+) -> None:
+    """Their queue and index files are still there, which a broker deletes with them."""
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "plain-5.3.3", root)
+    (root / "commitlog" / f"{0:020d}").unlink()
+    found = run(command, root, *(["--dry-run"] if command == "rebuild" else []))
+    assert found.status == 5
+    assert "fileReservedTime is 72 h by default" in found.out
+    assert "25 messages of 8 queues lay before 8192" in found.out

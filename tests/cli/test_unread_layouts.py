@@ -24,11 +24,13 @@ ASKED = [
     ["query", "--topic", "TopicTest", "--queue", "0", "--queue-offset", "0"],
     ["query", "--topic", "TopicTest", "--key", "k"],
     ["rebuild", "--dry-run"],
+    ["salvage", "--plan", "-"],
+    ["diff", fixture("plain-5.3.3")],
     ["verify"],
 ]
 
 
-@pytest.mark.parametrize("command", ASKED, ids=" ".join)
+@pytest.mark.parametrize("command", ASKED, ids=lambda words: words[0])
 def test_a_store_whose_only_log_is_of_dledger_is_not_judged(
     run: Callable[..., Run], command: list[str], tmp_path: Path
 ) -> None:
@@ -54,3 +56,33 @@ def test_a_database_of_queues_that_is_only_set_gets_no_advice_to_install(
     assert "do not install" in report.install_hint
     assert "in that database" not in report.install_hint  # there is none
     assert "To install" not in report.install_hint
+
+
+def test_a_log_that_was_converted_to_dledger_does_not_show_that_a_message_is_nowhere(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
+    """Its older part is found in ``commitlog/``; what is not there may be in the other."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    shutil.copytree(root / "commitlog", root / "dledger-n0" / "data")
+    place = ["--topic", "TopicTest", "--queue", "0", "--queue-offset", "0"]
+    assert run("query", root, *place).status == 0
+    assert run("query", root, "--topic", "TopicTest", "--key", "unknown").status == 3
+    compared = run("diff", root, root)
+    assert compared.status == 3
+    assert compared.out.startswith("No verdict, not all of it was read")
+
+
+def test_the_second_of_several_log_directories_lacks_no_expired_messages(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
+    """It begins with the log's second file, and that is no damage."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    for file in sorted((root / "commitlog").iterdir())[::2]:
+        file.unlink()
+    found = run("verify", root, "--format", "json")
+    assert found.status == 3
+    counts = found.document["counts"]
+    assert counts["ST-ONE-PATH"] == 1
+    assert "CL-EXPIRED" not in counts

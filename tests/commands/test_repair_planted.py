@@ -162,6 +162,16 @@ def test_a_journal_of_a_third_party_is_refused(root: Path) -> None:
     assert rmqtool.open(root).repair(plan=True).outcome == "interrupted"
 
 
+@as_root
+def test_a_staged_file_of_a_third_party_is_not_put_in(root: Path) -> None:
+    place = plant(root, (f"{NAME}/staged/lock", "lock"))
+    (root / "lock").unlink()
+    (place / "staged" / "lock").write_bytes(b"lock")
+    assert rmqtool.open(root).repair(plan=True).outcome == "interrupted"
+    os.chown(place / "staged" / "lock", 4711, 4711)
+    assert_refused(root, "a third party's")
+
+
 def test_a_planted_journal_of_lawful_moves_is_shown_and_asked_for(
     run: Callable[..., Run], root: Path
 ) -> None:

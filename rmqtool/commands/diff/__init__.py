@@ -123,6 +123,7 @@ class StoreComparison:
         notes: Sentences about parts that were not compared, or whose difference means nothing.
         damaged: Differences in which one log, or both, are damaged, by side.
         healing: Losses of each side, once all was compared.
+        is_unread: Whether a log, or the only form of queues, is in a form that is not read, so not compared.
     """
 
     limit: int = options.number(
@@ -139,6 +140,7 @@ class StoreComparison:
     is_damaged: bool = False
     damaged: Counter[str] = field(default_factory=Counter)
     healing: list[Healing] = field(default_factory=list)
+    is_unread: bool = False
 
     def differs(self, *, replica: bool = False) -> bool:
         """Whether anything differs; between replicas, more than what is normal."""

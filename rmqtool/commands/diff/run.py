@@ -10,6 +10,7 @@ import numpy as np
 
 from rmqtool.account import indexes_beyond, lists_beyond
 from rmqtool.account.log_losses import StoreAccount, losses_of_sound_log
+from rmqtool.check.bounds import check_expiry, of_queues
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.log import diff_logs, log_reaches
@@ -18,11 +19,14 @@ from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.errors import UsageError
+from rmqtool.findings import Severity
 from rmqtool.formats import consumequeue as formats
 from rmqtool.formats import layout
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.formats.index import HEADER
+from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import record_at
 from rmqtool.store import FileQueue, PathKind, QueueFiles, Store
 from rmqtool.store.files import TREE_DEPTH
@@ -278,6 +282,8 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison)
             losses = side.account.losses()
         elif side.bounds[0] > 0:
             losses = losses_of_sound_log(side.store)
+        if side.bounds[0] > 0:
+            _tell_expiry(side, comparison)
         if losses is None:
             continue
         lost = losses.messages
@@ -287,6 +293,16 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison)
             side.account.losses(lost=held)
         if lost or damaged or losses.before:
             yield Healing(side.name, lost, 0 if held is None else held.messages, damaged, losses.before)
+
+
+def _tell_expiry(side: _Replica, comparison: StoreComparison) -> None:
+    """Report damage where messages before a log's first byte cannot have expired."""
+    last = find_log_end(FoundEdge.of(side.store)).last
+    head = of_queues(side.store, None if last is None else last.head.store_timestamp_ms)
+    for expiry in check_expiry(side.store, head):
+        if expiry.severity is Severity.ERROR:
+            comparison.is_damaged = True
+            comparison.note(f"{side.name.upper()}: {expiry.message}")
 
 
 def _leads_beyond(side: _Replica) -> bool:
@@ -316,6 +332,7 @@ def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
         store.base.source.fetch_tails()
     for feature in (*a.features, *b.features):
         comparison.note(f"{feature.label}: {feature.code.title}; it is not compared")
+    comparison.is_unread = bool(a.unread or b.unread)
     start = max(a.commitlog.start, b.commitlog.start)
     reaches = LogBounds((start, start))
     if len(a.commitlog) and len(b.commitlog):
@@ -340,12 +357,20 @@ def _one_sided(
     if bool(ours) == bool(theirs):
         return
     owner, lacking = ("A", b) if ours else ("B", a)
-    if len(lacking.commitlog) and lacking.kind is PathKind.STORE:
+    if lacking.kind is PathKind.STORE and (len(lacking.commitlog) or _lost_its_log(lacking)):
         change = Change.ONLY_A if ours else Change.ONLY_B
         sentence = f"only {owner} has a {kind.value}"
-        yield comparison.count(Difference(kind.value, change, sentence, count=max(ours, theirs)))
+        damaged = ("b" if ours else "a") if kind is PathKind.COMMITLOG else None
+        yield comparison.count(
+            Difference(kind.value, change, sentence, count=max(ours, theirs), damaged=damaged)
+        )
     else:
         comparison.note(f"only {owner} has a {kind.value}; it is not compared")
+
+
+def _lost_its_log(store: Store) -> bool:
+    """Whether a store has no log, and had one: what a rebuild made has neither log nor checkpoint."""
+    return store.checkpoint is not None and not store.is_log_unread
 
 
 def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:

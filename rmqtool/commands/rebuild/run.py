@@ -18,7 +18,7 @@ from rmqtool.dispatch.index_keys import TagRule, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, options_of
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
-from rmqtool.errors import DeniedError, EnvironmentFailureError, RefusedError
+from rmqtool.errors import DeniedError, RefusedError
 from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_QOFF_GAP, CL_TS_BACK
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
@@ -131,12 +131,7 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
 
 def _check_log(store: Store) -> None:
     store.require_read_log()
-    if not len(store.commitlog):
-        places = ", ".join(str(directory) for directory in store.commitlog.directories)
-        raise EnvironmentFailureError(
-            f"{places or store.base}: no commit log segment there; give a store root, or its log's place with"
-            " -p storePathCommitLog=DIR"
-        )
+    store.require_log("rebuild from")
 
 
 def _check_confirmed(store: Store) -> None:

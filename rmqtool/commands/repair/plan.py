@@ -180,7 +180,8 @@ class _Planner:
         """Whether the log or queues have a form that is not read: then nothing is certain about the rest."""
         for feature in self._store.unread:
             self._leave(RepairPart.QUEUES, feature.label, f"{feature.code.title}: it is not read")
-        if is_controlled := self._store.confirm_offset is not None:
+        is_controlled = self._store.confirm_offset is not None
+        if is_controlled and any(map(self._is_damaged, DERIVED)):
             why = "controller mode: what replicas have not confirmed is for the broker to keep or to cut"
             self._leave(RepairPart.QUEUES, "consumequeue", why)
         return bool(self._store.unread) or is_controlled
