@@ -91,7 +91,7 @@ def next_command(verdict: Verdict) -> str | None:
 def command_on_copy(verdict: Verdict) -> str | None:
     """Return what comes after the next command if that copies the store; else None.
 
-    ``salvage`` helps where the log is damaged, and refuses one that is gone, or of which a part is not read.
+    ``salvage`` helps where the log is damaged, and refuses one that is missing or not all read.
     """
     words = _next_words(verdict)
     findings = verdict.report.findings
