@@ -458,7 +458,7 @@ def _lags(files: StoreFiles, progress: Progress) -> Iterable[Lag]:
 
 def _rebuild(
     files: StoreFiles,
-    engine: EngineOptions | Engine,
+    chosen: EngineOptions | Engine,
     progress: Progress,
     parts: frozenset[str],
     out: Path | None,
@@ -472,7 +472,7 @@ def _rebuild(
     request = RebuildRequest(
         store=files,
         out=out,
-        engine=engine,
+        engine=chosen,
         parts=parts,
         dry_run=out is None,
         live=True,

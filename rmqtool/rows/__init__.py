@@ -51,8 +51,8 @@ if TYPE_CHECKING:
         IndexHeader,
         Item,
         LayoutField,
+        OtherRow,
         Preblank,
-        Row,
         Slot,
         Unit,
     )
@@ -62,7 +62,9 @@ else:
         """Load the rows of other files on first use (`rmqtool.rows.derived` says why)."""
         if name not in __all__:
             raise AttributeError(f"module 'rmqtool.rows' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module("rmqtool.rows.derived"), name)
+        derived = import_module("rmqtool.rows.derived")
+        found = _OF_A_LOG | derived.OtherRow if name == "Row" else getattr(derived, name)
+        globals()[name] = found
         return found
 
 
@@ -183,3 +185,9 @@ class Lines:
 
     type: ClassVar = "lines"
     text: str
+
+
+_OF_A_LOG = Message | InnerMessage | Lines | Blank | Damage
+
+if TYPE_CHECKING:
+    Row = _OF_A_LOG | OtherRow

@@ -1,15 +1,13 @@
 """Rows of the files beside the log, of ``dump --hex`` and ``--layout``, and messages as columns.
 
-They are loaded on first use: a look-up shows messages only, and
-defining these classes takes longer than its search.
+They are loaded on first use: a look-up shows messages only, and defining these classes takes longer than its
+search.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
-
-from rmqtool.rows import Blank, Damage, InnerMessage, Lines, Message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -210,13 +208,8 @@ class Columns:
     remarks: tuple[str, ...]
 
 
-Row = (
-    Message
-    | InnerMessage
-    | Lines
-    | Columns
-    | Blank
-    | Damage
+OtherRow = (
+    Columns
     | Unit
     | BatchUnit
     | ExtUnit
@@ -229,3 +222,4 @@ Row = (
     | FieldBytes
     | LayoutField
 )
+"""Rows that are not those of a log."""
