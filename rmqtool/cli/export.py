@@ -14,10 +14,9 @@ from rmqtool.columns import FileFormat
 from rmqtool.commands.export import REPORT_NAME, ExportReport, ExportRequest
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings import counted
 from rmqtool.projection import json_value
 from rmqtool.report.fleet import forms_of_resumed
-from rmqtool.report.formats import Format, size_text
+from rmqtool.report.formats import Format, several, size_text
 from rmqtool.report.outcome_text import export_text
 from rmqtool.scan.record_walk import LogExtent
 
@@ -125,7 +124,7 @@ def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
 
 
 def _verdict(document: Mapping[str, Any]) -> str:
-    messages = counted(document["messages"], "message", spec=",")
+    messages = several(document["messages"], "message")
     return f"{messages} of {size_text(document['logBytes'])} of log"
 
 

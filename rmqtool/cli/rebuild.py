@@ -23,9 +23,9 @@ from rmqtool.cli.session import Session, command, rows_state_sentence
 from rmqtool.commands.rebuild import RebuildRequest
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.findings import counted
 from rmqtool.options import request_of
 from rmqtool.projection import json_value
+from rmqtool.report.formats import several
 from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.scan.record_walk import LogExtent
@@ -192,7 +192,7 @@ def _say_what_next_of_all(
     if ready:
         session.console.note(replace(ready[0], store="STORE", out=f"{out}/NAME").install_hint)
     if others:
-        count = counted(others, "result is", "results are", spec=",")
+        count = several(others, "result is", "results are")
         session.console.warn(
             f"{count} not to be installed; for the reason, run rmqtool rebuild on that store alone"
         )

@@ -11,9 +11,8 @@ from rmqtool.cli.options import A_STORE, StorePath, command_line, is_fleet, requ
 from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics import TopicsReport, TopicsRequest, TopicTotals
-from rmqtool.findings import FailOn, counted
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.formats import Format, document_of, write_records
+from rmqtool.report.formats import Format, document_of, several, write_records
 from rmqtool.report.topics_text import topics_text, topics_verdict
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import Engine
     from rmqtool.errors import ExitStatus
+    from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
     from rmqtool.report.fleet import Forms
     from rmqtool.report.text_report import TextReport
@@ -98,7 +98,7 @@ def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
     session.report_interrupt(fleet)
     cut = sum(one.report is not None and one.report.truncated for one in fleet)
     if cut and session.format is Format.CSV:
-        stores = counted(cut, "store", spec=",")
+        stores = several(cut, "store")
         session.console.warn(f"more rows of {stores} are left out; without --top all are shown")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool import engine
+from rmqtool.engine import choice
 from tests.cli.conftest import STORES
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ STORE = STORES / "plain-5.3.3"
 
 @pytest.fixture(autouse=True)
 def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "find_spec", lambda name: name != "pyspark" or None)
+    monkeypatch.setattr(choice, "find_spec", lambda name: name != "pyspark" or None)
 
 
 @pytest.mark.spark
 def test_it_is_found_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not engine.is_spark_installed()
-    monkeypatch.setattr(engine, "find_spec", importlib.util.find_spec)
-    assert engine.is_spark_installed()
+    assert not choice.is_spark_installed()
+    monkeypatch.setattr(choice, "find_spec", importlib.util.find_spec)
+    assert choice.is_spark_installed()
 
 
 @pytest.mark.parametrize("command", ["rebuild", "rebuild-index"])
