@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.progress import Progress
     from rmqtool.scan.records import Gap
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import FileQueue, Segment
 
     Rows = npt.NDArray[Any]
@@ -328,7 +328,7 @@ class _Reader:
         if not own.all():
             sound = foreign & (marks & _BODY == 0)
             self._elsewhere.append(np.stack([named[sound], batch.rows["total_size"][sound]], axis=1))
-            batch = replace(batch, rows=batch.rows[own], values=batch.values[own])
+            batch = batch.only(own)
             marks = np.zeros(len(batch.rows), np.uint8)
             self._sums[:] = before
             self._check(batch, marks)
@@ -364,7 +364,7 @@ class _Reader:
         records["marks"] = np.where(plain, Mark.PLAIN, 0) | marks
         records["marks"][np.isin(records["log_offset"], self._swallowed)] |= np.uint8(Mark.TORN)
         if self._job.fingerprints:
-            fingerprints(batch.buffer, batch.rows, batch.base, batch.cut, records["fingerprint"])
+            fingerprints(batch, records["fingerprint"])
         row = self._dispatcher.dispatch(batch)
         while row is not None:
             records["marks"][row] |= _STALLS
@@ -383,9 +383,7 @@ class _Reader:
             return
         row = 0
         while row < len(batch.rows):
-            row, count = check_records(
-                batch.buffer, batch.rows, row, batch.base, batch.cut, self._sums, self._hits
-            )
+            row, count = check_records(batch, row, self._sums, self._hits)
             hits = self._hits[:count]
             marks[hits["row"][hits["check"] == Check.BODY_CRC]] |= _BODY
             marks[hits["row"][hits["check"] == Check.RECORD_CRC]] |= _RECORD

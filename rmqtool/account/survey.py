@@ -13,7 +13,7 @@ consume queue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.reading import Reading
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue, Segment
 
@@ -204,7 +204,7 @@ class LogSurvey:
         if self.reading is None or not len(self.reading.unplaced):
             return batch
         placed = ~np.isin(batch.rows["log_offset"], self.reading.unplaced)
-        return replace(batch, rows=batch.rows[placed], values=batch.values[placed])
+        return batch.only(placed)
 
     def _count(self, rows: Rows, *, is_moved: bool) -> None:
         self.records += len(rows)
@@ -271,7 +271,7 @@ class LogSurvey:
         self._ranges.append(
             np.column_stack((others["log_offset"], others["log_offset"] + others["total_size"]))
         )
-        return replace(batch, rows=rows[true], values=batch.values[true])
+        return batch.only(true)
 
 
 def survey(

@@ -210,23 +210,6 @@ RANGE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class SearchTask:
-    """A range of an image to search."""
-
-    image: Image
-    start: int
-    stop: int
-
-
-@dataclass(frozen=True)
-class RangeResult:
-    """Heads of records in a range: ``(n,)`` of ``FOUND_ROW``, by position; and unreadable ranges."""
-
-    rows: Rows
-    unreadable: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True)
 class SearchResult:
     """Heads of records in images: ``(n,)`` of ``FOUND_ROW``, by image and position.
 
@@ -234,23 +217,24 @@ class SearchResult:
     """
 
     rows: Rows
-    unreadable: list[Ranges] = field(default_factory=list)
+    unreadable: list[Ranges]
 
 
-def plan_search(images: Sequence[Image], range_bytes: int = RANGE_BYTES) -> Iterator[SearchTask]:
+def plan_search(images: Sequence[Image], range_bytes: int) -> Iterator[tuple[Image, int, int]]:
     """Yield the ranges to search: those that the maps leave, cut at multiples of a size."""
     for image in images:
         for start in range(0, image.size_bytes, range_bytes):
             for low, high in within(image.domain, start, min(start + range_bytes, image.size_bytes)):
-                yield SearchTask(image, low, high)
+                yield image, low, high
 
 
-def search_range(task: SearchTask) -> RangeResult:
-    """Search one range."""
-    reader = task.image.reader()
-    rows = find_loose(reader, task.start, task.stop)
-    rows["image"] = task.image.number
-    return RangeResult(rows, tuple((bad.position, bad.stop) for bad in reader.unreadable))
+def search_range(task: tuple[Image, int, int]) -> tuple[Rows, list[tuple[int, int]]]:
+    """Search a range of an image; return the heads of records, and the ranges that cannot be read."""
+    image, start, stop = task
+    reader = image.reader()
+    rows = find_loose(reader, start, stop)
+    rows["image"] = image.number
+    return rows, [(bad.position, bad.stop) for bad in reader.unreadable]
 
 
 def search(
@@ -261,16 +245,11 @@ def search(
 ) -> SearchResult:
     """Search images, numbered from 0, in this order; ``progress`` gets the bytes done."""
     tasks = [*plan_search(images, range_bytes)]
-    done = np.cumsum([0, *(task.stop - task.start for task in tasks)])
+    done = np.cumsum([0, *(stop - start for _, start, stop in tasks)])
     advance = None if progress is None else lambda count: progress(int(done[count]))
     found = engine.map(search_range, tasks, advance)
-    unreadable = [
-        ranges_of(
-            bad
-            for task, one in zip(tasks, found, strict=True)
-            for bad in one.unreadable
-            if task.image.number == image.number
-        )
-        for image in images
-    ]
-    return SearchResult(np.concatenate([np.empty(0, FOUND_ROW), *(one.rows for one in found)]), unreadable)
+    unreadable: list[list[tuple[int, int]]] = [[] for _ in images]
+    for (image, _, _), (_, bad) in zip(tasks, found, strict=True):
+        unreadable[image.number] += bad
+    rows = np.concatenate([np.empty(0, FOUND_ROW), *(rows for rows, _ in found)])
+    return SearchResult(rows, [ranges_of(bad) for bad in unreadable])

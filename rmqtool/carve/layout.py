@@ -189,9 +189,9 @@ def lay_out(
 
     With ``one_log`` all store hosts are those of one broker.
     """
-    proven = prove(rows, [image.size_bytes for image in images])
-    pieces = find_pieces(proven.rows, one_log=one_log)
-    loose, causes, logs, copies = [proven.loose], list(proven.causes), [], []
+    proven, kept, causes = prove(rows, [image.size_bytes for image in images])
+    pieces = find_pieces(proven, one_log=one_log)
+    loose, logs, copies = [kept], [], []
     for number, found in enumerate(find_logs(pieces)):
         layout, wrong = _laid_out(found, images, file_size)
         left = [(found.conflicts, LooseCause.CONFLICT), (wrong, LooseCause.STRADDLES)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -40,24 +39,13 @@ class LooseCause(StrEnum):
     STRAY = "stray"  # too few of its log
 
 
-@dataclass(frozen=True)
-class Proven:
-    """Proven and loose records.
+def prove(rows: Rows, sizes: Sequence[int]) -> tuple[Rows, Rows, list[LooseCause]]:
+    """Divide records, ``(n,)`` of ``FOUND_ROW`` by image and position, into proven and loose ones.
 
-    Attributes:
-        rows: proven, ``(n,)`` of ``FOUND_ROW`` by image and position; none inside another.
-        loose: others that are kept, likewise; ``total_size`` is the kept part of each, 0 where its bytes are
-            kept with those of the record around it.
-        causes: of each of these, why.
+    Returns:
+        Proven ones, none inside another; loose ones that are kept, ``total_size`` the kept part of each, 0
+        where its bytes are kept with those of the record around it; and the cause of each of these.
     """
-
-    rows: Rows
-    loose: Rows
-    causes: list[LooseCause]
-
-
-def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
-    """Divide records, ``(n,)`` of ``FOUND_ROW`` by image and position, into proven and loose ones."""
     marks = rows["marks"]
     wrong = marks & (FoundMark.FRAME | FoundMark.BODY)
     signature = (marks & FoundMark.SIGNATURE != 0) & ~_forgiven(rows, wrong == 0)
@@ -93,7 +81,7 @@ def prove(rows: Rows, sizes: Sequence[int]) -> Proven:
     loose = rows[kept].copy()
     loose["total_size"] = _kept_bytes(rows, top | kept, sizes)[kept]
     loose["total_size"][inner[kept]] = 0
-    return Proven(rows[top & ~cargo], loose, [LooseCause(str(cause)) for cause in causes[kept]])
+    return rows[top & ~cargo], loose, [LooseCause(str(cause)) for cause in causes[kept]]
 
 
 def _forgiven(rows: Rows, framed: Bools) -> Bools:

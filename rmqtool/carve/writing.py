@@ -51,14 +51,6 @@ class FileTask:
     images: tuple[Image, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A file of the result; ``sha256`` is of all its bytes, holes as zeros."""
-
-    label: str
-    sha256: str
-
-
 class HashedFile:
     """A file that is written and hashed from its start to its end, with holes between."""
 
@@ -75,11 +67,11 @@ class HashedFile:
         self._digest.update(data)
         self.position += len(data)
 
-    def finish(self, size_bytes: int | None = None) -> Written:
-        """Return the written file, after zeros up to a size."""
+    def finish(self, size_bytes: int | None = None) -> tuple[str, str]:
+        """Return label and SHA-256 of the file, holes as zeros, after zeros up to a size."""
         if size_bytes is not None:
             self._skip(size_bytes)
-        return Written(self._label, self._digest.hexdigest())
+        return self._label, self._digest.hexdigest()
 
     def _skip(self, position: int) -> None:
         if position < self.position:
@@ -90,7 +82,7 @@ class HashedFile:
             self.position += length
 
 
-def write_log_file(task: FileTask) -> Written:
+def write_log_file(task: FileTask) -> tuple[str, str]:
     """Write one file of a log: its records at their places, BLANKs that were found, holes elsewhere.
 
     Raises:
@@ -173,6 +165,7 @@ def _changed(image: Image, position: int) -> EnvironmentFailureError:
 LOST_AND_FOUND = "lost+found"
 RECORDS, LINES = f"{LOST_AND_FOUND}/records.bin", f"{LOST_AND_FOUND}/records.ndjson"
 _LARGEST_TOPIC = 0x7FFF
+_OF_HEAD = ("total_size", "physical_offset", "queue_id", "queue_offset", "store_timestamp_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +202,7 @@ class LooseRecord:
     topic: str | None
 
 
-def write_loose(staging: StagingHandle, layout: Layout, images: Sequence[Image]) -> list[Written]:
+def write_loose(staging: StagingHandle, layout: Layout, images: Sequence[Image]) -> list[tuple[str, str]]:
     """Write the records that are in no log; nothing if there are none."""
     if not len(layout.loose):
         return []
@@ -236,11 +229,7 @@ def _described(
         position=position,
         kept_at=at,
         kept_bytes=length,
-        total_size=head.total_size,
-        physical_offset=head.physical_offset,
-        queue_id=head.queue_id,
-        queue_offset=head.queue_offset,
-        store_timestamp_ms=head.store_timestamp_ms,
+        **{name: getattr(head, name) for name in _OF_HEAD},
         store_host=host_text(head.store_host),
         topic=None if cause is LooseCause.FRAME else _topic(reader, position, head),
     )

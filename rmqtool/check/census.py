@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.scan.classify import FoundEdge
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
 SERIES = 7
@@ -318,14 +318,9 @@ class CensusTaker:
         return SplitCensus(names, self._figures[:count].copy(), cells, minutes, self._delays)
 
     def _count(self, batch: MessageBatch, row: int) -> int:
-        table = self._topics
-        return int(
-            count_messages(
-                *(batch.buffer, batch.base, batch.rows, row, table.arrays),
-                *(self._period, self._bounds, self._figures, self._cells, self._slots),
-                *(self._room, self._delays, self._tally),
-            )
-        )
+        cells = self._figures, self._cells, self._slots
+        times = self._room, self._delays, self._tally
+        return count_messages(batch, row, self._topics.arrays, self._period, self._bounds, *cells, *times)
 
     def _add_topic(self, batch: MessageBatch, row: int) -> None:
         start, stop = int(batch.rows["topic_start"][row]), int(batch.rows["topic_stop"][row])

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from rmqtool.check.census import SplitCensus
     from rmqtool.findings import Finding
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.scan.log_pass import SplitRead
-    from rmqtool.scan.walk import MessageBatch
 
     Recheck = Callable[[Split, int], "CheckReport"]
 

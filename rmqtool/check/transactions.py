@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.arrays import Bools, Int64s
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.reput.blocks import Block
-    from rmqtool.scan.walk import MessageBatch
 
     Rows = npt.NDArray[Any]
 
@@ -45,9 +45,7 @@ class TransactionRows:
         """Take a batch."""
         row = 0
         while True:
-            row, self._count = collect_transactions(
-                batch.buffer, batch.rows, batch.values, row, batch.base, batch.cut, self._rows, self._count
-            )
+            row, self._count = collect_transactions(batch, row, self._rows, self._count)
             if row == len(batch.rows):
                 return
             self._grow(2 + int(batch.rows["body_length"][row]))

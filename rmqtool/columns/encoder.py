@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Buffer
     from rmqtool.columns import ColumnChoice
     from rmqtool.kernels.filters import KernelFilter
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.rows import Message
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Segment
 
 
@@ -341,7 +341,7 @@ class ColumnEncoder:
 
     def _fill(self, wanted: KernelFilter, batch: MessageBatch, first: int, stop: int) -> tuple[int, int]:
         room, start = self._filling.room(self._segment.label).room, self._segment.start
-        return encode_columns(batch.buffer, batch.rows[:stop], batch.values, first, start, wanted, room)
+        return encode_columns(batch.only(slice(stop)), first, start, wanted, room)
 
 
 class Filling:

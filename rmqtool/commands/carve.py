@@ -16,7 +16,6 @@ from rmqtool.carve.writing import (
     LOG_DIRECTORY,
     FileTask,
     HashedFile,
-    Written,
     names_of_hosts,
     write_log_file,
     write_loose,
@@ -251,7 +250,7 @@ def _carved(
     report = _report(images, found, layout, str(request.out), seconds)
     text = json.dumps(json_object(report), indent=1) + "\n"
     written.append(_write_text(staging, CARVE_REPORT, [text]))
-    _write_text(staging, MANIFEST, manifest_lines((file.label, file.sha256) for file in written))
+    _write_text(staging, MANIFEST, manifest_lines(written))
     return report
 
 
@@ -261,7 +260,7 @@ def _directory(number: int) -> str:
 
 def _write(
     staging: StagingHandle, layout: Layout, images: Sequence[Image], engine: Engine, progress: Progress
-) -> list[Written]:
+) -> list[tuple[str, str]]:
     tasks = []
     for number, log in enumerate(layout.logs):
         above = "" if number == 0 else f"{_directory(number)}/"
@@ -283,13 +282,13 @@ def _map_label(image: Image) -> str:
 
 def _write_maps(
     staging: StagingHandle, images: Sequence[Image], found: SearchResult, layout: Layout
-) -> Iterator[Written]:
+) -> Iterator[tuple[str, str]]:
     for image, used, unreadable in zip(images, layout.used, found.unreadable, strict=True):
         parts = [(NOT_READ, image.left_out), (UNREADABLE, unreadable), (USED, used)]
         yield _write_text(staging, _map_label(image), map_lines(image.size_bytes, parts))
 
 
-def _write_text(staging: StagingHandle, label: str, lines: Iterable[str]) -> Written:
+def _write_text(staging: StagingHandle, label: str, lines: Iterable[str]) -> tuple[str, str]:
     with staging.create_file(label) as file:
         hashed = HashedFile(file, label)
         for line in lines:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
 from rmqtool.account import before_words
 from rmqtool.check.digests import manifest_lines
-from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Structure, counted
 from rmqtool.progress import timed
 from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart
-from rmqtool.salvage import Holes, PartKind, SalvagePlan, SourceFile
-from rmqtool.salvage.derived import DerivedMaker
-from rmqtool.salvage.planning import Choices
+from rmqtool.salvage import Choices, Holes, PartKind, SalvagePlan, SourceFile
+from rmqtool.salvage.derived import make_derived
 from rmqtool.salvage.sidecars import (
     ConfigFile,
     before_lines,
@@ -32,7 +30,7 @@ from rmqtool.salvage.sidecars import (
     rescue_map,
     write_checkpoint,
 )
-from rmqtool.salvage.writing import PlannedLog, WrittenFile, write_found, writing_log
+from rmqtool.salvage.writing import PlannedLog, write_found, writing_log
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import SALVAGE_REPORT, SALVAGE_SIDECARS, AnyArea, Target, fetched, output_area
 from rmqtool.store.segments import StoreFile
@@ -311,7 +309,7 @@ def _plan(
     request: SalvageRequest, progress: Progress, engine: Engine, seconds: dict[str, float]
 ) -> SalvagePlan:
     _check(request)
-    return request.copies.plan(_choices(request), engine, progress, seconds)
+    return request.copies.plan(request.choices, engine, progress, seconds)
 
 
 def _check(request: SalvageRequest) -> None:
@@ -333,19 +331,6 @@ def _check(request: SalvageRequest) -> None:
     sizes = {store.settings.commitlog_file_size for store in request.stores}
     if len(sizes) > 1:
         raise UsageError(f"the copies have files of {sorted(sizes)} bytes: give -p mappedFileSizeCommitLog=N")
-
-
-def _choices(request: SalvageRequest) -> Choices:
-    policy = replace(request.copies.policy, topics=request.topics, exclude_topics=request.exclude_topics)
-    return Choices(
-        holes=request.holes,
-        keep_damaged=request.keep_damaged,
-        include_stale=request.include_stale,
-        until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,
-        until_offset=NEVER if request.until_offset is None else request.until_offset,
-        takes=policy.takes,
-        chooses_topics=bool(request.topics or request.exclude_topics),
-    )
 
 
 def _with_digests(request: SalvageRequest, engine: Engine) -> tuple[SourceFile, ...]:
@@ -380,12 +365,12 @@ def _carry_out(
     log = PlannedLog(plan, request.copies.logs, silent=plan.holes is Holes.REPEAT)
     with writing_log(log, handle, engine) as written_log:
         with timed(seconds, "derived"):  # it reads what is planned, so nobody waits for the other
-            derived = DerivedMaker(store, request.copies.policy, handle, engine, progress).make(log)
+            derived = make_derived(log, store, handle, engine, progress)
         with timed(seconds, "write"):
             progress.stage("write", None)
             files = written_log()
     with timed(seconds, "beside"):
-        aside = [written for _, written in write_found(plan.found, request.copies.logs, handle)]
+        aside = write_found(plan.found, log.logs, handle)
         config, more = copy_config(store, handle)
         compacted, logs = copy_compaction(store, plan, handle)
         ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
@@ -419,7 +404,7 @@ def _write_papers(
     plan: SalvagePlan,
     report: SalvageReport,
     lost: Iterable[str],
-    files: Iterable[WrittenFile],
+    files: Iterable[tuple[str, str]],
     handle: StagingHandle,
 ) -> None:
     text = json.dumps(json_object(report), indent=1) + "\n"
@@ -427,7 +412,7 @@ def _write_papers(
         ("plan.json", [plan_text(plan)]),
         ("lost.ndjson", lost),
         ("log.map", rescue_map(plan)),
-        ("SHA256SUMS", manifest_lines((file.label, file.sha256) for file in files)),
+        ("SHA256SUMS", manifest_lines(files)),
         ("salvage.json", [text]),
     ):
         with handle.create_file(f"{SALVAGE_SIDECARS}/{name}") as file:
@@ -440,28 +425,7 @@ class SalvageRequest:
 
     stores: tuple[Store, ...]
     engine: EngineOptions | Engine
-    holes: Holes = options.word(
-        Holes,
-        Holes.TOMBSTONE,
-        "Replacement of lost messages. tombstone: a message that says so; repeat: the unit before, again;"
-        " filler: nothing, so queue offsets shift; cut: the log ends at the first hole.",
-    )
-    keep_damaged: bool = options.flag(
-        "Keep records whose bodies or properties fail their checksums or are torn, as they are."
-    )
-    include_stale: bool = options.flag("Keep what looks like old bytes after a rewritten tail.")
-    topics: tuple[str, ...] = options.names(
-        "Only these topics, others become fillers; partial result.", name="topic", flags=("-t", "--topic")
-    )
-    exclude_topics: tuple[str, ...] = options.names(
-        "All topics but these; partial result.", name="exclude_topic"
-    )
-    until_timestamp_ms: int | None = options.moment(
-        "until_timestamp", f"Only messages stored until this time; partial result. {options.TIMES_HELP}"
-    )
-    until_offset: int | None = options.number(
-        "Only records that end at or before this physical offset; partial result.", metavar="P"
-    )
+    choices: Choices = field(default_factory=Choices, metadata=options.GROUP)
     live: bool = options.live()
 
     @property

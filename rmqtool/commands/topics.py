@@ -25,11 +25,11 @@ from rmqtool.topics import TopicKind, kind_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.progress import Progress
     from rmqtool.scan.gap_walk import GapWalk
     from rmqtool.scan.log_pass import Split
     from rmqtool.scan.records import Gap
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Store
 
 

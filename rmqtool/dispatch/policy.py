@@ -130,9 +130,9 @@ class DispatchPolicy:
             table[level] = delay_ms
         return table
 
-    def traits(self, topic: str, *, unsafe: bool) -> Trait:
-        """Tell what a topic means; for one of them see ``MultiDispatchUtils#isNeedHandleMultiDispatch``."""
-        traits = Trait(0)
+    def traits(self, topic: str, *, unsafe: bool) -> int:
+        """Return bits of `Trait`; for one see ``MultiDispatchUtils#isNeedHandleMultiDispatch``."""
+        traits = 0
         if topic == SCHEDULE_TOPIC:
             traits |= Trait.SCHEDULE
         if topic in self.batch_topics:

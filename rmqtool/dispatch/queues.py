@@ -114,7 +114,7 @@ class QueueTable:
         row["name_start"], row["name_length"] = self._names_used, len(name)
         row["queue_id"], row["canonical"] = queue_id, canonical
         row["topic_seed"], row["tag_seed"] = index_seeds(raw_topic)
-        row["traits"] = int(self._policy.traits(topic, unsafe=not self._is_safe_name(topic)))
+        row["traits"] = self._policy.traits(topic, unsafe=not self._is_safe_name(topic))
         self.names[self._names_used : self._names_used + len(name)] = name
         row["hash"] = hash_queue(self.names, self._names_used, self._names_used + len(name), queue_id)
         self._names_used += len(name)

@@ -19,7 +19,7 @@ from rmqtool.kernels.queues import TOTAL_ROW, QueueArrays, add_up, fill_slots
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.kernels.rows import MessageBatch
 
 _QUEUES = 64
 _NAME_BYTES = 4096
@@ -73,7 +73,7 @@ class QueueTotals:
         """Add all messages of a batch."""
         row = 0
         while True:
-            row = add_up(batch.buffer, batch.rows, row, self.table, self._used)
+            row = add_up(batch, row, self.table, self._used)
             if row == len(batch.rows):
                 return
             one = batch.rows[row]
@@ -131,7 +131,7 @@ class OffsetWalk:
             more[:, QueueProgress.STARTED] = self._from_zero
             self._states = np.concatenate((self._states, more))
         runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
-        filled = follow_rows(batch.buffer, batch.rows, batch.values, table, self._states, runs)
+        filled = follow_rows(batch, table, self._states, runs)
         if filled:
             self._runs.append(runs[:filled].copy())
 

@@ -10,11 +10,11 @@ import numpy as np
 from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.queues import QueueArrays, find_queue, no_queues, put_slot
-from rmqtool.kernels.rows import BORN_TIMESTAMP_AT, MESSAGE_ROW
+from rmqtool.kernels.rows import BORN_TIMESTAMP_AT, MessageBatch, no_messages
 from rmqtool.kernels.walk import read_i64
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer, Int32s, Int64s, Rows
+    from rmqtool.arrays import Int32s, Int64s, Rows
 
 
 TOPIC_ROW = np.dtype(
@@ -48,7 +48,6 @@ ONE_QUEUE = 0
 """The queue id under which every topic stands in the table."""
 
 _MINUTE_MS = 60_000
-_ONE_QUEUE = ONE_QUEUE
 
 
 @kernel
@@ -90,7 +89,7 @@ def place_cells(cells: Rows, slots: Int32s) -> None:
 def _example_of_count_messages() -> tuple[object, ...]:
     slots, numbers = np.full(1, -1, np.int32), np.zeros(4, np.int64)
     return (
-        *(np.empty(0, np.uint8), 0, np.empty(0, MESSAGE_ROW), 0, no_queues(), numbers, numbers),
+        *(no_messages(), 0, no_queues(), numbers, numbers),
         *(np.empty(0, TOPIC_ROW), np.empty(0, CELL_ROW), slots, numbers, numbers, numbers),
     )
 
@@ -98,9 +97,7 @@ def _example_of_count_messages() -> tuple[object, ...]:
 @entry(_example_of_count_messages)
 @kernel
 def count_messages(
-    buffer: Buffer,
-    base: int,
-    rows: Rows,
+    batch: MessageBatch,
     first: int,
     table: QueueArrays,
     period: Int64s,
@@ -115,9 +112,7 @@ def count_messages(
     """Count messages from row ``first`` on.
 
     Args:
-        buffer: the window, ``(n,)`` uint8, with the heads of all rows in it.
-        base: physical offset of its first byte.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        batch: the messages.
         first: the first row to count.
         table: the topics: a queue table in which each has the one queue ``ONE_QUEUE``.
         period: start in ms, width of a bucket in ms, and how many.
@@ -132,11 +127,12 @@ def count_messages(
     Returns:
         The number of rows; or a row whose topic is not in the table, or for which there is no room.
     """
+    buffer, rows = batch.buffer, batch.rows
     for number in range(first, len(rows)):
         row = rows[number]
         if tally[CensusTally.CELLS] >= len(cells) or tally[CensusTally.MINUTES] >= len(minutes):
             return number
-        queue = find_queue(buffer, row.topic_start, row.topic_stop, _ONE_QUEUE, table)
+        queue = find_queue(buffer, row.topic_start, row.topic_stop, ONE_QUEUE, table)
         if queue < 0:
             return number
         queue = table.rows[queue].canonical
@@ -161,7 +157,7 @@ def count_messages(
         cell = cells[_find_cell(queue, bucket, cells, cell_slots, tally)]
         cell.messages += 1
         cell.bytes += size
-        delay_ms = stored_ms - read_i64(buffer, row.log_offset - base + BORN_TIMESTAMP_AT)
+        delay_ms = stored_ms - read_i64(buffer, row.log_offset - batch.base + BORN_TIMESTAMP_AT)
         place = 0
         while place < len(delay_bounds) and delay_ms >= delay_bounds[place]:
             place += 1

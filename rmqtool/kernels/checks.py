@@ -10,8 +10,8 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
 from rmqtool.kernels.bytes import as_int, parse_long
-from rmqtool.kernels.checksums import crc32
-from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.checksums import crc32, masked_crc32
+from rmqtool.kernels.jit import empty, entry, inlined, kernel
 from rmqtool.kernels.properties import find_property
 from rmqtool.kernels.rows import (
     BODY_LENGTH_AT,
@@ -21,6 +21,8 @@ from rmqtool.kernels.rows import (
     PREPARED_OFFSET_AT,
     STORE_PORT_AT,
     VARIANT_SHIFT,
+    MessageBatch,
+    no_messages,
 )
 from rmqtool.kernels.walk import read_i16, read_i32, read_i64
 
@@ -66,7 +68,6 @@ LATEST_MS = 4_102_444_800_000
 
 _1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)
 _LAST_PORT = 0xFFFF
-_EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
 
 _TRANSACTION, _PREPARED = message.TRANSACTION_MASK, message.TRANSACTION_PREPARED
 _COMMIT = message.TRANSACTION_COMMIT
@@ -100,9 +101,9 @@ def check_ranges(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, cou
     if store_port < 0 or store_port > _LAST_PORT:
         count = put_hit(hits, count, Check.STORE_PORT, number, _LAST_PORT, store_port)
     born_ms = read_i64(buffer, at + BORN_TIMESTAMP_AT)
-    if born_ms < _EARLIEST_MS or born_ms > _LATEST_MS:
+    if born_ms < EARLIEST_MS or born_ms > LATEST_MS:
         count = put_hit(hits, count, Check.BORN_TIME, number, 0, born_ms)
-    if row.store_timestamp_ms < _EARLIEST_MS or row.store_timestamp_ms > _LATEST_MS:
+    if row.store_timestamp_ms < EARLIEST_MS or row.store_timestamp_ms > LATEST_MS:
         count = put_hit(hits, count, Check.STORE_TIME, number, 0, row.store_timestamp_ms)
     return count
 
@@ -178,10 +179,7 @@ def check_inner_batch(
 
 
 _CRC_NAME = np.frombuffer(PROP_CRC_NAME, np.uint8)
-_CRC_BYTES = PROP_CRC_SIZE
-_CRC_MASK = 0x7FFFFFFF
 _ZERO, _NINE, _PROPERTY_END = 0x30, 0x39, 0x02
-_MAX_HITS = MAX_HITS
 
 
 class Sum(IntEnum):
@@ -202,7 +200,7 @@ def stored_record_crc(buffer: Buffer, start: int, stop: int) -> int:
 
     Its digits stand lowest first (``MessageDecoder#createCrc32``, 5.2.0+).
     """
-    at = stop - _CRC_BYTES
+    at = stop - PROP_CRC_SIZE
     if at < start:
         return -1
     for i in range(len(_CRC_NAME)):
@@ -218,17 +216,23 @@ def stored_record_crc(buffer: Buffer, start: int, stop: int) -> int:
     return as_int(value) if buffer[stop - 1] == _PROPERTY_END else -2
 
 
+@inlined
+def record_crcs(buffer: Buffer, at: int, row: Row) -> tuple[int, int]:
+    """Return the checksum in ``__CRC32#``, as `stored_record_crc`, and that of the bytes before it."""
+    start = row.topic_stop + 2
+    stop = start + row.properties_length
+    stored = stored_record_crc(buffer, start, stop)
+    return stored, masked_crc32(buffer, at, stop - PROP_CRC_SIZE) if stored != -1 else 0
+
+
 @kernel
 def _check_record_crc(
     buffer: Buffer, at: int, row: Row, number: int, sums: Int64s, hits: Rows, count: int
 ) -> int:
-    properties_start = row.topic_stop + 2
-    properties_stop = properties_start + row.properties_length
-    stored = stored_record_crc(buffer, properties_start, properties_stop)
+    stored, crc = record_crcs(buffer, at, row)
     if stored != -1:
-        crc = crc32(buffer, at, properties_stop - _CRC_BYTES, 0) & _CRC_MASK
         if crc == stored:
-            sums[0] += 1
+            sums[Sum.SOUND_CRCS] += 1
         else:
             count = put_hit(hits, count, Check.RECORD_CRC, number, crc, stored)
     return count
@@ -238,7 +242,7 @@ def _check_record_crc(
 def _check_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, count: int) -> int:
     if not row.body_length:
         return check_empty_body(buffer, at, row, number, hits, count)
-    crc = crc32(buffer, row.body_start, row.body_start + row.body_length, 0) & _CRC_MASK
+    crc = masked_crc32(buffer, row.body_start, row.body_start + row.body_length)
     if crc != row.body_crc:
         count = put_hit(hits, count, Check.BODY_CRC, number, crc, row.body_crc)
     return count
@@ -274,25 +278,23 @@ def _compare_clocks(buffer: Buffer, at: int, row: Row, sums: Int64s) -> None:
         sums[Sum.MOST_AHEAD_MS] = max(sums[Sum.MOST_AHEAD_MS], ahead_ms)
 
 
-@entry(lambda: (np.empty(1, np.uint8), *empty(MESSAGE_ROW), 0, 0, 0, *empty(np.int64, HIT_ROW)))
+@entry(lambda: (no_messages(), 0, *empty(np.int64, HIT_ROW)))
 @kernel
-def check_records(
-    buffer: Buffer, rows: Rows, first: int, base: int, cut: int, sums: Int64s, hits: Rows
-) -> tuple[int, int]:
+def check_records(batch: MessageBatch, first: int, sums: Int64s, hits: Rows) -> tuple[int, int]:
     """Check records from row ``first`` on, and set PHYSICALOFFSET of every row to its place.
 
-    ``sums``, ``(len(Sum),)``, is added to; ``hits``, of ``HIT_ROW``, at least ``MAX_HITS``, is filled. With
-    ``cut``, checksums are not checked here.
+    ``sums``, ``(len(Sum),)``, is added to; ``hits``, of ``HIT_ROW``, at least ``MAX_HITS``, is filled. Of a
+    record that is cut, checksums are not checked here.
 
     Returns:
         The row to go on with when ``hits`` has room again, or the number of rows; and the number of hits.
     """
-    count = 0
+    buffer, rows, cut, count = batch.buffer, batch.rows, batch.cut, 0
     for number in range(first, len(rows)):
-        if count + _MAX_HITS > len(hits):
+        if count + MAX_HITS > len(hits):
             return number, count
         row = rows[number]
-        at = row.log_offset - base
+        at = row.log_offset - batch.base
         if row.physical_offset != row.log_offset:
             count = put_hit(hits, count, Check.PHYSICAL_OFFSET, number, row.log_offset, row.physical_offset)
             row.physical_offset = row.log_offset
@@ -323,13 +325,14 @@ def measure_times(rows: Rows, first: int, latest_ms: int) -> tuple[int, int]:
     return len(rows), latest_ms
 
 
-@entry(lambda: (np.empty(1, np.uint8), *empty(MESSAGE_ROW), 0, 0, *empty(np.uint32)))
+@entry(lambda: (no_messages(), *empty(np.uint32)))
 @kernel
-def fingerprints(buffer: Buffer, rows: Rows, base: int, cut: int, into: npt.NDArray[np.uint32]) -> None:
+def fingerprints(batch: MessageBatch, into: npt.NDArray[np.uint32]) -> None:
     """Fill ``into``, ``(k,)``, with CRC-32 of all bytes of records; of one longer than a window, its head.
 
     With ``cut``, the bytes at hand are all but the body's missing part, whose BODYCRC is among them.
     """
+    rows = batch.rows
     for number in range(len(rows)):
-        at = rows[number].log_offset - base
-        into[number] = crc32(buffer, at, at + rows[number].total_size - cut, 0)
+        at = rows[number].log_offset - batch.base
+        into[number] = crc32(batch.buffer, at, at + rows[number].total_size - batch.cut, 0)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.kernels.bytes import as_int, load_word
-from rmqtool.kernels.jit import binding, cgutils, intrinsic, ir, kernel, numba, types
+from rmqtool.kernels.jit import binding, cgutils, inlined, intrinsic, ir, kernel, numba, types
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -249,3 +249,11 @@ if _CAN_FOLD:
 
 else:
     crc32 = crc32_by_tables
+
+_CRC_MASK = 0x7FFFFFFF
+
+
+@inlined
+def masked_crc32(buffer: Buffer, start: int, stop: int) -> int:
+    """Return CRC-32 of a range without the sign bit, as BODYCRC and ``__CRC32#`` are."""
+    return crc32(buffer, start, stop, 0) & _CRC_MASK

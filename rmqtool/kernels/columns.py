@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.javacompat import PROP_CRC_NAME
 from rmqtool.kernels.bytes import copy_bytes, is_word, load_word, put_word
 from rmqtool.kernels.filters import (
     MAX_PROPERTIES,
@@ -26,26 +26,25 @@ from rmqtool.kernels.filters import (
 )
 from rmqtool.kernels.jit import entry, inlined, kernel
 from rmqtool.kernels.json import put_message_id
-from rmqtool.kernels.properties import decode_character, hash_utf8, next_key
+from rmqtool.kernels.properties import decode_character, hash_utf8, next_key, value_of
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_TIMESTAMP_AT,
     BORN_V6,
     FLAG_AT,
-    HEAD_SIZES,
     MAGIC_AT,
     PREPARED_OFFSET_AT,
     RECONSUME_TIMES_AT,
     STORE_HOST_AT,
     STORE_V6,
-    VARIANT_SHIFT,
+    MessageBatch,
     Property,
     no_messages,
 )
-from rmqtool.kernels.walk import is_schedule_topic, read_i32, read_i64
+from rmqtool.kernels.walk import head_of, is_schedule_topic, read_i32, read_i64
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer, Int32s, Int64s, Row, Rows
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Row
 
 
 class Long(IntEnum):
@@ -161,15 +160,11 @@ class ColumnRoom(NamedTuple):
 
 
 _MAGIC_V2 = message.MAGIC_V2
-_CRC_NAME, _CRC_BYTES, _CRC_MASK = (
-    np.frombuffer(PROP_CRC_NAME[:-1], np.uint8),
-    PROP_CRC_SIZE,
-    0x7FFFFFFF,
-)
 _REPLACEMENT = 0xFFFD
 _NOT_ASCII = np.uint64(0x8080808080808080)
 _ONES = np.uint64(0x0101010101010101)
-_NUMBER_SIGNS = _ONES * np.uint64(PROP_CRC_NAME[-2])
+_NUMBER_SIGN = PROP_CRC_NAME[-2]
+_NUMBER_SIGNS = _ONES * np.uint64(_NUMBER_SIGN)
 _7 = np.uint64(7)
 _LONGEST_ID = 56
 
@@ -215,8 +210,7 @@ def _number_word(room: ColumnRoom, column: int, buffer: Buffer, start: int, stop
 
 @inlined
 def _number_words(room: ColumnRoom, buffer: Buffer, row: Row) -> bool:
-    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-    at = row.body_start - HEAD_SIZES[variant]
+    at, variant = head_of(row)
     if room.takes[Take.TOPIC]:
         if not _number_word(room, Word.TOPIC, buffer, row.topic_start, row.topic_stop):
             return False
@@ -263,8 +257,7 @@ def _put_properties(room: ColumnRoom, buffer: Buffer, count: int) -> None:
 @inlined
 def _put_numbers(room: ColumnRoom, n: int, buffer: Buffer, row: Row, segment_start: int) -> None:
     longs, numbers = room.longs, room.numbers
-    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-    at = row.body_start - HEAD_SIZES[variant]
+    at, variant = head_of(row)
     longs[Long.POSITION, n] = row.log_offset - segment_start
     longs[Long.PHYSICAL_OFFSET, n] = row.physical_offset
     longs[Long.QUEUE_OFFSET, n] = row.queue_offset
@@ -287,19 +280,19 @@ def _put_texts(room: ColumnRoom, n: int, buffer: Buffer, row: Row, values: Int64
     if takes[Take.TAGS_CODE]:
         code = 0
         if values[Property.TAGS, 0] >= 0:
-            code = hash_utf8(buffer, values[Property.TAGS, 0], values[Property.TAGS, 1], 0)
+            code = hash_utf8(buffer, *value_of(values, Property.TAGS), 0)
         room.longs[Long.TAGS_CODE, n] = code
     if takes[Take.BODY]:
         _put_text(room, Text.BODY, n, buffer, row.body_start, row.body_start + row.body_length)
     if takes[Take.TAGS]:
-        _put_text(room, Text.TAGS, n, buffer, values[Property.TAGS, 0], values[Property.TAGS, 1])
+        _put_text(room, Text.TAGS, n, buffer, *value_of(values, Property.TAGS))
     if takes[Take.UNIQ_KEY]:
-        _put_text(room, Text.UNIQ_KEY, n, buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1])
+        _put_text(room, Text.UNIQ_KEY, n, buffer, *value_of(values, Property.UNIQ_KEY))
     if takes[Take.MSG_ID]:
         end = put_message_id(room.texts[Text.MSG_ID], room.used[Text.MSG_ID], buffer, row)
         room.used[Text.MSG_ID] = room.stops[Text.MSG_ID, n + 1] = end
     if takes[Take.KEYS]:
-        _put_keys(room, buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+        _put_keys(room, buffer, *value_of(values, Property.KEYS))
     if takes[Take.PROPERTIES]:
         _put_properties(room, buffer, count)
     room.list_stops[0, n + 1] = room.counts[ColumnCount.KEYS]
@@ -323,7 +316,7 @@ def _look_at(buffer: Buffer, start: int, stop: int) -> tuple[bool, bool]:
     if stop - start < 8:
         for at in range(start, stop):
             high |= np.uint64(buffer[at])
-            signs |= np.uint64(buffer[at] == _CRC_NAME[-1]) << _7
+            signs |= np.uint64(buffer[at] == _NUMBER_SIGN) << _7
     else:
         for at in range(start, stop - 8, 8):
             high, signs = _look_at_word(buffer, at, high, signs)
@@ -361,26 +354,18 @@ def _example_of_encode_columns() -> tuple[object, ...]:
         word_stops=matrix(Word, np.int32),
         words=matrix(Word, np.uint8),
     )
-    return *no_messages(), 0, 0, no_filter(), room
+    return no_messages(), 0, 0, no_filter(), room
 
 
 @entry(_example_of_encode_columns)
 @kernel
 def encode_columns(
-    buffer: Buffer,
-    rows: Rows,
-    values: Int64s,
-    first: int,
-    segment_start: int,
-    wanted: KernelFilter,
-    room: ColumnRoom,
+    batch: MessageBatch, first: int, segment_start: int, wanted: KernelFilter, room: ColumnRoom
 ) -> tuple[int, int]:
     """Write the columns of messages, up to the first that is for plain Python.
 
     Args:
-        buffer: The window.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        values: ``(k, 8, 2)``, ranges of the values of ``Property``.
+        batch: The messages.
         first: Index of the first row.
         segment_start: Physical offset of the file's first byte.
         wanted: The messages to write.
@@ -389,8 +374,9 @@ def encode_columns(
     Returns:
         A ``Stopped``, and the index of the first row that was not written.
     """
+    buffer, rows = batch.buffer, batch.rows
     for i in range(first, len(rows)):
-        row, found = rows[i], values[i]
+        row, found = rows[i], batch.values[i]
         start = row.topic_stop + 2
         stop = start + row.properties_length
         if not is_intact(buffer, row, found, wanted.numbers[RowFilter.ODD_FLAGS]):

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from rmqtool.kernels.bytes import as_int, parse_short
+from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.properties import has_inner_batch, inner_batch
 from rmqtool.kernels.queues import TOTAL_ROW, QueueArrays, find_queue, no_queues
-from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET, Property, no_messages
+from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET, MessageBatch, no_messages
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer, Int64s, Rows
+    from rmqtool.arrays import Int64s, Rows
 
 
 class Discontinuity(IntEnum):
@@ -44,8 +45,6 @@ BREAK_ROW = np.dtype(
     [("kind", np.int64), ("row", np.int64), ("expected", np.int64), ("observed", np.int64)], align=True
 )
 
-_MAX_QUEUE_OFFSET, _UNKNOWN = MAX_QUEUE_OFFSET, UNKNOWN_QUEUE_OFFSET
-
 
 def new_progress(first_offset: int | None) -> Int64s:
     """Return the state of a queue before its first record; ``first_offset``: what that must carry."""
@@ -61,7 +60,7 @@ def _kind(offset: int, count: int, following: int, progress: Int64s) -> int:
     expected = progress[QueueProgress.NEXT]
     if offset == 0:
         return Discontinuity.RESET
-    if offset < 0 or offset > _MAX_QUEUE_OFFSET or following == expected + count:
+    if offset < 0 or offset > MAX_QUEUE_OFFSET or following == expected + count:
         return Discontinuity.OUT_OF_RANGE
     if offset > expected:
         beyond = offset - progress[QueueProgress.HIGH]
@@ -84,9 +83,9 @@ def follow_offset(offset: int, count: int, following: int, progress: Int64s) -> 
     """
     if not progress[QueueProgress.STARTED]:
         progress[QueueProgress.STARTED] = 1
-        progress[QueueProgress.NEXT] = min(max(offset, 0), _MAX_QUEUE_OFFSET)
+        progress[QueueProgress.NEXT] = min(max(offset, 0), MAX_QUEUE_OFFSET)
     expected = as_int(progress[QueueProgress.NEXT])
-    if offset == _UNKNOWN:
+    if offset == UNKNOWN_QUEUE_OFFSET:
         offset = expected
     kind = -1 if offset == expected else _kind(offset, count, following, progress)
     alone = kind == Discontinuity.RESET and following == expected + count
@@ -202,16 +201,15 @@ def _judge(number: int, state: Int64s, following: int, runs: Rows, filled: int) 
     return filled
 
 
-@entry(lambda: (*no_messages(), no_queues(TOTAL_ROW), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
+@entry(lambda: (no_messages(), no_queues(TOTAL_ROW), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
 @kernel
-def follow_rows(
-    buffer: Buffer, rows: Rows, values: Int64s, table: QueueArrays, states: Int64s, runs: Rows
-) -> int:
+def follow_rows(batch: MessageBatch, table: QueueArrays, states: Int64s, runs: Rows) -> int:
     """Follow the queue offsets of a batch whose queues are all in the table; half messages have none.
 
     Returns:
         How many runs ended, which are in ``runs``.
     """
+    buffer, rows, values = batch.buffer, batch.rows, batch.values
     filled = 0
     for i in range(len(rows)):
         row = rows[i]
@@ -220,10 +218,8 @@ def follow_rows(
             continue
         number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, table)
         state, count = states[number], 1
-        if values[i, Property.INNER_NUM, 0] >= 0 and values[i, Property.INNER_BASE, 0] >= 0:
-            count = max(
-                parse_short(buffer, values[i, Property.INNER_NUM, 0], values[i, Property.INNER_NUM, 1])[1], 1
-            )
+        if has_inner_batch(values[i]):
+            count = max(inner_batch(buffer, values[i])[2], 1)
         filled = _judge(number, state, row.queue_offset, runs, filled)
         state[RunState.WAITS], state[RunState.OFFSET], state[RunState.COUNT] = 1, row.queue_offset, count
         state[RunState.PLACE], state[RunState.END] = row.log_offset, row.log_offset + row.total_size

@@ -19,9 +19,9 @@ from rmqtool.formats.message import (
     TRANSACTION_NONE,
     TRANSACTION_ROLLBACK,
 )
-from rmqtool.kernels.bytes import as_int, parse_int, parse_long, parse_short
+from rmqtool.kernels.bytes import as_int, parse_int
 from rmqtool.kernels.jit import empty, entry, kernel
-from rmqtool.kernels.properties import abs_int, hash_utf8, next_key
+from rmqtool.kernels.properties import abs_int, has_inner_batch, hash_utf8, inner_batch, next_key, value_of
 from rmqtool.kernels.queues import QueueArrays, find_queue, is_blank, multi_dispatch, no_queues, put_unit
 from rmqtool.kernels.rows import (
     ENTRY_ROW,
@@ -29,6 +29,7 @@ from rmqtool.kernels.rows import (
     UNIT_ROW,
     Count,
     DispatchOutcome,
+    MessageBatch,
     Property,
     Switch,
     Trait,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
-_SCHEDULE, _BATCH, _NO_MULTI = Trait.SCHEDULE.value, Trait.BATCH.value, Trait.NO_MULTI_DISPATCH.value
-_EXCLUDED, _UNSAFE, _INNER = Trait.EXCLUDED.value, Trait.UNSAFE.value, Trait.INNER_BATCHES.value
 _SECOND_MS = 1000
 
 
@@ -81,17 +80,15 @@ def dispatch_room(rows: int, keyless: int) -> DispatchRoom:
 @kernel
 def _tags_code(buffer: Buffer, row: Row, values: Int64s, traits: int, rules: DispatchRules) -> int:
     """Return the tags code, for SCHEDULE_TOPIC_XXXX the deliver time (``computeDeliverTimestamp``)."""
-    if traits & _SCHEDULE and values[Property.DELAY, 0] >= 0:
-        level = min(
-            parse_int(buffer, values[Property.DELAY, 0], values[Property.DELAY, 1])[1],
-            rules.switches[Switch.MAX_DELAY_LEVEL],
-        )
+    if traits & Trait.SCHEDULE and values[Property.DELAY, 0] >= 0:
+        level = parse_int(buffer, *value_of(values, Property.DELAY))[1]
+        level = min(level, rules.switches[Switch.MAX_DELAY_LEVEL])
         if level > 0:
             delay_ms = rules.delays[level] if rules.delays[level] >= 0 else _SECOND_MS
             return as_int(np.uint64(row.store_timestamp_ms) + np.uint64(delay_ms))
     if values[Property.TAGS, 0] < 0:
         return 0
-    return hash_utf8(buffer, values[Property.TAGS, 0], values[Property.TAGS, 1], 0)
+    return hash_utf8(buffer, *value_of(values, Property.TAGS), 0)
 
 
 @kernel
@@ -99,13 +96,12 @@ def _put_own_unit(
     buffer: Buffer, row: Row, values: Int64s, queue: int, traits: int, tags_code: int, units: Rows, count: int
 ) -> int:
     """Put the unit of the message's own queue; return the new count."""
-    if traits & _UNSAFE:
+    if traits & Trait.UNSAFE:
         return count
     base, number = row.queue_offset, 1
-    if traits & _BATCH:
-        if values[Property.INNER_NUM, 0] >= 0 and values[Property.INNER_BASE, 0] >= 0:
-            base = parse_long(buffer, values[Property.INNER_BASE, 0], values[Property.INNER_BASE, 1])[1]
-            number = parse_short(buffer, values[Property.INNER_NUM, 0], values[Property.INNER_NUM, 1])[1]
+    if traits & Trait.BATCH:
+        if has_inner_batch(values):
+            _, base, number = inner_batch(buffer, values)
         if base < 0 or number < 0:
             return count
     put_unit(units, count, queue, base, row, tags_code, row.store_timestamp_ms, number)
@@ -119,8 +115,7 @@ def _is_inner_batch(row: Row, values: Int64s) -> bool:
     Java: ``HookUtils#checkInnerBatch`` (5.0.0 to 5.5.1) refuses one for any other topic, and
     ``BatchConsumeQueue#assignQueueOffset`` gives it INNER_BASE.
     """
-    has_both = values[Property.INNER_NUM, 0] >= 0 and values[Property.INNER_BASE, 0] >= 0
-    return bool(row.sys_flag & INNER_BATCH_FLAG and has_both)
+    return bool(row.sys_flag & INNER_BATCH_FLAG and has_inner_batch(values))
 
 
 @kernel
@@ -130,10 +125,8 @@ def _asks_for_more_queues(buffer: Buffer, values: Int64s) -> bool:
     ``MultiDispatchUtils#checkMultiDispatchQueue`` (5.3.3) and its like in 4.9.8.
     """
     return not (
-        is_blank(buffer, values[Property.INNER_MULTI_DISPATCH, 0], values[Property.INNER_MULTI_DISPATCH, 1])
-        or is_blank(
-            buffer, values[Property.INNER_MULTI_QUEUE_OFFSET, 0], values[Property.INNER_MULTI_QUEUE_OFFSET, 1]
-        )
+        is_blank(buffer, *value_of(values, Property.INNER_MULTI_DISPATCH))
+        or is_blank(buffer, *value_of(values, Property.INNER_MULTI_QUEUE_OFFSET))
     )
 
 
@@ -154,18 +147,16 @@ def _put_entries(
 ) -> int:
     """Put the unique key, the keys cut at single spaces, and the tags as a whole; return the new count."""
     if values[Property.UNIQ_KEY, 0] >= 0:
-        key_hash = hash_utf8(
-            buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1], queue.topic_seed
-        )
+        key_hash = hash_utf8(buffer, *value_of(values, Property.UNIQ_KEY), queue.topic_seed)
         count = _put_entry(entries, count, row, key_hash, False)
     if values[Property.KEYS, 0] >= 0:
-        start, stop = next_key(buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+        start, stop = next_key(buffer, *value_of(values, Property.KEYS))
         while start >= 0:
             key_hash = hash_utf8(buffer, start, stop, queue.topic_seed)
             count = _put_entry(entries, count, row, key_hash, False)
             start, stop = next_key(buffer, stop, values[Property.KEYS, 1])
     if with_tags and values[Property.TAGS, 1] > values[Property.TAGS, 0]:
-        key_hash = hash_utf8(buffer, values[Property.TAGS, 0], values[Property.TAGS, 1], queue.tag_seed)
+        key_hash = hash_utf8(buffer, *value_of(values, Property.TAGS), queue.tag_seed)
         count = _put_entry(entries, count, row, key_hash, True)
     return count
 
@@ -219,31 +210,20 @@ def _has_room(values: Int64s, room: DispatchRoom) -> bool:
     )
 
 
-@entry(
-    lambda: (
-        *no_messages(),
-        0,
-        DispatchRules(*empty(np.int64, np.int64, np.int64)),
-        no_queues(),
-        dispatch_room(0, 0),
-    )
-)
+def _example_of_dispatch() -> tuple[object, ...]:
+    rules = DispatchRules(*empty(np.int64, np.int64, np.int64))
+    return no_messages(), 0, rules, no_queues(), dispatch_room(0, 0)
+
+
+@entry(_example_of_dispatch)
 @kernel
 def dispatch(
-    buffer: Buffer,
-    rows: Rows,
-    values: Int64s,
-    first: int,
-    rules: DispatchRules,
-    table: QueueArrays,
-    room: DispatchRoom,
+    batch: MessageBatch, first: int, rules: DispatchRules, table: QueueArrays, room: DispatchRoom
 ) -> tuple[int, int]:
     """Dispatch messages from row ``first`` on, in log order.
 
     Args:
-        buffer: the window that the ranges point into, ``(n,)`` uint8.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        values: ``(k, 8, 2)``, ranges of the values of ``Property``.
+        batch: the messages.
         first: the first row to dispatch.
         rules: the policy.
         table: the queues, of ``QUEUE_ROW``; ``Trait.INNER_BATCHES`` is set in them.
@@ -252,10 +232,11 @@ def dispatch(
     Returns:
         A ``DispatchOutcome`` and the row it stands at.
     """
+    buffer, rows = batch.buffer, batch.rows
     switches, counts, missing = rules.switches, room.counts, room.missing
     for number in range(first, len(rows)):
         row = rows[number]
-        value = values[number]
+        value = batch.values[number]
         if not _has_room(value, room):
             return DispatchOutcome.FULL, number
         queue = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, table)
@@ -264,17 +245,17 @@ def dispatch(
             return DispatchOutcome.NEW_QUEUE, number
         own = table.rows[queue]
         traits = own.traits
-        if traits & _EXCLUDED or row.store_timestamp_ms > switches[Switch.UNTIL_TIMESTAMP]:
+        if traits & Trait.EXCLUDED or row.store_timestamp_ms > switches[Switch.UNTIL_TIMESTAMP]:
             continue
         if _is_inner_batch(row, value):
-            own.traits = traits | _INNER
+            own.traits = traits | Trait.INNER_BATCHES
         outcome: int = DispatchOutcome.DONE
         count = counts[Count.UNITS]
         transaction = row.sys_flag & TRANSACTION_MASK
         if transaction in (TRANSACTION_NONE, TRANSACTION_COMMIT):
             tags_code = _tags_code(buffer, row, value, traits, rules)
             count = _put_own_unit(buffer, row, value, own.canonical, traits, tags_code, room.units, count)
-            multi = switches[Switch.MULTI_DISPATCH] and not traits & (_NO_MULTI | _BATCH)
+            multi = switches[Switch.MULTI_DISPATCH] and not traits & (Trait.NO_MULTI_DISPATCH | Trait.BATCH)
             if multi and _asks_for_more_queues(buffer, value):
                 outcome, count = multi_dispatch(
                     buffer, row, value, tags_code, switches, table, room.units, count, missing

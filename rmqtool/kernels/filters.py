@@ -10,27 +10,36 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
-from rmqtool.kernels.bytes import begins_with, equals, first_at_least, parse_long, parse_short
-from rmqtool.kernels.checks import stored_record_crc
-from rmqtool.kernels.checksums import crc32
+from rmqtool.javacompat import PROP_CRC_NAME
+from rmqtool.kernels.bytes import begins_with, equals, first_at_least, same_bytes
+from rmqtool.kernels.checks import record_crcs
+from rmqtool.kernels.checksums import masked_crc32
 from rmqtool.kernels.jit import empty, entry, inlined, kernel
 from rmqtool.kernels.json import chars, is_harmless
-from rmqtool.kernels.properties import abs_int, find_property, hash_utf8, next_key, next_property
+from rmqtool.kernels.properties import (
+    abs_int,
+    find_property,
+    has_inner_batch,
+    hash_utf8,
+    inner_batch,
+    next_key,
+    next_property,
+    value_of,
+)
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_V6,
-    HEAD_SIZES,
     STORE_HOST_AT,
     STORE_V6,
-    VARIANT_SHIFT,
+    MessageBatch,
     Property,
     no_messages,
 )
+from rmqtool.kernels.walk import head_of
 from rmqtool.topics import EXPLAINED_TOPICS
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+    from rmqtool.arrays import Buffer, Int64s, Row
 
 
 GLOBS_APART = 0xFF
@@ -78,8 +87,7 @@ MAX_PROPERTIES = 64
 """A message with more is not plain."""
 
 
-_CRC_NAME, _CRC_BYTES = np.frombuffer(PROP_CRC_NAME[:-1], np.uint8), PROP_CRC_SIZE
-_CRC_MASK = 0x7FFFFFFF
+_CRC_NAME = np.frombuffer(PROP_CRC_NAME[:-1], np.uint8)
 _MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
 _EXPLAINED = tuple(chars(topic) for topic in EXPLAINED_TOPICS)
 _ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
@@ -87,14 +95,11 @@ _ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
 
 @inlined
 def _is_repeated(buffer: Buffer, parts: Int64s, count: int) -> bool:
-    start, size = parts[count, 0], parts[count, 1] - parts[count, 0]
+    start, stop = parts[count, 0], parts[count, 1]
     for i in range(count):
-        if parts[i, 1] - parts[i, 0] == size:
-            k = 0
-            while k < size and buffer[parts[i, 0] + k] == buffer[start + k]:
-                k += 1
-            if k == size:
-                return True
+        same_size = parts[i, 1] - parts[i, 0] == stop - start
+        if same_size and same_bytes(buffer, parts[i, 0], buffer, start, stop):
+            return True
     return False
 
 
@@ -149,10 +154,8 @@ def holds_any_checksum(buffer: Buffer, row: Row) -> bool:
 
 @kernel
 def _agrees_with_checksum(buffer: Buffer, row: Row) -> bool:
-    start = row.body_start - HEAD_SIZES[(row.sys_flag >> VARIANT_SHIFT) & 3]
-    stop = row.topic_stop + 2 + row.properties_length
-    stored = stored_record_crc(buffer, row.topic_stop + 2, stop)
-    return stored == crc32(buffer, start, stop - _CRC_BYTES, 0) & _CRC_MASK
+    stored, crc = record_crcs(buffer, head_of(row)[0], row)
+    return stored == crc
 
 
 @inlined
@@ -162,10 +165,10 @@ def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
         return False
     if row.sys_flag & (BORN_V6 | STORE_V6) and _has_mapped_host(buffer, row):
         return False
-    if not _is_inner_batch_sound(buffer, values):
+    if has_inner_batch(values) and not inner_batch(buffer, values)[0]:
         return False
     body_stop = row.body_start + row.body_length
-    return not row.body_length or crc32(buffer, row.body_start, body_stop, 0) & _CRC_MASK == row.body_crc
+    return not row.body_length or masked_crc32(buffer, row.body_start, body_stop) == row.body_crc
 
 
 @kernel
@@ -176,14 +179,6 @@ def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
     if not is_intact(buffer, row, values, odd_flags):
         return False
     return is_harmless(buffer, row.topic_start, row.topic_stop, False)
-
-
-@inlined
-def _is_inner_batch_sound(buffer: Buffer, values: Int64s) -> bool:
-    if values[Property.INNER_NUM, 0] < 0 or values[Property.INNER_BASE, 0] < 0:
-        return True
-    base = parse_long(buffer, values[Property.INNER_BASE, 0], values[Property.INNER_BASE, 1])[0]
-    return base and parse_short(buffer, values[Property.INNER_NUM, 0], values[Property.INNER_NUM, 1])[0]
 
 
 @kernel
@@ -203,8 +198,7 @@ def _is_system_topic(buffer: Buffer, row: Row) -> bool:
 @kernel
 def _has_mapped_host(buffer: Buffer, row: Row) -> bool:
     """Whether a host is an IPv4 address in IPv6 form, for which there are several spellings."""
-    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-    at = row.body_start - HEAD_SIZES[variant]
+    at, variant = head_of(row)
     born = row.sys_flag & BORN_V6 and _is_mapped(buffer, at + BORN_HOST_AT)
     return born or (row.sys_flag & STORE_V6 and _is_mapped(buffer, at + STORE_HOST_AT[variant]))
 
@@ -229,7 +223,7 @@ def is_wanted(buffer: Buffer, row: Row, values: Int64s, wanted: KernelFilter) ->
         return False
     if numbers[RowFilter.HAS_TOPIC] and not _matches_any(buffer, row.topic_start, row.topic_stop, topic):
         return False
-    tag_start, tag_stop = values[Property.TAGS, 0], values[Property.TAGS, 1]
+    tag_start, tag_stop = value_of(values, Property.TAGS)
     if numbers[RowFilter.HAS_TAG] and (tag_start < 0 or not equals(buffer, tag_start, tag_stop, wanted.tag)):
         return False
     return not numbers[RowFilter.HAS_KEY] or _has_key(buffer, values, wanted.key)
@@ -237,16 +231,17 @@ def is_wanted(buffer: Buffer, row: Row, values: Int64s, wanted: KernelFilter) ->
 
 @kernel
 def _has_key(buffer: Buffer, values: Int64s, key: Buffer) -> bool:
-    start, stop = values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1]
+    start, stop = value_of(values, Property.UNIQ_KEY)
     if start >= 0 and equals(buffer, start, stop, key):
         return True
-    if values[Property.KEYS, 0] < 0:
+    at, stop = value_of(values, Property.KEYS)
+    if at < 0:
         return False
-    at, end = next_key(buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+    at, end = next_key(buffer, at, stop)
     while at < end:
         if equals(buffer, at, end, key):
             return True
-        at, end = next_key(buffer, end, values[Property.KEYS, 1])
+        at, end = next_key(buffer, end, stop)
     return False
 
 
@@ -328,12 +323,12 @@ def _has_hash(buffer: Buffer, row: Row, values: Int64s, hashes: Int64s, of_any_t
     if not of_any_topic:
         seed = hash_utf8(_HASH_SIGN, 0, 1, hash_utf8(buffer, row.topic_start, row.topic_stop, 0))
     if values[Property.UNIQ_KEY, 0] >= 0:
-        code = hash_utf8(buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1], seed)
+        code = hash_utf8(buffer, *value_of(values, Property.UNIQ_KEY), seed)
         if _contains(hashes, abs_int(code)):
             return True
     if values[Property.KEYS, 0] < 0:
         return False
-    start, stop = next_key(buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+    start, stop = next_key(buffer, *value_of(values, Property.KEYS))
     while start >= 0:
         if _contains(hashes, abs_int(hash_utf8(buffer, start, stop, seed))):
             return True
@@ -363,32 +358,26 @@ def _stays(buffer: Buffer, row: Row, values: Int64s, fields: Int64s, keys: Int64
     if values[Property.INNER_MULTI_DISPATCH, 0] < 0 and not _is_of_queue(buffer, row, fields):
         return False
     if fields[PrefilterField.HAS_UNIQUE]:
-        start, stop = values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1]
+        start, stop = value_of(values, Property.UNIQ_KEY)
         return start >= 0 and _contains(unique, hash_utf8(buffer, start, stop, 0))
     return not fields[PrefilterField.HAS_KEYS] or _has_hash(
         buffer, row, values, keys, fields[PrefilterField.OF_ANY_TOPIC]
     )
 
 
-@entry(lambda: (*no_messages(), *empty(np.int64, np.int64, np.int64, np.int64)))
+@entry(lambda: (no_messages(), *empty(np.int64, np.int64, np.int64, np.int64)))
 @kernel
 def find_candidates(
-    buffer: Buffer,
-    rows: Rows,
-    values: Int64s,
-    fields: Int64s,
-    keys: Int64s,
-    unique: Int64s,
-    log_offsets: Int64s,
+    batch: MessageBatch, fields: Int64s, keys: Int64s, unique: Int64s, log_offsets: Int64s
 ) -> int:
     """Write the physical offsets of the messages that may match into ``log_offsets``; return how many.
 
     ``fields`` are a ``Prefilter``'s, by ``PrefilterField``; ``keys`` are key hashes, ``unique`` hash codes of
     unique keys, both ascending.
     """
-    count = 0
+    rows, count = batch.rows, 0
     for number in range(len(rows)):
-        if _stays(buffer, rows[number], values[number], fields, keys, unique):
+        if _stays(batch.buffer, rows[number], batch.values[number], fields, keys, unique):
             log_offsets[count] = rows[number].log_offset
             count += 1
     return count

@@ -13,8 +13,8 @@ import numpy as np
 from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.jit import kernel
 from rmqtool.kernels.properties import decode_character
-from rmqtool.kernels.rows import HEAD_SIZES, PHYSICAL_OFFSET_AT, STORE_HOST_AT, STORE_V6, VARIANT_SHIFT
-from rmqtool.kernels.walk import read_i32
+from rmqtool.kernels.rows import PHYSICAL_OFFSET_AT, STORE_HOST_AT, STORE_V6
+from rmqtool.kernels.walk import head_of, read_i32
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Row
@@ -133,8 +133,7 @@ def put_hex(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, digits: 
 @kernel
 def put_message_id(out: Buffer, n: int, buffer: Buffer, row: Row) -> int:
     """Write the offset id of a message: store host and physical offset."""
-    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-    at = row.body_start - HEAD_SIZES[variant]
+    at, variant = head_of(row)
     host = at + STORE_HOST_AT[variant]
     n = put_hex(out, n, buffer, host, host + (20 if row.sys_flag & STORE_V6 else 8), _UPPER)
     return put_hex(out, n, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, _UPPER)

@@ -7,17 +7,16 @@ of any size, and does the same in plain Python.
 
 from __future__ import annotations
 
-from enum import IntFlag
+from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
-from rmqtool.javacompat import PROP_CRC_SIZE
 from rmqtool.kernels.bytes import as_int
-from rmqtool.kernels.checks import EARLIEST_MS, LATEST_MS, stored_record_crc
-from rmqtool.kernels.checksums import crc32
+from rmqtool.kernels.checks import EARLIEST_MS, LATEST_MS, record_crcs
+from rmqtool.kernels.checksums import crc32, masked_crc32
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import decode_character
 from rmqtool.kernels.rows import (
@@ -50,8 +49,8 @@ LOOK_BYTES = DLEDGER_BYTES + message.HEAD_OFFSETS[0]["physicalOffset"] + 8
 """Bytes read after a record, to see whether the next one names that place."""
 
 
-class FoundMark(IntFlag):
-    """Marks of a record found somewhere."""
+class FoundMark(IntEnum):
+    """Bits of the marks of a record found somewhere."""
 
     FRAME = 1  # the lengths do not add up, or the image ends before it does
     BODY = 2  # the body does not match BODYCRC
@@ -84,21 +83,9 @@ _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message
 _MAGIC = np.array([_MAGIC_V1 >> shift & 0xFF for shift in (24, 16, 8)], np.uint8)
 _FIRST, _SECOND, _THIRD = (np.uint8(value) for value in _MAGIC)
 _LAST_V1, _LAST_V2 = np.uint8(_MAGIC_V1 & 0xFF), np.uint8(_MAGIC_V2 & 0xFF)
-_BLOCK, _CRC_BYTES = 256, PROP_CRC_SIZE
-_EARLIEST_MS, _LATEST_MS = EARLIEST_MS, LATEST_MS
-_LAST_PORT, _CRC_MASK, _DEFINED_BITS = 0xFFFF, 0x7FFFFFFF, 0x7FF
+_BLOCK = 256
+_LAST_PORT, _DEFINED_BITS = 0xFFFF, 0x7FF
 _LARGEST_TAIL = 2 + 0x7FFF + 2 + 0x7FFF  # topic and properties with their lengths
-_SECTOR, _LOOK, _DLEDGER = SECTOR_BYTES, LOOK_BYTES, DLEDGER_BYTES
-_FRAME, _BODY, _SIGNATURE, _SIGNED, _TEXT, _CHAINED, _ENDS, _CROSSES = (
-    FoundMark.FRAME.value,
-    FoundMark.BODY.value,
-    FoundMark.SIGNATURE.value,
-    FoundMark.SIGNED.value,
-    FoundMark.TEXT.value,
-    FoundMark.CHAINED.value,
-    FoundMark.ENDS.value,
-    FoundMark.CROSSES.value,
-)
 _ONE = np.uint64(1)
 _REPLACEMENT, _LEAD_OF_REPLACEMENT = 0xFFFD, 0xEF
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
@@ -163,7 +150,7 @@ def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
     if at + HEAD_SIZES[variant] > image_stop:
         return False
     found.store_timestamp_ms = read_i64(buffer, at + STORE_TIMESTAMP_AT[variant])
-    if found.store_timestamp_ms < _EARLIEST_MS or found.store_timestamp_ms > _LATEST_MS:
+    if found.store_timestamp_ms < EARLIEST_MS or found.store_timestamp_ms > LATEST_MS:
         return False
     born_port = read_i32(buffer, at + BORN_PORT_AT[variant])
     store_port = read_i32(buffer, at + STORE_PORT_AT[variant])
@@ -214,44 +201,40 @@ def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
     """Return marks for what stands after a record; sets ``blank`` if that is a BLANK."""
     after = found.log_offset + found.total_size
     if at + 8 > window_stop:  # the image ends
-        return _ENDS
+        return FoundMark.ENDS
     if _begins(buffer, at, window_stop, after):
-        return _CHAINED
-    if _begins(buffer, at + _DLEDGER, window_stop, after + _DLEDGER):
-        return _CHAINED
+        return FoundMark.CHAINED
+    if _begins(buffer, at + DLEDGER_BYTES, window_stop, after + DLEDGER_BYTES):
+        return FoundMark.CHAINED
     if read_i32(buffer, at + MAGIC_AT) == _BLANK_MAGIC:
         left = read_i32(buffer, at)
         if left >= 8:
             found.blank = left
-            return _CHAINED
+            return FoundMark.CHAINED
     for i in range(at, min(at + PHYSICAL_OFFSET_AT + 8, window_stop)):
         if buffer[i]:
             return 0
-    return _ENDS
+    return FoundMark.ENDS
 
 
 @kernel
 def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
     """Check the checksums and the text of a record whose lengths add up; return marks."""
     marks = 0
-    crc = 0
-    if row.body_length:
-        crc = crc32(buffer, row.body_start, row.body_start + row.body_length, 0) & _CRC_MASK
-    if crc != row.body_crc:
-        marks |= _BODY
+    if masked_crc32(buffer, row.body_start, row.body_start + row.body_length) != row.body_crc:
+        marks |= FoundMark.BODY
     properties = row.topic_stop + 2
     stop = at + row.total_size
-    stored = stored_record_crc(buffer, properties, properties + row.properties_length)
+    stored, crc = record_crcs(buffer, at, row)
     if stored != -1:
-        sound = crc32(buffer, at, stop - _CRC_BYTES, 0) & _CRC_MASK == stored
-        marks |= _SIGNED if sound else _SIGNATURE
+        marks |= FoundMark.SIGNED if crc == stored else FoundMark.SIGNATURE
     empty = row.topic_stop == row.topic_start
     if empty or not is_text(buffer, row.topic_start, row.topic_stop, 0):
-        marks |= _TEXT
+        marks |= FoundMark.TEXT
     if row.stray_pieces or not is_text(buffer, properties, properties + row.properties_length, 1):
-        marks |= _TEXT
-    if (base + row.body_start + row.body_length) // _SECTOR != (base + stop - 1) // _SECTOR:
-        marks |= _CROSSES
+        marks |= FoundMark.TEXT
+    if (base + row.body_start + row.body_length) // SECTOR_BYTES != (base + stop - 1) // SECTOR_BYTES:
+        marks |= FoundMark.CROSSES
     found.crc = np.uint32(crc32(buffer, at, stop, 0))
     return marks
 
@@ -259,7 +242,7 @@ def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
 @entry(
     lambda: (
         *(np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT)),
-        *no_messages(1)[1:],
+        *no_messages(1)[1:3],
         *empty(FOUND_ROW),
     )
 )
@@ -302,10 +285,10 @@ def find_loose_records(
             at += 1
             continue
         one.position, one.blank, one.crc, one.image = base + at, 0, 0, 0
-        one.marks = _FRAME
+        one.marks = FoundMark.FRAME
         after = at + one.total_size
         if after <= image_stop:
-            if window_stop < min(after + _LOOK, image_stop):
+            if window_stop < min(after + LOOK_BYTES, image_stop):
                 return Outcome.NEED, at, count
             outcome = check_record(buffer, at, window_stop, image_stop, base, 0, rules, 0, rows[0], values[0])
             if outcome == Outcome.RECORD:

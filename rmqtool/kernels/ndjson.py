@@ -35,26 +35,25 @@ from rmqtool.kernels.json import (
     put_string,
     put_value,
 )
-from rmqtool.kernels.properties import hash_utf8, next_key
+from rmqtool.kernels.properties import hash_utf8, next_key, value_of
 from rmqtool.kernels.rows import (
     BORN_HOST_AT,
     BORN_TIMESTAMP_AT,
     BORN_V6,
     FLAG_AT,
-    HEAD_SIZES,
     MAGIC_AT,
     PREPARED_OFFSET_AT,
     RECONSUME_TIMES_AT,
     STORE_HOST_AT,
     STORE_V6,
-    VARIANT_SHIFT,
+    MessageBatch,
     Property,
     no_messages,
 )
-from rmqtool.kernels.walk import read_i32, read_i64
+from rmqtool.kernels.walk import head_of, read_i32, read_i64
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Buffer, Int64s, Row, Rows
+    from rmqtool.arrays import Buffer, Int64s, Row
 
 
 class Ended(IntEnum):
@@ -91,8 +90,7 @@ _FIXED_ROOM = 1200  # the longest line without file, topic, properties and body 
 
 @kernel
 def _put_head(out: Buffer, n: int, buffer: Buffer, row: Row, label: Buffer, segment_start: int) -> int:
-    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-    at = row.body_start - HEAD_SIZES[variant]
+    at, variant = head_of(row)
     n = put(out, put(out, n, _START), label)
     n = put_number(out, put(out, n, _POSITION), row.log_offset - segment_start)
     n = put_number(out, put(out, n, _PHYSICAL_OFFSET), row.physical_offset)
@@ -164,34 +162,19 @@ def _put_message(
     n = put_number(out, put(out, n, _BODY_LENGTH), as_int(row.body_length))
     n = put_body(out, put(out, n, _BODY_IS), buffer, row.body_start, body_stop, form)
     n = _put_properties(out, put(out, n, _PROPERTIES), buffer, parts, count)
-    n = put_value(out, put(out, n, _TAGS_ARE), buffer, values[Property.TAGS, 0], values[Property.TAGS, 1])
-    n = _put_keys(out, put(out, n, _KEYS_ARE), buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
-    n = put_value(
-        out, put(out, n, _UNIQ_IS), buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1]
-    )
-    code = 0
-    if values[Property.TAGS, 0] >= 0:
-        code = hash_utf8(buffer, values[Property.TAGS, 0], values[Property.TAGS, 1], 0)
+    tags, tags_stop = value_of(values, Property.TAGS)
+    n = put_value(out, put(out, n, _TAGS_ARE), buffer, tags, tags_stop)
+    n = _put_keys(out, put(out, n, _KEYS_ARE), buffer, *value_of(values, Property.KEYS))
+    n = put_value(out, put(out, n, _UNIQ_IS), buffer, *value_of(values, Property.UNIQ_KEY))
+    code = hash_utf8(buffer, tags, tags_stop, 0) if tags >= 0 else 0
     n = put_number(out, put(out, n, _TAGS_CODE), code)
     return put(out, put_message_id(out, put(out, n, _MSG_ID), buffer, row), _END)
 
 
-@entry(
-    lambda: (
-        *no_messages(),
-        0,
-        0,
-        np.frombuffer(b"", np.uint8),
-        no_filter(),
-        np.empty((0, 4), np.int64),
-        *empty(np.uint8),
-    )
-)
+@entry(lambda: (no_messages(), 0, 0, chars(""), no_filter(), np.empty((0, 4), np.int64), *empty(np.uint8)))
 @kernel
 def encode_ndjson(
-    buffer: Buffer,
-    rows: Rows,
-    values: Int64s,
+    batch: MessageBatch,
     first: int,
     segment_start: int,
     label: Buffer,
@@ -206,10 +189,11 @@ def encode_ndjson(
     Returns:
         An ``Ended``, the index of the first row that was not written, and the bytes written.
     """
+    buffer, rows = batch.buffer, batch.rows
     n, form = 0, wanted.numbers[RowFilter.BODY]
     body_width = 2 if form == BodyForm.HEX else 6 if form == BodyForm.TEXT else 0
     for i in range(first, len(rows)):
-        row, found = rows[i], values[i]
+        row, found = rows[i], batch.values[i]
         start = row.topic_stop + 2
         if not is_sound(buffer, row, found, wanted.numbers[RowFilter.ODD_FLAGS]):
             return Ended.ODD, i, n

@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.bytes import as_int, load_word
+from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, parse_short, same_bytes
 from rmqtool.kernels.jit import inlined, kernel
+from rmqtool.kernels.rows import Property
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from rmqtool.arrays import Buffer
+    from rmqtool.arrays import Buffer, Int64s
 
 
 _NOT_ASCII = np.uint64(0x8080808080808080)
@@ -168,8 +169,7 @@ def find_property(buffer: Buffer, start: int, stop: int, name: Buffer) -> tuple[
     position = start
     while position < stop:
         separator, end = next_property(buffer, position, stop)
-        whole = separator > position and separator + 1 < end
-        if whole and separator - position == len(name) and _equal(buffer, position, name, 0, len(name)):
+        if separator > position and separator + 1 < end and equals(buffer, position, separator, name):
             value_start, value_stop = separator + 1, end
         position = end + 1
     return value_start, value_stop
@@ -218,17 +218,29 @@ def _wanted_name(
     for wanted in range(len(name_bounds) - 1):
         name_start = name_bounds[wanted]
         same_size = name_bounds[wanted + 1] - name_start == size
-        if same_size and names[name_start] == first and _equal(buffer, start, names, name_start, size):
+        if same_size and names[name_start] == first and same_bytes(names, name_start, buffer, start, stop):
             return wanted
     return -1
 
 
 @inlined
-def _equal(left: Buffer, left_start: int, right: Buffer, right_start: int, size: int) -> bool:
-    index = 0
-    while index < size and left[left_start + index] == right[right_start + index]:
-        index += 1
-    return index == size
+def value_of(values: Int64s, name: int) -> tuple[int, int]:
+    """Return start and stop of a property's value, of the ranges of one message; -1 where there is none."""
+    return values[name, 0], values[name, 1]
+
+
+@inlined
+def has_inner_batch(values: Int64s) -> bool:
+    """Whether a message has both INNER_NUM and INNER_BASE: else a broker reads neither."""
+    return bool(values[Property.INNER_NUM, 0] >= 0 and values[Property.INNER_BASE, 0] >= 0)
+
+
+@inlined
+def inner_batch(buffer: Buffer, values: Int64s) -> tuple[bool, int, int]:
+    """Return whether INNER_BASE and INNER_NUM, which are there, are numbers; and these, or 0."""
+    is_base, base = parse_long(buffer, *value_of(values, Property.INNER_BASE))
+    is_number, number = parse_short(buffer, *value_of(values, Property.INNER_NUM))
+    return is_base and is_number, base, number
 
 
 @inlined

@@ -9,14 +9,15 @@ import numpy as np
 from rmqtool.kernels.bytes import as_int, begins_with, hash_bytes, parse_long, same_bytes
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.rows import (
-    MESSAGE_ROW,
     NO_EXT_UNIT,
     QUEUE_ROW,
     UNKNOWN_QUEUE_OFFSET,
     DispatchOutcome,
+    MessageBatch,
     Property,
     Switch,
     Trait,
+    no_messages,
 )
 from rmqtool.topics import LMQ_PREFIX
 
@@ -146,21 +147,13 @@ def fill_slots(totals: Rows, count: int, slots: Int32s) -> None:
         put_slot(totals[number].hash, number, slots)
 
 
-@entry(
-    lambda: (
-        *empty(np.uint8, MESSAGE_ROW),
-        0,
-        no_queues(TOTAL_ROW),
-        np.zeros(2, np.int64),
-    )
-)
+@entry(lambda: (no_messages(), 0, no_queues(TOTAL_ROW), np.zeros(2, np.int64)))
 @kernel
-def add_up(buffer: Buffer, rows: Rows, first: int, table: QueueArrays, used: Int64s) -> int:
+def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s) -> int:
     """Add up messages by topic and queue, from row ``first`` on.
 
     Args:
-        buffer: the window that the ranges point into.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        batch: the messages.
         first: the first row to add.
         table: of ``TOTAL_ROW``, with at least twice as many slots; added to.
         used: rows and bytes of names of the table in use.
@@ -168,6 +161,7 @@ def add_up(buffer: Buffer, rows: Rows, first: int, table: QueueArrays, used: Int
     Returns:
         The row for whose queue there is no room, or the number of rows.
     """
+    buffer, rows = batch.buffer, batch.rows
     for i in range(first, len(rows)):
         row = rows[i]
         number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, table)
@@ -187,10 +181,8 @@ def add_up(buffer: Buffer, rows: Rows, first: int, table: QueueArrays, used: Int
     return len(rows)
 
 
-_EXCLUDED, _UNSAFE = Trait.EXCLUDED.value, Trait.UNSAFE.value
 _LMQ_PREFIX = np.frombuffer(LMQ_PREFIX.encode(), np.uint8)
 _COMMA, _SLASH, _SPACE = 0x2C, 0x2F, 0x20
-_NO_EXT_UNIT, _UNKNOWN = NO_EXT_UNIT, UNKNOWN_QUEUE_OFFSET
 
 
 @kernel
@@ -280,7 +272,7 @@ def multi_dispatch(
         if not (switches[Switch.SKIPS_SLASH] and _contains_slash(buffer, name, name_stop)):
             ok, queue_offset = parse_long(buffer, offset, offset_stop)
             if not ok:
-                outcome, queue_offset = DispatchOutcome.STALLED, _UNKNOWN
+                outcome, queue_offset = DispatchOutcome.STALLED, UNKNOWN_QUEUE_OFFSET
                 if not switches[Switch.PASSES_STALLS]:
                     break
             queue_id = (
@@ -293,8 +285,8 @@ def multi_dispatch(
                 missing[0], missing[1], missing[2] = name, name_stop, queue_id
                 return DispatchOutcome.NEW_QUEUE, count
             found = table.rows[queue]
-            if not found.traits & (_UNSAFE | _EXCLUDED):
-                put_unit(units, count, found.canonical, queue_offset, row, tags_code, _NO_EXT_UNIT, 1)
+            if not found.traits & (Trait.UNSAFE | Trait.EXCLUDED):
+                put_unit(units, count, found.canonical, queue_offset, row, tags_code, NO_EXT_UNIT, 1)
                 count += 1
         name, offset = name_stop + 1, offset_stop + 1
     return outcome, count

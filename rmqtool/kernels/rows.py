@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
-from typing import TYPE_CHECKING
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.formats import message
-from rmqtool.kernels.properties import pack_names
 
 if TYPE_CHECKING:
+    from rmqtool.arrays import Bools, Buffer, Int64s, Rows
     from rmqtool.releases import RecordRules
 
 
@@ -26,8 +26,6 @@ class Property(IntEnum):
     INNER_NUM = 6
     INNER_BASE = 7
 
-
-PROPERTY_NAMES, PROPERTY_BOUNDS = pack_names([name.name for name in Property])
 
 MESSAGE_ROW = np.dtype(
     [
@@ -51,11 +49,6 @@ MESSAGE_ROW = np.dtype(
 )
 
 
-def no_messages(count: int = 0) -> tuple[object, object, object]:
-    """Return a window, rows and ranges of values for examples of arguments."""
-    return np.empty(1, np.uint8), np.empty(count, MESSAGE_ROW), np.empty((count, len(Property), 2), np.int64)
-
-
 MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
 
 """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
@@ -74,6 +67,38 @@ GAP_ROW = np.dtype(
 )
 
 """A ``Gap`` inside a window: the record after it is in the window, too."""
+
+
+class MessageBatch(NamedTuple):
+    """Messages of one window, in log order, as a walk yields and kernels take them.
+
+    Valid until the walk goes on.
+
+    Attributes:
+        buffer: the window, ``(n,)`` uint8; ranges of ``rows`` and ``values`` are positions in it.
+        rows: ``(k,)`` of ``MESSAGE_ROW``.
+        values: ``(k, 8, 2)`` int64, ranges of the values of ``Property``; -1 where there is none.
+        base: physical offset of the window's first byte.
+        cut: body bytes that the window leaves out of its only record; 0 otherwise.
+        gaps: ``(d,)`` of ``GAP_ROW``, damage that the walk passed; none unless it was asked to.
+    """
+
+    buffer: Buffer
+    rows: Rows
+    values: Int64s
+    base: int = 0
+    cut: int = 0
+    gaps: Rows = np.empty(0, GAP_ROW)
+
+    def only(self, wanted: Bools | slice) -> MessageBatch:
+        """Return some of the messages; the gaps stay."""
+        return self._replace(rows=self.rows[wanted], values=self.values[wanted])
+
+
+def no_messages(count: int = 0) -> MessageBatch:
+    """Return a batch for examples of arguments."""
+    values = np.empty((count, len(Property), 2), np.int64)
+    return MessageBatch(np.empty(1, np.uint8), np.empty(count, MESSAGE_ROW), values)
 
 
 class Rules(IntEnum):
@@ -196,8 +221,8 @@ class DispatchOutcome(IntEnum):
     STALLED = 3  # an offset of a multi dispatch is not a number: the broker repeats this record for ever
 
 
-class Trait(IntFlag):
-    """Class of a queue's topic in the dispatch."""
+class Trait(IntEnum):
+    """Bits of the class of a queue's topic in the dispatch."""
 
     SCHEDULE = 1  # tagsCode is the deliver time
     BATCH = 2  # queue.type=BatchCQ: units go to batchconsumequeue/

@@ -18,17 +18,13 @@ import numpy as np
 from rmqtool.formats import message
 from rmqtool.kernels.bytes import as_int, equals, parse_int, parse_long
 from rmqtool.kernels.jit import empty, entry, kernel
-from rmqtool.kernels.properties import find_property
-from rmqtool.kernels.rows import PREPARED_OFFSET_AT, VARIANT_SHIFT, Property, no_messages
+from rmqtool.kernels.properties import find_property, value_of
+from rmqtool.kernels.rows import PREPARED_OFFSET_AT, VARIANT_SHIFT, MessageBatch, Property, no_messages
 from rmqtool.kernels.walk import read_i64
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
-
-    Ranges = npt.NDArray[np.int64]
 
 
 class Role(IntEnum):
@@ -86,8 +82,8 @@ def _put(row: Row, values: Int64s, buffer: Buffer, role: int, target: int, out: 
     one.store_timestamp_ms = row.store_timestamp_ms
     one.unique_key = one.keys = 0
     if role != Role.OP:
-        one.unique_key = _hash(buffer, values[Property.UNIQ_KEY, 0], values[Property.UNIQ_KEY, 1])
-        one.keys = _hash(buffer, values[Property.KEYS, 0], values[Property.KEYS, 1])
+        one.unique_key = _hash(buffer, *value_of(values, Property.UNIQ_KEY))
+        one.keys = _hash(buffer, *value_of(values, Property.KEYS))
     return count + 1
 
 
@@ -111,7 +107,7 @@ def _put_half(row: Row, values: Int64s, buffer: Buffer, out: Rows, count: int) -
 @kernel
 def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count: int) -> int:
     """Put a row for each offset that an op message names, or one for the defect that it has."""
-    tag, tag_stop = values[Property.TAGS, 0], values[Property.TAGS, 1]
+    tag, tag_stop = value_of(values, Property.TAGS)
     if tag < 0 or tag_stop - tag != 1 or buffer[tag] != _REMOVE_TAG:
         return _put(row, values, buffer, Role.BAD_TAG, 0, out, count)
     at, stop, first = row.body_start, row.body_start + row.body_length, count
@@ -130,11 +126,9 @@ def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count
     return count
 
 
-@entry(lambda: (*no_messages(), 0, 0, 0, *empty(TRANSACTION_ROW), 0))
+@entry(lambda: (no_messages(), 0, *empty(TRANSACTION_ROW), 0))
 @kernel
-def collect_transactions(
-    buffer: Buffer, rows: Rows, values: Ranges, first: int, base: int, cut: int, out: Rows, count: int
-) -> tuple[int, int]:
+def collect_transactions(batch: MessageBatch, first: int, out: Rows, count: int) -> tuple[int, int]:
     """Collect the records that take part in transactions, from row ``first`` on.
 
     ``out``, of ``TRANSACTION_ROW``, is filled after its first ``count`` rows.
@@ -143,8 +137,9 @@ def collect_transactions(
         The row to go on with when ``out`` has more room, or the number of rows; and the rows of ``out`` in
         use.
     """
+    buffer, rows, cut = batch.buffer, batch.rows, batch.cut
     for number in range(first, len(rows)):
-        row, ranges = rows[number], values[number]
+        row, ranges = rows[number], batch.values[number]
         kind = row.sys_flag & _TRANSACTION
         is_op = equals(buffer, row.topic_start, row.topic_stop, _OP_TOPIC)
         needed = 2 + (row.body_length // _SMALLEST_PIECE if is_op and not cut else 0)
@@ -158,7 +153,7 @@ def collect_transactions(
             count = _put(row, ranges, buffer, Role.PREPARED, row.queue_offset, out, count)
         elif kind != 0:
             variant = (row.sys_flag >> VARIANT_SHIFT) & 3
-            target = read_i64(buffer, row.log_offset - base + PREPARED_OFFSET_AT[variant])
+            target = read_i64(buffer, row.log_offset - batch.base + PREPARED_OFFSET_AT[variant])
             if 0 < target < row.log_offset:
                 count = _put(row, ranges, buffer, Role.ENDING, target, out, count)
     return len(rows), count

@@ -10,15 +10,15 @@ import numpy as np
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import PROP_CRC_SIZE
 from rmqtool.kernels.bytes import as_int
-from rmqtool.kernels.checks import stored_record_crc
-from rmqtool.kernels.checksums import crc32
+from rmqtool.kernels.checks import record_crcs
+from rmqtool.kernels.checksums import masked_crc32
 from rmqtool.kernels.jit import empty, entry, kernel
-from rmqtool.kernels.rows import ENTRY_ROW, MESSAGE_ROW, UNIT_ROW
+from rmqtool.kernels.rows import ENTRY_ROW, UNIT_ROW, MessageBatch, no_messages
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.arrays import Buffer, Int32s, Int64s, Rows
+    from rmqtool.arrays import Int32s, Int64s, Rows
 
 
 class QueueState(IntEnum):
@@ -33,11 +33,9 @@ class QueueState(IntEnum):
     ABSURD = 6  # units whose queue offset has no byte address
 
 
-_UNIT_SIZE = UNIT_SIZE
 MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE - (1 << 31)
 
 """Above it, with some room for a queue, the byte address overflows."""
-_MAX_QUEUE_OFFSET = MAX_QUEUE_OFFSET
 
 
 def new_state() -> Int64s:
@@ -63,7 +61,7 @@ def _create_file(expected: int, file_size: int, state: Int64s) -> None:
     elif state[QueueState.CURRENT] == state[QueueState.STOP]:
         state[QueueState.STOP] += file_size
     if state[QueueState.CURRENT] == state[QueueState.FIRST_START] and beyond > 0:
-        state[QueueState.PREBLANK] = -(-beyond // _UNIT_SIZE) * _UNIT_SIZE
+        state[QueueState.PREBLANK] = -(-beyond // UNIT_SIZE) * UNIT_SIZE
         state[QueueState.CURRENT] += state[QueueState.PREBLANK]
 
 
@@ -98,14 +96,14 @@ def append_units(
         if end <= state[QueueState.MAX_PHYSICAL_OFFSET]:
             continue
         queue_offset = queue_offsets[i]
-        if queue_offset < 0 or queue_offset > _MAX_QUEUE_OFFSET:
+        if queue_offset < 0 or queue_offset > MAX_QUEUE_OFFSET:
             state[QueueState.ABSURD] += 1
-        expected = as_int(np.uint64(queue_offset) * np.uint64(_UNIT_SIZE))
+        expected = as_int(np.uint64(queue_offset) * np.uint64(UNIT_SIZE))
         _create_file(expected, file_size, state)
         if queue_offset != 0 and expected < state[QueueState.CURRENT]:
             continue
         state[QueueState.MAX_PHYSICAL_OFFSET] = end
-        state[QueueState.CURRENT] += _UNIT_SIZE
+        state[QueueState.CURRENT] += UNIT_SIZE
         keep[i] = True
         kept += 1
     return kept
@@ -194,52 +192,34 @@ def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, p
         header[HeaderState.END_TIMESTAMP] = store_timestamp_ms
 
 
-_MASK = 0x7FFFFFFF  # UtilAll#crc32
-_LENGTH_BYTES = 2  # of the properties
-_CRC_BYTES = PROP_CRC_SIZE
 _PROPERTY_END = 0x02
 
 
-@entry(lambda: empty(np.uint8, MESSAGE_ROW))
+@entry(lambda: (no_messages(),))
 @kernel
-def first_bad_crc(buffer: Buffer, rows: Rows) -> int:
-    """Return the first row whose body's checksum is not BODYCRC, the number of rows if there is none.
-
-    Args:
-        buffer: the window, ``(n,)`` uint8, with all bodies in it.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-    """
+def first_bad_crc(batch: MessageBatch) -> int:
+    """Return the first row whose body's checksum is not BODYCRC, the number of rows if there is none."""
+    buffer, rows = batch.buffer, batch.rows
     for number in range(len(rows)):
         row = rows[number]
         if row.body_length > 0:
-            value = crc32(buffer, row.body_start, row.body_start + row.body_length, 0)
-            if value & _MASK != row.body_crc:
+            if masked_crc32(buffer, row.body_start, row.body_start + row.body_length) != row.body_crc:
                 return number
     return len(rows)
 
 
-@entry(lambda: (*empty(np.uint8, MESSAGE_ROW), 0))
+@entry(lambda: (no_messages(),))
 @kernel
-def first_bad_property(buffer: Buffer, rows: Rows, base: int) -> int:
-    """Return the first row without a property ``__CRC32#`` that holds, the number of rows if there is none.
-
-    Args:
-        buffer: the window, ``(n,)`` uint8, with all records in it.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        base: physical offset of the window's first byte.
-    """
+def first_bad_property(batch: MessageBatch) -> int:
+    """Return the first row without a ``__CRC32#`` that holds, the number of rows if there is none."""
+    buffer, rows = batch.buffer, batch.rows
     for number in range(len(rows)):
         row = rows[number]
-        start = row.topic_stop + _LENGTH_BYTES
-        stop = start + row.properties_length
-        stored = stored_record_crc(buffer, start, stop)
+        start = row.topic_stop + 2
+        name = start + row.properties_length - PROP_CRC_SIZE
+        stored, crc = record_crcs(buffer, row.log_offset - batch.base, row)
         # 5.3.4 and later leave out the separator before it in batches: it is a part of another property then.
-        joined = stop - _CRC_BYTES > start and buffer[stop - _CRC_BYTES - 1] != _PROPERTY_END
-        if (
-            stored < 0
-            or joined
-            or crc32(buffer, row.log_offset - base, stop - _CRC_BYTES, 0) & _MASK != stored
-        ):
+        if stored < 0 or crc != stored or (name > start and buffer[name - 1] != _PROPERTY_END):
             return number
     return len(rows)
 
@@ -318,7 +298,7 @@ def measure_runs(units: Rows, order: Int64s, starts: Int64s, runs: Rows) -> int:
                 orderly = False
             queue_offset, end = unit.queue_offset, next_end
         run.last_queue_offset, run.last_end = queue_offset, end
-        run.orderly = orderly and queue_offset <= _MAX_QUEUE_OFFSET
+        run.orderly = orderly and queue_offset <= MAX_QUEUE_OFFSET
         count += 1
     return count
 

@@ -19,9 +19,9 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
-from rmqtool.kernels.bytes import as_int, equals, parse_int, parse_long, parse_short
+from rmqtool.kernels.bytes import as_int, equals, parse_int
 from rmqtool.kernels.jit import empty, entry, inlined, kernel
-from rmqtool.kernels.properties import scan_properties
+from rmqtool.kernels.properties import has_inner_batch, inner_batch, pack_names, scan_properties, value_of
 from rmqtool.kernels.rows import (
     BODY_CRC_AT,
     BODY_LENGTH_AT,
@@ -30,8 +30,6 @@ from rmqtool.kernels.rows import (
     MAGIC_AT,
     MISMATCH_ROW,
     PHYSICAL_OFFSET_AT,
-    PROPERTY_BOUNDS,
-    PROPERTY_NAMES,
     QUEUE_ID_AT,
     QUEUE_OFFSET_AT,
     STORE_TIMESTAMP_AT,
@@ -50,6 +48,7 @@ if TYPE_CHECKING:
 
 
 # Kernels freeze constants; `jit` keeps that fresh.
+_NAMES, _NAME_BOUNDS = pack_names([name.name for name in Property])
 _WIDEST_HOST = np.array([8, 20, 20, 20])  # both hosts are read through an array
 _MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
 _MAGIC_BYTES = (_MAGIC_V1 >> 24 & 0xFF, _BLANK_MAGIC >> 24 & 0xFF)
@@ -81,6 +80,13 @@ def read_i64(buffer: Buffer, at: int) -> int:
     """Read a big-endian signed 64-bit integer."""
     high, low = read_i32(buffer, at), read_i32(buffer, at + 4)
     return as_int((np.int64(high) << np.int64(32)) | (np.int64(low) & np.int64(0xFFFFFFFF)))
+
+
+@inlined
+def head_of(row: Row) -> tuple[int, int]:
+    """Return the position of a message's first byte in its window, and its host variant."""
+    variant = (row.sys_flag >> VARIANT_SHIFT) & 3
+    return row.body_start - HEAD_SIZES[variant], variant
 
 
 @kernel
@@ -173,16 +179,10 @@ def _check_numbers(buffer: Buffer, rules: Int64s, row: Row, values: Int64s, comp
     if not rules[Rules.REQUIRES_NUMBERS]:
         return True
     if values[Property.DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
-        if not parse_int(buffer, values[Property.DELAY, 0], values[Property.DELAY, 1])[0]:
+        if not parse_int(buffer, *value_of(values, Property.DELAY))[0]:
             return False
-    inner = (
-        rules[Rules.KNOWS_INNER_BATCH]
-        and values[Property.INNER_NUM, 0] >= 0
-        and values[Property.INNER_BASE, 0] >= 0
-    )
-    if complete and inner:
-        base = parse_long(buffer, values[Property.INNER_BASE, 0], values[Property.INNER_BASE, 1])[0]
-        return base and parse_short(buffer, values[Property.INNER_NUM, 0], values[Property.INNER_NUM, 1])[0]
+    if complete and rules[Rules.KNOWS_INNER_BATCH] and has_inner_batch(values):
+        return inner_batch(buffer, values)[0]
     return True
 
 
@@ -225,7 +225,7 @@ def check_record(
     start = row.topic_stop + 2
     stop = start + row.properties_length
     row.read_length = stop + cut - at
-    row.stray_pieces = scan_properties(buffer, start, stop, PROPERTY_NAMES, PROPERTY_BOUNDS, values)
+    row.stray_pieces = scan_properties(buffer, start, stop, _NAMES, _NAME_BOUNDS, values)
     if not _check_numbers(buffer, rules, row, values, row.read_length == total_size):
         return Outcome.BAD_NUMBER
     if row.read_length == total_size:
@@ -233,13 +233,6 @@ def check_record(
     return Outcome.MISMATCH if total_size else Outcome.BAD_LENGTH
 
 
-@entry(
-    lambda: (
-        *(np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT), 0),
-        *no_messages()[1:],
-        *empty(MISMATCH_ROW),
-    )
-)
 @kernel
 def walk_records(
     buffer: Buffer,
@@ -290,7 +283,7 @@ def walk_records(
     return Outcome.STOP, at, count, mismatches, kept
 
 
-@entry(lambda: (np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), *no_messages()[1:]))
+@entry(lambda: (np.empty(1, np.uint8), 0, 0, 0, 0, 0, rules_of(LENIENT), *no_messages()[1:3]))
 @kernel
 def find_record(
     buffer: Buffer,
@@ -340,8 +333,8 @@ _NO_DAMAGE = (Outcome.NEED.value, Outcome.STOP.value, Outcome.FULL.value)
 
 @entry(
     lambda: (
-        *(np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT)),
-        *no_messages()[1:],
+        *(np.empty(1, np.uint8), 0, 0, 0, 0, 0, 0, rules_of(LENIENT), 0),
+        *no_messages()[1:3],
         *empty(MISMATCH_ROW, GAP_ROW),
     )
 )
@@ -355,21 +348,23 @@ def walk_over_damage(
     base: int,
     cut: int,
     rules: Int64s,
+    kept: int,
     rows: Rows,
     values: Int64s,
-    none_passed: Rows,
+    passed: Rows,
     gaps: Rows,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int, int, int, int]:
     """Walk as ``walk_records``; after damage continue at the next intact record if the window has all of it.
 
-    ``gaps``, of ``GAP_ROW``, is filled; ``none_passed`` is ``(0,)``. With ``cut``, damage ends the walk.
+    ``gaps``, of ``GAP_ROW``, is filled; without room for any, as with ``cut``, damage ends the walk. One of
+    ``gaps`` and ``passed`` is ``(0,)``.
 
     Returns:
-        Outcome, index and number of rows as ``walk_records``, and the number of gaps.
+        What ``walk_records`` returns, and the number of gaps.
     """
     count = found = 0
     while True:
-        outcome, at, walked, _, _ = walk_records(
+        outcome, at, walked, mismatches, kept_now = walk_records(
             buffer,
             at,
             stop,
@@ -378,21 +373,21 @@ def walk_over_damage(
             base,
             cut,
             rules,
-            0,
+            kept,
             rows[count:],
             values[count:],
-            none_passed,
+            passed,
         )
         count += walked
         if outcome in _NO_DAMAGE or cut or found == len(gaps) or window_stop - at < _LARGEST_HEAD:
-            return outcome, at, count, found
+            return outcome, at, count, mismatches, kept_now, found
         if outcome == Outcome.BLANK and read_i32(buffer, at) == segment_stop - at:
-            return outcome, at, count, found
+            return outcome, at, count, mismatches, kept_now, found
         met, after = find_record(
             buffer, at + 1, stop, window_stop, segment_stop, base, rules, rows[count:], values[count:]
         )
         if met not in (Outcome.RECORD, Outcome.BLANK):
-            return outcome, at, count, found
+            return outcome, at, count, mismatches, kept_now, found
         gap = gaps[found]
         gap.row, gap.start, gap.stop = count, base + at, base + after
         gap.reason = Outcome.MISMATCH if outcome == Outcome.BLANK else outcome

@@ -18,7 +18,7 @@ from rmqtool.formats.index import HEADERS, HeaderFields
 from rmqtool.formats.message import Outcome
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
-from rmqtool.kernels.rows import NO_EXT_UNIT
+from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch
 from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import Dispatched, IndexFileOutcome, PredictionDraft, QueueOutcome, Refusal, Reput
 from rmqtool.recovery.batch_queue import BatchQueue
@@ -26,7 +26,7 @@ from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, l
 from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.reput.chain import Region
-from rmqtool.scan.walk import MessageBatch, SegmentWalk
+from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store import broker_json
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.store.segments import label_of

@@ -21,7 +21,8 @@ from rmqtool.recovery.unit_queue import UnitQueue
 from rmqtool.releases import CleanStart, RecordRules, Release, UncleanStart
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap, Record, check_record
-from rmqtool.scan.walk import MessageBatch, SegmentWalk
+from rmqtool.kernels.rows import MessageBatch
+from rmqtool.scan.walk import SegmentWalk
 from rmqtool.scan.window import Window
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.times import utc_text
@@ -383,7 +384,7 @@ class RecoveryWalk:
             good = self._first_bad(walk, batch)
             if good < len(batch.rows):
                 self.end = int(batch.rows["log_offset"][good])
-                yield replace(batch, rows=batch.rows[:good], values=batch.values[:good])
+                yield batch.only(slice(good))
                 return False
             yield batch
         self.end = walk.log_offset
@@ -409,7 +410,7 @@ class RecoveryWalk:
 
 def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
     if not walk.window.cut:
-        return int(first_bad_crc(batch.buffer, batch.rows))
+        return int(first_bad_crc(batch))
     row = batch.rows[0]  # a record longer than the window is alone in it, without its body
     position, left = (
         int(row["log_offset"]) - walk.segment.start + int(row["body_start"]),
@@ -426,7 +427,7 @@ def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
 
 def _first_bad_property(walk: SegmentWalk, batch: MessageBatch) -> int:
     if not walk.window.cut:
-        return int(first_bad_property(batch.buffer, batch.rows, batch.base))
+        return int(first_bad_property(batch))
     position = int(batch.rows["log_offset"][0]) - walk.segment.start
     found = check_record(Window(walk.segment), position, base=walk.segment.start)
     return int(found.record is not None and holds_property(found.record))
@@ -477,4 +478,4 @@ def true_batches(
         if true.all():
             yield batch
         elif true.any():
-            yield replace(batch, rows=batch.rows[true], values=batch.values[true])
+            yield batch.only(true)

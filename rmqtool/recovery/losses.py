@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from rmqtool.account.survey import LogSurvey, SurveyedLog
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery.loaded import LoadedStore
     from rmqtool.recovery.unit_queue import QueueKey
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
 
@@ -131,7 +131,7 @@ class _Counting:
         left = ~self.loaded.is_dispatched(batch.rows["log_offset"])
         if not left.any():
             return
-        self.dispatcher.dispatch(replace(batch, rows=batch.rows[left], values=batch.values[left]))
+        self.dispatcher.dispatch(batch.only(left))
         put = self.dispatcher.taken()
         if len(put.units) + len(put.entries) + len(put.keyless) >= _COUNTED_ROWS:
             self.count()

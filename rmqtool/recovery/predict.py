@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
     from rmqtool.dispatch.totals import OffsetGaps
     from rmqtool.findings import FindingCode
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.releases import Release
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import Settings, Store
     from rmqtool.store.segments import Segment
 
@@ -224,13 +224,13 @@ class _Start:
         if self.loaded.unclean and self.start.switches.confirmed_only:
             ends = batch.rows["physical_offset"] + batch.rows["total_size"]
             confirmed = ends <= self._confirm_offset
-            batch = replace(batch, rows=batch.rows[confirmed], values=batch.values[confirmed])
+            batch = batch.only(confirmed)
         if not self.loaded.unclean:
             if self.release.reputs_from_queues:
                 return
             later = batch.rows["physical_offset"] > self.start.queue_end
             if not later.all():
-                batch = replace(batch, rows=batch.rows[later], values=batch.values[later])
+                batch = batch.only(later)
         self.loaded.take(self.dispatcher, batch, self.prediction.made.dispatched_by_recovery)
 
     @property

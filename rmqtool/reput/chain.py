@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rmqtool.formats.message import Outcome
-from rmqtool.kernels.rows import MISMATCH_ROW, rules_of
+from rmqtool.kernels.rows import MISMATCH_ROW, MessageBatch, rules_of
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.log_pass import LogPass, Split, SplitRead, stitch
-from rmqtool.scan.walk import MessageBatch, SegmentWalk
+from rmqtool.scan.walk import SegmentWalk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -253,9 +253,6 @@ class SplitReport(DispatchedSplit):
         kept: bytes of the array that the reput thread keeps then.
         blank_length: TOTALSIZE of the BLANK there, if it is one.
         stalled: the broker repeats the record at ``log_offset`` for ever: its LMQ offset is not a number.
-        messages: records dispatched.
-        unindexed: of them, how many an index passes over: they lie before what it holds.
-        end_phy_offset: greatest offset of an indexed message, 0 if none.
         start_phy_offset: least offset of an indexed message.
         mismatches: ``(n,)`` of ``MISMATCH_ROW``, records whose lengths do not add up.
         unsafe: ``(topic, queue id)`` of the queues whose topic can be no directory.
@@ -265,9 +262,6 @@ class SplitReport(DispatchedSplit):
     kept: int = 0
     blank_length: int = 0
     stalled: bool = False
-    messages: int = 0
-    unindexed: int = 0
-    end_phy_offset: int = 0
     start_phy_offset: int = 0
     mismatches: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, MISMATCH_ROW))
     unsafe: list[tuple[str, int]] = field(default_factory=list)
@@ -322,9 +316,6 @@ class _Scan(DispatchSink):
             stalled=walk.stalled_at is not None,
             records=self._records,
             sound_crcs=0 if self._check is None else self._check.sound_crcs,
-            messages=taken.messages,
-            unindexed=taken.unindexed,
-            end_phy_offset=taken.end_phy_offset,
             start_phy_offset=int(taken.entries["physical_offset"].min(initial=taken.end_phy_offset)),
             mismatches=mismatches,
             unsafe=unsafe,

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.engine import Engine
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.releases import RecordRules
     from rmqtool.reput.chain import ReputChain, Skip, SplitReport
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
-    from rmqtool.scan.walk import MessageBatch
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store.staging import StagingHandle
 
     Rows = npt.NDArray[Any]
@@ -94,8 +94,7 @@ class Dispatcher:
         """
         row, outcome = first, DispatchOutcome.FULL
         while outcome in (DispatchOutcome.FULL, DispatchOutcome.NEW_QUEUE):
-            arrays = batch.buffer, batch.rows, batch.values
-            answer, row = dispatch(*arrays, row, self._rules, self.queues.arrays, self._room)
+            answer, row = dispatch(batch, row, self._rules, self.queues.arrays, self._room)
             outcome = DispatchOutcome(answer)
             if outcome == DispatchOutcome.NEW_QUEUE:
                 start, stop, queue_id = (int(value) for value in self._room.missing)
@@ -218,6 +217,9 @@ class DispatchedSplit(SplitRead):
 
     Attributes:
         block: units and index entries.
+        messages: records dispatched.
+        unindexed: of them, how many an index passes over: they lie before what it holds.
+        end_phy_offset: greatest offset of an indexed message, 0 if none.
         records: how many the walk met.
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         findings: what the records say.
@@ -225,6 +227,9 @@ class DispatchedSplit(SplitRead):
     """
 
     block: Block
+    messages: int = 0
+    unindexed: int = 0
+    end_phy_offset: int = 0
     records: int = 0
     sound_crcs: int = 0
     findings: FindingLog = field(default_factory=FindingLog)
@@ -255,4 +260,5 @@ class DispatchSink:
         batch_topics = self.dispatcher.unknown_batch_topics()
         if not (odd_queues or batch_topics):
             self.known.keep(policy, queues)
-        return {"block": block, "findings": self.findings, "batch_topics": batch_topics}
+        counts = {name: getattr(taken, name) for name in ("messages", "unindexed", "end_phy_offset")}
+        return {"block": block, "findings": self.findings, "batch_topics": batch_topics} | counts

@@ -13,9 +13,9 @@ from rmqtool.engine import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import index as formats
 from rmqtool.javacompat import index_file_name
-from rmqtool.kernels.rows import KEYLESS_ROW
+from rmqtool.kernels.rows import ENTRY_ROW, KEYLESS_ROW
 from rmqtool.kernels.units import HeaderState, new_header, put_keys
-from rmqtool.reput.blocks import ENTRY_COLUMNS, Block
+from rmqtool.reput.blocks import ENTRY_COLUMNS, Block, BlockColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,15 +70,6 @@ _PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay
 
 
 @dataclass(frozen=True, slots=True)
-class EntryRange:
-    """Consecutive entries of one block."""
-
-    block: Block
-    first: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class IndexPlan:
     """One index file.
 
@@ -94,7 +85,7 @@ class IndexPlan:
     staging: StagingHandle
     name: str
     geometry: Geometry
-    entries: tuple[EntryRange, ...]
+    entries: tuple[BlockColumn, ...]
     previous: tuple[int, int]
     empty_count: int
 
@@ -116,16 +107,16 @@ class IndexStream:
     def entry(self, number: int) -> tuple[int, int]:
         """Return physical offset and store time of an entry."""
         found = next(self.ranges(number, number + 1))
-        row = found.block.read("entries", found.first, 1)[0]
+        row = found.read(ENTRY_ROW)[0]
         return int(row["physical_offset"]), int(row["store_timestamp_ms"])
 
-    def ranges(self, start: int, stop: int) -> Iterator[EntryRange]:
+    def ranges(self, start: int, stop: int) -> Iterator[BlockColumn]:
         """Yield where the entries ``[start, stop)`` lie."""
         for number in range(max(bisect_right(self.firsts, start) - 1, 0), bisect_left(self.firsts, stop)):
             block, first = self.blocks[number], self.firsts[number]
             low, high = max(start, first), min(stop, first + block.count("entries"))
             if low < high:
-                yield EntryRange(block, low - first, high - low)
+                yield block.rows("entries", low - first, high - low)
 
     def keyless_after(self, number: int) -> int | None:
         """Return the store time of the first message without entries right after entry ``number - 1``.
@@ -219,11 +210,11 @@ def emit_index(plan: IndexPlan) -> None:
         file.write_at(0, formats.HEADERS.encode(header.tolist()))
 
 
-def _chunks(ranges: Sequence[EntryRange]) -> Iterator[Array]:
+def _chunks(ranges: Sequence[BlockColumn]) -> Iterator[Array]:
     for entries in ranges:
         for start in range(0, entries.count, _CHUNK_ENTRIES):
             count = min(_CHUNK_ENTRIES, entries.count - start)
-            yield entries.block.read("entries", entries.first + start, count)
+            yield entries.part(start, count, ENTRY_ROW.itemsize).read(ENTRY_ROW)
 
 
 def _put(entries: Array, slots: Array, header: Array) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.progress import timed
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.reput.chain import RecordJudge
+    from rmqtool.store import Settings
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle
@@ -80,6 +81,22 @@ class ReputPlan:
     judge: RecordJudge | None = None
     max_findings: int = 10
     choose: Callable[[Sequence[QueuePlan], Sequence[Block]], list[QueuePlan]] | None = None
+
+    @classmethod
+    def of(
+        cls, settings: Settings, log: FileQueue, policy: DispatchPolicy, staging: StagingHandle, *parts: str
+    ) -> Self:
+        """Return a plan for files as a broker's settings have them."""
+        return cls(
+            log,
+            settings.commitlog_file_size,
+            policy,
+            staging,
+            frozenset(parts),
+            QueueGeometry.of(settings),
+            settings.index_geometry,
+            settings.index_timezone,
+        )
 
     @property
     def is_partial(self) -> bool:

@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.store import Settings
     from rmqtool.store.staging import StagingHandle
 
 
@@ -48,6 +49,15 @@ class QueueGeometry:
     consumequeue: int
     consumequeue_ext: int
     batchconsumequeue: int
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """Return the sizes of a broker's settings."""
+        return cls(
+            settings.consumequeue_file_size,
+            settings.consumequeue_ext_file_size,
+            settings.batchconsumequeue_file_size,
+        )
 
     def check(self, *, ext: bool, batch: bool) -> None:
         """Refuse sizes with which a broker would create files for ever, or put no unit any more."""

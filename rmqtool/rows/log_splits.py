@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
     from rmqtool.javacompat import DelayLevels
     from rmqtool.kernels.json import BodyForm
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.scan.records import Gap
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store import FileQueue, Segment
 
 
@@ -371,9 +371,7 @@ class _LineEncoder:
 
     def _lines(self, batch: MessageBatch, first: int, stop: int) -> tuple[Ended, int, int]:
         ended, first, size = encode_ndjson(
-            batch.buffer,
-            batch.rows[:stop],
-            batch.values,
+            batch.only(slice(stop)),
             first,
             self._segment.start,
             self._label,

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
+from rmqtool import options
 from rmqtool.account import AccountError
 from rmqtool.account.records import Grounds  # noqa: TC001 - a plan is built of its annotations
 
@@ -31,6 +32,44 @@ class Holes(StrEnum):
     REPEAT = "repeat"  # nothing in the log; the queue's unit repeats the one before it
     FILLER = "filler"  # nothing: queue offsets after them shift
     CUT = "cut"  # the log ends at the first of them
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user wants to have."""
+
+    holes: Holes = options.word(
+        Holes,
+        Holes.TOMBSTONE,
+        "Replacement of lost messages. tombstone: a message that says so; repeat: the unit before, again;"
+        " filler: nothing, so queue offsets shift; cut: the log ends at the first hole.",
+    )
+    keep_damaged: bool = options.flag(
+        "Keep records whose bodies or properties fail their checksums or are torn, as they are."
+    )
+    include_stale: bool = options.flag("Keep what looks like old bytes after a rewritten tail.")
+    topics: tuple[str, ...] = options.names(
+        "Only these topics, others become fillers; partial result.", name="topic", flags=("-t", "--topic")
+    )
+    exclude_topics: tuple[str, ...] = options.names(
+        "All topics but these; partial result.", name="exclude_topic"
+    )
+    until_timestamp_ms: int | None = options.moment(
+        "until_timestamp", f"Only messages stored until this time; partial result. {options.TIMES_HELP}"
+    )
+    until_offset: int | None = options.number(
+        "Only records that end at or before this physical offset; partial result.", metavar="P"
+    )
+
+    @property
+    def partial(self) -> bool:
+        """Whether messages are left out."""
+        return self.limited or bool(self.topics or self.exclude_topics)
+
+    @property
+    def limited(self) -> bool:
+        """Whether the log is to end early."""
+        return self.until_timestamp_ms is not None or self.until_offset is not None
 
 
 class PartKind(StrEnum):
@@ -288,20 +327,20 @@ class SalvagePlan:
     end: int
     holes: Holes
     form: RecordForm
-    parts: tuple[Part, ...]
-    kept_blanks: tuple[int, ...]
-    lost: tuple[Lost, ...]
-    indexed: tuple[int, ...]
-    before: int
-    misnamed: int
-    found: tuple[Found, ...]
-    queues: tuple[SalvagedQueue, ...]
-    partial: bool
-    healed: int
-    conflicts: tuple[int, ...]
-    kept_damaged: int
-    odd_times: int
-    notes: tuple[str, ...]
+    parts: tuple[Part, ...] = ()
+    kept_blanks: tuple[int, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    indexed: tuple[int, ...] = ()
+    before: int = 0
+    misnamed: int = 0
+    found: tuple[Found, ...] = ()
+    queues: tuple[SalvagedQueue, ...] = ()
+    partial: bool = False
+    healed: int = 0
+    conflicts: tuple[int, ...] = ()
+    kept_damaged: int = 0
+    odd_times: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def stop(self) -> int:

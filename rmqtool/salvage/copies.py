@@ -6,7 +6,6 @@ copies hold different records, both proven, one stays (``disputes``), and the ot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,29 +23,14 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools
 
 
-@dataclass(frozen=True)
-class Merged:
-    """Copies put together.
-
-    Attributes:
-        survey: all of them, as if it were one log.
-        healed: records that the first copy does not have.
-        conflicts: records that differ from what stays in their place.
-    """
-
-    survey: Survey
-    healed: int = 0
-    conflicts: tuple[Found, ...] = ()
-
-
 def merge(
     surveys: Sequence[Survey],
     evidence: QueueEvidence,
     *,
     of_copies: Sequence[QueueEvidence],
     include_stale: bool,
-) -> Merged:
-    """Put copies together, the first leads.
+) -> tuple[Survey, tuple[Found, ...]]:
+    """Put copies together as if they were one log, the first leads.
 
     Args:
         surveys: of the copies.
@@ -54,12 +38,15 @@ def merge(
         of_copies: what those of each list.
         include_stale: believe what looks stale.
 
+    Returns:
+        All of them, and the records that differ from what stays in their place.
+
     Raises:
         UsageError: they are no copies of one log: they share places, and not one record.
     """
     merged = surveys[0]
     if len(surveys) == 1:
-        return Merged(merged)
+        return merged, ()
     conflicts: list[Found] = []
     merged = _believed(merged, evidence, include_stale=include_stale)
     for number, other in enumerate(surveys[1:], 1):
@@ -77,7 +64,7 @@ def merge(
                 Found(one.start, one.length, one.source, "conflict", chosen_by=one.chosen_by) for one in aside
             )
         merged = joined(merged, good, taken)
-    return Merged(merged, int((merged.records["source"] != 0).sum()), tuple(conflicts))
+    return merged, tuple(conflicts)
 
 
 def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:

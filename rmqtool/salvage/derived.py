@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rmqtool.dispatch.index_keys import tag_rule
+from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
-from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
-from rmqtool.reput.queues import QueueGeometry
+from rmqtool.reput.pipeline import ReputPlan, run_reput
 from rmqtool.salvage import Holes, PartKind, SalvagePlan
-from rmqtool.salvage.writing import WrittenFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.salvage.writing import PlannedLog
@@ -47,7 +45,7 @@ class DerivedFiles:
         queues: how many.
         entries: of the index.
         index_ms: endTimestamp of the last index file that is full.
-        files: with their digests.
+        files: their labels, with their digests.
     """
 
     messages: int
@@ -55,71 +53,42 @@ class DerivedFiles:
     queues: int
     entries: int
     index_ms: int
-    files: list[WrittenFile] = field(default_factory=list)
+    files: list[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class DerivedMaker:
-    """Makes queues and index over a planned log.
+def make_derived(
+    log: PlannedLog, store: Store, staging: StagingHandle, engine: Engine, progress: Progress
+) -> DerivedFiles:
+    """Make queues and index over a planned log, by the settings of a store.
 
-    Attributes:
-        store: whose settings count.
-        policy: the broker's switches.
-        staging: where to write.
-        engine: runs the tasks.
-        progress: shows how far it is.
+    With ``--holes repeat`` the queues are made over a log with tombstones, whose units then repeat the one
+    before; the index over one without.
     """
+    if log.plan.holes is Holes.REPEAT:
+        loud = _reput_plan(replace(log, silent=False), store, staging, "consumequeue")
+        queues = run_reput(loud, engine, progress)
+        _repeat_units(log.plan, staging)
+        index = run_reput(_reput_plan(replace(log, silent=True), store, staging, "index"), engine, progress)
+    else:
+        queues = index = run_reput(_reput_plan(log, store, staging, *PARTS), engine, progress)
+    files = [file for name in _DERIVED for file in staging.finished(name)]
+    digests = staging.digests(files, engine.map)
+    made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))
+    return DerivedFiles(
+        index.messages - made,
+        queues.units,
+        queues.queues,
+        index.entries,
+        _index_ms(staging.finished("index")),
+        [(one.label, sha256) for one, sha256 in zip(files, digests, strict=True)],
+    )
 
-    store: Store
-    policy: DispatchPolicy
-    staging: StagingHandle
-    engine: Engine
-    progress: Progress
 
-    def make(self, log: PlannedLog) -> DerivedFiles:
-        """Make them.
-
-        With ``--holes repeat`` the queues are made over a log with tombstones, whose units then repeat the
-        one before; the index over one without.
-        """
-        if log.plan.holes is Holes.REPEAT:
-            queues = self._run(replace(log, silent=False), "consumequeue")
-            _repeat_units(log.plan, self.staging)
-            index = self._run(replace(log, silent=True), "index")
-        else:
-            queues = index = self._run(log, *PARTS)
-        files = [file for name in _DERIVED for file in self.staging.finished(name)]
-        digests = self.staging.digests(files, self.engine.map)
-        written = [
-            WrittenFile(one.label, sha, one.size_bytes) for one, sha in zip(files, digests, strict=True)
-        ]
-        index_ms = _index_ms(self.staging.finished("index"))
-        made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))
-        return DerivedFiles(
-            index.messages - made, queues.units, queues.queues, index.entries, index_ms, written
-        )
-
-    def _run(self, log: PlannedLog, *parts: str) -> ReputResult:
-        return run_reput(self._plan(log, frozenset(parts)), self.engine, self.progress)
-
-    def _plan(self, log: PlannedLog, parts: frozenset[str]) -> ReputPlan:
-        settings, policy = self.store.settings, self.policy
-        if settings.message_index_enable:
-            policy = replace(policy, tag_items=tag_rule(self.store).value)
-        return ReputPlan(
-            log=log.files,
-            file_size=log.plan.file_size,
-            policy=policy,
-            staging=self.staging,
-            parts=parts,
-            queue_geometry=QueueGeometry(
-                settings.consumequeue_file_size,
-                settings.consumequeue_ext_file_size,
-                settings.batchconsumequeue_file_size,
-            ),
-            index_geometry=settings.index_geometry,
-            zone=settings.index_timezone,
-        )
+def _reput_plan(log: PlannedLog, store: Store, staging: StagingHandle, *parts: str) -> ReputPlan:
+    policy = DispatchPolicy.from_settings(store.settings)
+    if policy.index_enabled:
+        policy = replace(policy, tag_items=tag_rule(store).value)
+    return ReputPlan.of(store.settings, log.files, policy, staging, *parts)
 
 
 def _index_ms(files: Sequence[StoreFile]) -> int:

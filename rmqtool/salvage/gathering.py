@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,17 +13,14 @@ from rmqtool.account import indexes_beyond
 from rmqtool.account.disputes import uncover
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import StoreAccount, before_log
-from rmqtool.account.reading import (
-    misnamed,
-    under_own_names,
-)
+from rmqtool.account.reading import misnamed, under_own_names
 from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.progress import timed
-from rmqtool.salvage import RecordForm, SalvagePlan, SourceFile
+from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.copies import merge
-from rmqtool.salvage.planning import Choices, Planner
+from rmqtool.salvage.planning import Planner
 from rmqtool.scan.records import check_record
 from rmqtool.store.setting import Origin
 
@@ -134,33 +132,48 @@ class LogCopies:
                 evidence.add(of_copy)
         with timed(seconds, "plan"):
             progress.stage("plan", None)
-            merged = merge(surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale)
+            merged, conflicts = merge(
+                surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale
+            )
             unlisted = frozenset().union(*(one.batch_topics for one in surveys))
-            beside = self._beside(merged.survey)
+            beside, store = self._beside(merged), self.stores[0]
+            wanted = replace(self.policy, topics=choices.topics, exclude_topics=choices.exclude_topics)
             plan = Planner(
                 merged,
                 evidence,
                 choices,
-                self._form(merged.survey),
-                self.file_size,
-                self.stores[0].settings.batch_topics | unlisted,
-                tuple(str(store.base) for store in self.stores),
-                tuple(self.sources()),
+                wanted.takes,
+                self._draft(merged, choices, conflicts, beside),
+                store.settings.batch_topics | unlisted,
                 beside.consumed,
             ).plan()
-            names = self._misnamed
-            return replace(
-                plan,
-                indexed=beside.without_record(merged.survey),
-                before=sum(int(units.messages.sum()) for _, units in before_log(self.stores[0], plan.start)),
-                misnamed=len(names),
-                notes=(
-                    *names,
-                    *plan.notes,
-                    *([] if beside.unread is None else [beside.unread]),
-                    *(_UNLISTED.format(topic) for topic in sorted(unlisted)),
-                ),
-            )
+            unread = [] if beside.unread is None else [beside.unread]
+            later = (*unread, *(_UNLISTED.format(topic) for topic in sorted(unlisted)))
+            return replace(plan, notes=plan.notes + later)
+
+    def _draft(
+        self, survey: Survey, choices: Choices, conflicts: tuple[Found, ...], beside: BesideUnits
+    ) -> SalvagePlan:
+        """Return what is known before anything is put into its place."""
+        names, start = self._misnamed, survey.log.start
+        return SalvagePlan(
+            version("rmqtool"),
+            tuple(str(store.base) for store in self.stores),
+            tuple(self.sources()),
+            self.file_size,
+            start,
+            start,
+            choices.holes,
+            self._form(survey),
+            indexed=beside.without_record(survey),
+            before=sum(int(units.messages.sum()) for _, units in before_log(self.stores[0], start)),
+            misnamed=len(names),
+            found=conflicts,
+            partial=choices.partial,
+            healed=int((survey.records["source"] != 0).sum()),
+            conflicts=tuple(one.physical_offset for one in conflicts),
+            notes=names,
+        )
 
     def _beside(self, survey: Survey) -> BesideUnits:
         """Return what the first copy's index and consumer offsets prove, where anything is missing."""

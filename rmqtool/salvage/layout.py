@@ -9,13 +9,13 @@ are zeros.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
-from rmqtool.salvage import Lost, Part, PartKind, RecordForm
+from rmqtool.salvage import Lost, Part, PartKind
 from rmqtool.salvage.making import (
     FILLER_TOPIC,
     Properties,
@@ -42,19 +42,16 @@ _NAMELESS = 3  # of those that stand in no light queue
 _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
 
-@dataclass
-class LogLayout:
+class HoleFiller:
     """Fills the free pieces of a log.
 
     Args:
         ground: what stays.
-        form: how records are made.
         batch_topics: topics whose queues count inner batches.
     """
 
-    ground: Ground
-    form: RecordForm
-    batch_topics: Collection[str] = ()
+    def __init__(self, ground: Ground, batch_topics: Collection[str]) -> None:
+        self.ground, self.form, self.batch_topics = ground, ground.form, batch_topics
 
     def fill(self, names: LightNames) -> tuple[list[Part], list[Lost], int]:
         """Return what the free pieces become, what is lost with what was placed, and the log's end.

@@ -31,11 +31,11 @@ from rmqtool.salvage.making import (
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.records import Survey
-    from rmqtool.salvage import Lost, Part, RecordForm
+    from rmqtool.salvage import Lost, Part
     from rmqtool.salvage.placement import Ground
 
     Key = tuple[str, int]
@@ -78,26 +78,23 @@ class LossBounds(NamedTuple):
         return cls(lost.physical_offset, lost.physical_offset + (lost.size or 0))
 
 
-@dataclass(frozen=True)
 class LightRoom:
     """Tells what the holes of a log have room for.
 
     Attributes:
-        ground: what stays of the log.
-        form: how records are made.
         least: the shortest of the light queues' names, with a queue offset of one digit.
     """
 
-    ground: Ground
-    form: RecordForm
-    least: Key = ("", 0)
+    def __init__(self, ground: Ground, queues: Iterable[Key]) -> None:
+        self._ground = ground
+        self.least = min((topic for topic, _ in queues), key=lambda name: len(name.encode()), default=""), 0
 
     def fits(self, lost: Lost, light: Sequence[Key], bounds: LossBounds) -> bool:
         """Whether a hole has room for a tombstone that names light queues."""
         properties, body = bare_content(lost.topic, lost.queue_id, 0)
         names = light_properties(light)
-        size = record_size(self.form, lost.topic, properties + names, body)
-        return has_room_for(names) and size <= self.ground.room(*bounds)
+        size = record_size(self._ground.form, lost.topic, properties + names, body)
+        return has_room_for(names) and size <= self._ground.room(*bounds)
 
 
 @dataclass
@@ -230,19 +227,17 @@ class LightNames:
     Args:
         lost: by queue and queue offset.
         queues: see ``light_queues``.
-        room: of the holes.
+        ground: what stays of the log.
 
     Attributes:
         lost: the losses, those whose tombstones name light queues one by one.
         bounds: where the tombstones of each may lie.
     """
 
-    def __init__(self, lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]], room: LightRoom) -> None:
+    def __init__(self, lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]], ground: Ground) -> None:
         hosts = [_Host(one) for one in lost if (one.topic, one.queue_id) not in queues]
         light = [one for one in lost if (one.topic, one.queue_id) in queues]
-        least = min((topic for topic, _ in queues), key=lambda topic: len(topic.encode()), default="")
-        room = replace(room, least=(least, 0))
-        alone = {*_name_all(hosts, light, queues, room)}
+        alone = {*_name_all(hosts, light, queues, LightRoom(ground, queues))}
         self._closed: defaultdict[Place, list[tuple[Lost, list[Lost]]]] = defaultdict(list)
         self.lost: list[Lost] = []
         self.bounds: list[LossBounds] = []

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.salvage import Lost
+    from rmqtool.salvage import Lost, RecordForm
 
     Rows = npt.NDArray[Any]
 
@@ -38,6 +38,7 @@ class Ground:
         start: physical offset of the first byte.
         end: physical offset after the last record that stays, or after the BLANK behind it.
         file_size: of every file.
+        form: how records are made.
         kept: ``(n,)`` of ``RECORD_ROW``.
         blanks: physical offsets of the BLANKs that stay.
     """
@@ -45,6 +46,7 @@ class Ground:
     start: int
     end: int
     file_size: int
+    form: RecordForm
     kept: Rows
     blanks: frozenset[int]
 

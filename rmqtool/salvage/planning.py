@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from rmqtool.account.records import Cause, Grounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
-from rmqtool.salvage import Found, Holes, Lost, Part, PartKind, RecordForm, SalvagePlan, SourceFile
-from rmqtool.salvage.layout import LogLayout, in_batches
-from rmqtool.salvage.light import LightNames, LightRoom, light_queues
+from rmqtool.salvage import Choices, Found, Holes, Lost, Part, PartKind, SalvagePlan
+from rmqtool.salvage.layout import HoleFiller, in_batches
+from rmqtool.salvage.light import LightNames, light_queues
 from rmqtool.salvage.losses import (
     LossFinder,
     salvaged_queues,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.lost import Absent
-    from rmqtool.salvage.copies import Merged
+    from rmqtool.account.records import Survey
 
     Rows = npt.NDArray[Any]
 
@@ -47,63 +46,26 @@ _UNDECIDED = (
 )
 
 
-@dataclass(frozen=True)
-class Choices:
-    """What the user wants.
-
-    Attributes:
-        holes: what takes the place of lost messages.
-        keep_damaged: give records back whose bodies or properties are damaged.
-        include_stale: give back what looks stale.
-        until_timestamp_ms: nothing stored later.
-        until_offset: nothing from this physical offset on.
-        takes: whether a topic is wanted.
-        chooses_topics: whether any is not.
-    """
-
-    holes: Holes = Holes.TOMBSTONE
-    keep_damaged: bool = False
-    include_stale: bool = False
-    until_timestamp_ms: int = NEVER
-    until_offset: int = NEVER
-    takes: Callable[[str], bool] = lambda _: True
-    chooses_topics: bool = False
-
-    @property
-    def partial(self) -> bool:
-        """Whether messages are left out."""
-        return self.limited or self.chooses_topics
-
-    @property
-    def limited(self) -> bool:
-        """Whether the log is to end early."""
-        return self.until_timestamp_ms != NEVER or self.until_offset != NEVER
-
-
 @dataclass
 class Planner:
     """Makes the plan.
 
     Attributes:
-        merged: what was read.
+        survey: what was read of all copies.
         evidence: what queues list.
         choices: what the user wants.
-        form: how records are made.
-        file_size: ``mappedFileSizeCommitLog``.
+        takes: whether a topic is wanted.
+        draft: the plan as far as it is known: bytes that are put aside already are among those found.
         batch_topics: topics whose queues count inner batches.
-        stores: paths of the copies.
-        sources: their files.
         consumed: lost messages of which only consumers' offsets tell, by topic and queue id.
     """
 
-    merged: Merged
+    survey: Survey
     evidence: QueueEvidence
     choices: Choices
-    form: RecordForm
-    file_size: int
+    takes: Callable[[str], bool]
+    draft: SalvagePlan
     batch_topics: frozenset[str]
-    stores: tuple[str, ...]
-    sources: tuple[SourceFile, ...]
     consumed: Mapping[tuple[str, int], Absent]
 
     def plan(self) -> SalvagePlan:
@@ -112,65 +74,53 @@ class Planner:
         Raises:
             EnvironmentFailureError: there is nothing to give back.
         """
-        survey = self.merged.survey
+        draft, survey, choices = self.draft, self.survey, self.choices
         self.belief = belief = Belief(
             survey,
             self.evidence,
             from_zero=survey.log.start == 0,
-            include_stale=self.choices.include_stale,
-            keep_damaged=self.choices.keep_damaged,
+            include_stale=choices.include_stale,
+            keep_damaged=choices.keep_damaged,
         )
         self._choose()
         ground = self._ground()
         if not len(ground.kept):
-            raise EnvironmentFailureError(f"{self.stores[0]}: no record of its log can be recovered")
+            raise EnvironmentFailureError(f"{draft.stores[0]}: no record of its log can be recovered")
         lost = self._lost(ground)
-        if self.choices.holes is Holes.CUT and self._cut(ground):
+        if choices.holes is Holes.CUT and self._cut(ground):
             ground = self._ground()
             lost = []
-        layout = LogLayout(ground, self.form, self.batch_topics)
-        queues = light_queues(self.merged.survey, self.evidence)
-        made, reported, end = layout.fill(LightNames(lost, queues, LightRoom(ground, self.form)))
+        names = LightNames(lost, light_queues(survey, self.evidence), ground)
+        made, reported, end = HoleFiller(ground, self.batch_topics).fill(names)
         parts = sorted([*made, *self._records(ground), *self._blanks(ground)], key=lambda part: part.start)
-        plan = SalvagePlan(
-            tool_version=version("rmqtool"),
-            stores=self.stores,
-            sources=self.sources,
-            file_size=self.file_size,
-            start=ground.start,
+        all_lost = tuple(self._timed(reported, end))
+        plan = replace(
+            draft,
             end=end,
-            holes=self.choices.holes,
-            form=self.form,
             parts=tuple(parts),
             kept_blanks=tuple(sorted(ground.blanks)),
-            lost=tuple(self._timed(reported, end)),
-            indexed=(),
-            before=0,
-            misnamed=0,
+            lost=all_lost,
             found=tuple(self._found()),
-            queues=(),
-            partial=self.choices.partial,
-            healed=self.merged.healed,
-            conflicts=tuple(one.physical_offset for one in self.merged.conflicts),
-            kept_damaged=int((belief.survey.damaged & belief.kept).sum()),
+            queues=tuple(salvaged_queues(belief, all_lost)),
+            kept_damaged=int((survey.damaged & belief.kept).sum()),
             odd_times=int((belief.odd_times & belief.kept).sum()),
-            notes=(*self.evidence.unread, *self._elsewhere(ground), *self._undecided()),
+            notes=(*draft.notes, *self.evidence.unread, *self._elsewhere(ground), *self._undecided()),
         )
-        plan = replace(plan, queues=tuple(salvaged_queues(self.belief, plan.lost)))
         plan.check()
         return plan
 
     # -- what stays
 
     def _choose(self) -> None:
-        belief, choices, survey = self.belief, self.choices, self.merged.survey
+        belief, choices, survey = self.belief, self.choices, self.survey
         records = survey.records
         stops = records["log_offset"] + records["total_size"]
-        beyond = stops > choices.until_offset
-        beyond |= belief.times > choices.until_timestamp_ms
-        belief.leave_out(beyond, Cause.CHOICE)
-        if choices.chooses_topics:
-            unwanted = np.array([not choices.takes(topic) for topic, _ in survey.queues], bool)
+        if choices.until_offset is not None:
+            belief.leave_out(stops > choices.until_offset, Cause.CHOICE)
+        if choices.until_timestamp_ms is not None:
+            belief.leave_out(belief.times > choices.until_timestamp_ms, Cause.CHOICE)
+        if choices.topics or choices.exclude_topics:
+            unwanted = np.array([not self.takes(topic) for topic, _ in survey.queues], bool)
             units = survey.units[~survey.units["light"]]
             out = np.zeros(len(records), bool)
             out[np.searchsorted(records["log_offset"], units["log_offset"])] = unwanted[units["queue"]]
@@ -178,14 +128,14 @@ class Planner:
 
     def _ground(self) -> Ground:
         """Return what stays, without records that leave too little room beside them."""
-        survey, belief = self.merged.survey, self.belief
+        survey, belief = self.survey, self.belief
         start = survey.log.start
         sizes = {segment.start: segment.size_bytes for segment in survey.log}
         kept = survey.records[belief.kept]
         starts = np.ascontiguousarray(kept["log_offset"])
         blanks = {
             at for file, at in survey.blanks.items()
-            if sizes.get(file, 0) >= self.file_size and not self._taken(at, kept, starts)
+            if sizes.get(file, 0) >= self.draft.file_size and not self._taken(at, kept, starts)
         }  # fmt: skip
         while True:
             kept = survey.records[belief.kept]
@@ -194,11 +144,11 @@ class Planner:
             ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK behind a hole is made anew
             stay = {
                 at for at in blanks
-                if (at in ends or self._file_stop(at) - self.file_size == at)
+                if (at in ends or self._file_stop(at) - self.draft.file_size == at)
                 and (at < last or not (self.choices.limited or self._is_cut))
             }  # fmt: skip
             end = max([last, *(self._file_stop(at) for at in stay)])
-            ground = Ground(start, end, self.file_size, kept, frozenset(stay))
+            ground = Ground(start, end, self.draft.file_size, self.draft.form, kept, frozenset(stay))
             crowded = self._crowded(ground)
             if not crowded:
                 return ground
@@ -214,16 +164,16 @@ class Planner:
         return follows or bool(after and starts[after - 1] + kept["total_size"][after - 1] > log_offset)
 
     def _file_stop(self, log_offset: int) -> int:
-        start = self.merged.survey.log.start
-        return start + ((log_offset - start) // self.file_size + 1) * self.file_size
+        start = self.survey.log.start
+        return start + ((log_offset - start) // self.draft.file_size + 1) * self.draft.file_size
 
     def _crowded(self, ground: Ground) -> list[int]:
         """Return the records after holes too short for anything, and those that cross a file's end."""
-        least, found = smallest_filler(self.form), []
+        least, found = smallest_filler(self.draft.form), []
         rows = ground.kept
         starts = rows["log_offset"] - ground.start
         last = starts + rows["total_size"] - 1
-        crossing = starts // self.file_size != last // self.file_size
+        crossing = starts // self.draft.file_size != last // self.draft.file_size
         found += [int(at) for at in rows["log_offset"][crossing]]
         for piece in ground.pieces(ground.end):
             short = piece.stop - piece.start
@@ -239,7 +189,7 @@ class Planner:
         if not pieces:
             return False
         self._is_cut = True
-        self.belief.leave_out(self.merged.survey.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
+        self.belief.leave_out(self.survey.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
         return True
 
     def _records(self, ground: Ground) -> Iterator[Part]:
@@ -262,13 +212,13 @@ class Planner:
     def _lost(self, ground: Ground) -> list[Lost]:
         choices = self.choices
         horizon = ground.end if choices.limited else NEVER
-        finder = LossFinder(self.belief, self.evidence, choices.takes, horizon, self.consumed)
-        placed = self.choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
+        finder = LossFinder(self.belief, self.evidence, self.takes, horizon, self.consumed)
+        placed = choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
         return [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
 
     def _elsewhere(self, ground: Ground) -> Iterator[str]:
         """Say that records can be read which name places where the new log has none of the old ones."""
-        starts, sizes = np.unique(self.merged.survey.elsewhere, axis=0).T
+        starts, sizes = np.unique(self.survey.elsewhere, axis=0).T
         after = np.searchsorted(ground.starts + ground.kept["total_size"], starts, "right")
         nexts = np.append(ground.starts, NEVER)[after]
         count = int(((starts >= ground.start) & (starts + sizes <= nexts)).sum())
@@ -277,13 +227,13 @@ class Planner:
 
     def _undecided(self) -> Iterator[str]:
         """Say of which damaged frames nothing tells whether they are false."""
-        for one in self.merged.survey.aside:
+        for one in self.survey.aside:
             if one.chosen_by is Grounds.NOTHING:
                 yield _UNDECIDED.format(one.start)
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
-        kept = self.merged.survey.records[self.belief.kept]
+        kept = self.survey.records[self.belief.kept]
         starts, times = np.ascontiguousarray(kept["log_offset"]), kept["store_timestamp_ms"]
         for one in lost:
             before = int(np.searchsorted(starts, one.start)) - 1
@@ -297,7 +247,7 @@ class Planner:
 
     def _found(self) -> Iterator[Found]:
         """Yield the bytes of the first copy, and of others that differ, that the new log does not have."""
-        survey, belief = self.merged.survey, self.belief
+        survey, belief = self.survey, self.belief
         records = survey.records
         queue_of, unknown = np.full(len(records), -1), belief.open
         own = ~survey.units["light"]
@@ -310,7 +260,7 @@ class Planner:
                 Cause(belief.cause[number]).name.lower(), topic, queue_id, int(row["queue_offset"]),
                 bool(unknown[number]),
             )  # fmt: skip
-        yield from self.merged.conflicts
+        yield from self.draft.found
         for one in survey.aside:
             undecided = one.chosen_by is Grounds.NOTHING
             yield Found(one.start, one.length, one.source, "frame", is_open=undecided)
@@ -318,7 +268,7 @@ class Planner:
 
     def _torn(self) -> Iterator[Found]:
         """Yield what lies between records and is none; zeros are left out when it is written."""
-        survey = self.merged.survey
+        survey = self.survey
         mine = survey.records[survey.records["source"] == 0]
         starts = np.ascontiguousarray(mine["log_offset"])
         stops = starts + mine["total_size"]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
+from itertools import groupby
 from types import UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
@@ -20,7 +21,7 @@ from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.io import FileKind, Location
 from rmqtool.projection import camel_case, json_object
 from rmqtool.salvage import PLAN_SCHEMA, Lost, PartKind, SalvagePlan
-from rmqtool.salvage.writing import FileCopier, WrittenFile
+from rmqtool.salvage.writing import copy_file
 from rmqtool.store.broker_json import (
     ConfigFileError,
     compaction_topics,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.doctor.choices import ConfigDiagnosis
-    from rmqtool.salvage import SalvagedQueue
+    from rmqtool.salvage import Part, SalvagedQueue
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -136,24 +137,16 @@ def rescue_map(plan: SalvagePlan) -> Iterator[str]:
     yield "# current_pos  current_status\n"
     yield f"0x{plan.stop - plan.start:08X}     +\n"
     yield "#      pos        size  status\n"
-    pending: tuple[int, int, str] | None = None
-    for part in plan.parts:
-        is_lost = part.kind in {PartKind.TOMBSTONES, PartKind.FILLER} or (
-            part.kind is PartKind.BLANK and part.start not in plan.kept_blanks
-        )
-        status, at = _LOST if is_lost else _RESCUED, part.start - plan.start
-        if pending is not None and pending[2] == status:
-            pending = pending[0], pending[1] + part.length, status
-            continue
-        if pending is not None:
-            yield _map_line(pending)
-        pending = at, part.length, status
-    if pending is not None:
-        yield _map_line(pending)
+    for status, parts in groupby(plan.parts, lambda part: _status(part, plan)):
+        several = list(parts)
+        start, length = several[0].start - plan.start, several[-1].stop - several[0].start
+        yield f"0x{start:08X}  0x{length:08X}  {status}\n"
 
 
-def _map_line(entry: tuple[int, int, str]) -> str:
-    return f"0x{entry[0]:08X}  0x{entry[1]:08X}  {entry[2]}\n"
+def _status(part: Part, plan: SalvagePlan) -> str:
+    if part.kind is PartKind.BLANK:
+        return _RESCUED if part.start in plan.kept_blanks else _LOST
+    return _LOST if part.kind in {PartKind.TOMBSTONES, PartKind.FILLER} else _RESCUED
 
 
 _TIMER_PLACES = ("timerwheel", "config/timercheck")
@@ -177,7 +170,7 @@ class ConfigFile:
     mended: str | None = None
 
 
-def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[WrittenFile]]:
+def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
     """Copy the broker's settings; of damaged ones what the doctor takes for the best that is left.
 
     Args:
@@ -185,7 +178,7 @@ def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile],
         staging: where to write.
     """
     reported: list[ConfigFile] = []
-    written: list[WrittenFile] = []
+    written: list[tuple[str, str]] = []
     if store.config is None or store.root is None:
         return reported, written
     damaged = {one.file: one for one in diagnose(store) if not one.is_sound}
@@ -230,7 +223,7 @@ def _parsed(path: Location) -> tuple[bytes | None, str | None]:
         return None, str(failure)
 
 
-def copy_timer(store: Store, staging: StagingHandle) -> list[WrittenFile]:
+def copy_timer(store: Store, staging: StagingHandle) -> list[tuple[str, str]]:
     """Copy what the timer of 5.x knows: records keep their places, so what it names is still there."""
     if store.root is None:
         return []
@@ -238,17 +231,17 @@ def copy_timer(store: Store, staging: StagingHandle) -> list[WrittenFile]:
     directory = store.root / _TIMER_LOG
     if directory.is_directory():
         names += [f"{_TIMER_LOG}/{entry.name}" for entry in directory.entries()]
-    copier, found = FileCopier(staging), []
+    found = []
     for name in names:
         status = (store.root / name).status()
         if status is not None and status.kind is FileKind.FILE:
-            found.append(copier(StoreFile(store.root / name, name, status.size_bytes)))
+            found.append(copy_file(staging, StoreFile(store.root / name, name, status.size_bytes)))
     return found
 
 
 def write_checkpoint(
     staging: StagingHandle, *, last_ms: int, index_ms: int, end: int, last_record: int
-) -> WrittenFile:
+) -> tuple[str, str]:
     """Write the checkpoint of a broker that stopped after the log's last record.
 
     Args:
@@ -262,10 +255,10 @@ def write_checkpoint(
     return _write("checkpoint", CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0"), staging)
 
 
-def _write(label: str, data: bytes, staging: StagingHandle) -> WrittenFile:
+def _write(label: str, data: bytes, staging: StagingHandle) -> tuple[str, str]:
     with staging.create_file(label) as file:
         file.write_at(0, data)
-    return WrittenFile(label, hashlib.sha256(data).hexdigest(), len(data))
+    return label, hashlib.sha256(data).hexdigest()
 
 
 _PLACE = "compaction"
@@ -276,7 +269,7 @@ _ANEW = "the topic is empty until a broker rebuilds queues and this: rmqtool hel
 
 def copy_compaction(
     store: Store, plan: SalvagePlan, staging: StagingHandle
-) -> tuple[list[ConfigFile], list[WrittenFile]]:
+) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
     """Copy the logs of compacted topics, as they are.
 
     Args:
@@ -288,22 +281,21 @@ def copy_compaction(
         What is not copied, and why; and the copies.
     """
     reported: list[ConfigFile] = []
-    written: list[WrittenFile] = []
+    written: list[tuple[str, str]] = []
     topics = frozenset[str]() if store.root is None else _compacted(store.root)
     mine = (queue for queue in plan.queues if queue.topic in topics)
     queues = sorted(mine, key=lambda queue: (queue.topic, queue.queue_id))
     if store.root is None or not queues:
         return reported, written
-    copier = FileCopier(staging)
     for queue in queues:
         name = f"{queue.topic}/{queue.queue_id}"
         problem = _problem(store.root, name, queue)
         if problem is None:
             for directory in (_LOGS, _QUEUES):
-                written += [copier(file) for file in _files(store.root, f"{directory}/{name}")]
+                written += [copy_file(staging, file) for file in _files(store.root, f"{directory}/{name}")]
         else:
             reported.append(ConfigFile(f"{_LOGS}/{name}", f"{problem}; {_ANEW}"))
-    written += [copier(file) for file in _files(store.root, _PLACE) if file.label == _POSITIONS]
+    written += [copy_file(staging, file) for file in _files(store.root, _PLACE) if file.label == _POSITIONS]
     return reported, written
 
 

@@ -7,7 +7,7 @@ import hashlib
 from bisect import bisect_right
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -129,16 +129,15 @@ class PlannedFile:
         part = parts[bisect_right(parts, at, key=_START) - 1]
         length = min(len(view), part.stop - at, self.size_bytes() - position)
         if part.kind is PartKind.RECORDS:
-            self._copy(part, at, view[:length])
+            segment = self._log.logs[part.source].segment_at(at)
+            if segment is None or segment.read_into(at - segment.start, view[:length]) != length:
+                raise OSError(
+                    errno.ESTALE, f"the copy has changed: no record at physical offset {at} any more"
+                )
             return length
         made = self._made(part, at - part.start, length)
         view[: len(made)] = made
         return len(made)
-
-    def _copy(self, part: Part, at: int, view: memoryview[Any]) -> None:
-        segment = self._log.logs[part.source].segment_at(at)
-        if segment is None or segment.read_into(at - segment.start, view) != len(view):
-            raise OSError(errno.ESTALE, f"the copy has changed: no record at physical offset {at} any more")
 
     def _made(self, part: Part, start: int, length: int) -> bytes:
         """Return bytes of a part that is no record's: some of them, or all from ``start`` on."""
@@ -179,90 +178,69 @@ _ZEROS = bytes(_CHUNK_BYTES)
 LOST_AND_FOUND = "lost+found"
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenFile:
-    """A file of the result.
+def copy_file(staging: StagingHandle, file: StoreFile) -> tuple[str, str]:
+    """Copy a file into a result under its label; return that and its digest.
 
-    Attributes:
-        label: path in the result.
-        sha256: its digest.
-        size_bytes: its size.
+    Zeros are left out: holes of a sparse file read as such.
+
+    Raises:
+        EnvironmentFailureError: it cannot be read, or the disk is full.
     """
-
-    label: str
-    sha256: str
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class FileCopier:
-    """Writes files into a result, with their digests; picklable.
-
-    Attributes:
-        staging: where.
-    """
-
-    staging: StagingHandle
-
-    def __call__(self, file: StoreFile) -> WrittenFile:
-        """Copy a file under its label; zeros are left out: holes of a sparse file read as such.
-
-        Raises:
-            EnvironmentFailureError: it cannot be read, or the disk is full.
-        """
-        digest, size = hashlib.sha256(), min(_CHUNK_BYTES, file.size_bytes)
-        buffers = [memoryview(bytearray(size)) for _ in range(2)]  # one is hashed while the next is copied
-        hashed: Future[None] | None = None
-        with self.staging.create_file(file.label, file.size_bytes) as target, ThreadPoolExecutor(1) as hasher:
-            for number, position in enumerate(range(0, file.size_bytes, _CHUNK_BYTES)):
-                chunk = buffers[number % 2][: file.size_bytes - position]
-                if file.read_into(position, chunk) != len(chunk):
-                    raise EnvironmentFailureError(f"{file.path}: changed while it was read; nothing was made")
-                if hashed is not None:
-                    hashed.result()
-                hashed = hasher.submit(digest.update, chunk)
-                if any(chunk[:_PROBE_BYTES]) or chunk.tobytes() != _ZEROS[: len(chunk)]:
-                    target.write_at(position, chunk)
-                if number % _WRITE_BACK_CHUNKS == 0:
-                    target.write_back(0, position)
-        return WrittenFile(file.label, digest.hexdigest(), file.size_bytes)
+    digest, size = hashlib.sha256(), min(_CHUNK_BYTES, file.size_bytes)
+    buffers = [memoryview(bytearray(size)) for _ in range(2)]  # one is hashed while the next is copied
+    hashed: Future[None] | None = None
+    with staging.create_file(file.label, file.size_bytes) as target, ThreadPoolExecutor(1) as hasher:
+        for number, position in enumerate(range(0, file.size_bytes, _CHUNK_BYTES)):
+            chunk = buffers[number % 2][: file.size_bytes - position]
+            if file.read_into(position, chunk) != len(chunk):
+                raise EnvironmentFailureError(f"{file.path}: changed while it was read; nothing was made")
+            if hashed is not None:
+                hashed.result()
+            hashed = hasher.submit(digest.update, chunk)
+            if any(chunk[:_PROBE_BYTES]) or chunk.tobytes() != _ZEROS[: len(chunk)]:
+                target.write_at(position, chunk)
+            if number % _WRITE_BACK_CHUNKS == 0:
+                target.write_back(0, position)
+    return file.label, digest.hexdigest()
 
 
 def writing_log(
     log: PlannedLog, staging: StagingHandle, engine: Engine
-) -> AbstractContextManager[Callable[[], list[WrittenFile]]]:
+) -> AbstractContextManager[Callable[[], list[tuple[str, str]]]]:
     """Write all files of the new log, beside what is done meanwhile.
 
     Raises:
         EnvironmentFailureError: when the files are read: a copy cannot be read, or has changed; or the
             disk is full.
     """
-    return beside(engine, FileCopier(staging), list(log.files))
+    return beside(engine, partial(copy_file, staging), list(log.files))
 
 
 def write_found(
     found: Sequence[Found], logs: Sequence[FileQueue], staging: StagingHandle
-) -> Iterator[tuple[Found, WrittenFile]]:
+) -> Iterator[tuple[str, str]]:
     """Write what is put aside; of bytes that are no record only those up to the last that is not zero.
 
     Yields:
-        What was written: nothing is made of zeros alone.
+        Labels and digests of what was written: nothing is made of zeros alone.
     """
     for one in found:
         segment = logs[one.source].segment_at(one.physical_offset)
         if segment is None:
             continue
-        stop = min(one.physical_offset + one.length, segment.stop)
+        start = one.physical_offset - segment.start
+        stop = min(start + one.length, segment.size_bytes)
         if one.cause == "torn":
-            stop = (
-                _last_used(segment, one.physical_offset - segment.start, stop - segment.start) + segment.start
-            )
-        if stop <= one.physical_offset:
+            stop = _last_used(segment, start, stop)
+        if stop <= start:
             continue
-        yield (
-            one,
-            _write_aside(one, segment, one.physical_offset - segment.start, stop - segment.start, staging),
-        )
+        label, digest = f"{LOST_AND_FOUND}/{one.name}", hashlib.sha256()
+        with staging.create_file(label) as aside:
+            for position in range(start, stop, _CHUNK_BYTES):
+                data = segment.read_at(position, min(_CHUNK_BYTES, stop - position), [])
+                digest.update(data)
+                aside.write_at(position - start, data)
+        yield label, digest.hexdigest()
 
 
 def _last_used(file: StoreFile, start: int, stop: int) -> int:
@@ -276,13 +254,3 @@ def _last_used(file: StoreFile, start: int, stop: int) -> int:
             last = position + len(chunk.rstrip(b"\0"))
         position = max(position + len(chunk), file.next_written(position + len(chunk)))
     return last
-
-
-def _write_aside(one: Found, file: StoreFile, start: int, stop: int, staging: StagingHandle) -> WrittenFile:
-    label, digest = f"{LOST_AND_FOUND}/{one.name}", hashlib.sha256()
-    with staging.create_file(label) as aside:
-        for position in range(start, stop, _CHUNK_BYTES):
-            data = file.read_at(position, min(_CHUNK_BYTES, stop - position), [])
-            digest.update(data)
-            aside.write_at(position - start, data)
-    return WrittenFile(label, digest.hexdigest(), stop - start)

@@ -19,10 +19,10 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
-from rmqtool.kernels.rows import rules_of
+from rmqtool.kernels.rows import MessageBatch, rules_of
 from rmqtool.releases import LENIENT, RecordRules
 from rmqtool.scan.records import Gap
-from rmqtool.scan.walk import MessageBatch, SegmentWalk, first_nonzero
+from rmqtool.scan.walk import SegmentWalk, first_nonzero
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -232,7 +232,7 @@ class GapWalk:
             self.outcome, self.log_offset = Outcome.FOREIGN, int(batch.rows["log_offset"][row])
             gaps = batch.gaps[batch.gaps["row"] <= row]
             if row or len(gaps):
-                yield replace(batch, rows=batch.rows[:row], values=batch.values[:row], gaps=gaps)
+                yield batch.only(slice(row))._replace(gaps=gaps)
             return found
         self.outcome, self.log_offset = self._walk.outcome, self._walk.log_offset
         return None

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from rmqtool.engine import Engine
     from rmqtool.io.location import UnreadableRange
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.progress import Progress
-    from rmqtool.scan.walk import MessageBatch
     from rmqtool.store.segments import Segment
 
 SPLIT_BYTES = 256 << 20
@@ -245,27 +245,25 @@ class LogPass(Generic[J, S]):
 
     def run(self, progress: Progress | None = None, stage: str = "") -> None:
         """Read all splits, and again where their results revise the job."""
-        self._run(progress, stage)
-        revised = self.job.revised(self.results)
-        if revised is not None:  # once: hostile records could have it revised after each reading
-            self.job = revised
-            self._run(progress, stage)
-
-    def _run(self, progress: Progress | None, stage: str) -> None:
         groups = list(together(self._splits, lambda split: split.size_bytes, self._task_bytes))
-        tasks = [[SplitTask(self.job, split) for split in group] for group in groups]
         done = list(accumulate((sum(split.size_bytes for split in group) for group in groups), initial=0))
-        if progress is not None:
-            progress.stage(stage, done[-1])
         advance = None if progress is None else lambda count: progress.advance(done[count])
-        self.results = []
-        try:
-            found = self._engine.map(self._read, tasks, advance)
-        except MapInterruptedError as stop:
-            for number in takewhile(stop.results.__contains__, range(len(tasks))):
-                self.results += stop.results[number]
-            raise
-        self.results = [result for group in found for result in group]
+        for is_last in (False, True):  # hostile records could have the job revised after each reading
+            if progress is not None:
+                progress.stage(stage, done[-1])
+            tasks = [[SplitTask(self.job, split) for split in group] for group in groups]
+            self.results = []
+            try:
+                found = self._engine.map(self._read, tasks, advance)
+            except MapInterruptedError as stop:
+                for number in takewhile(stop.results.__contains__, range(len(tasks))):
+                    self.results += stop.results[number]
+                raise
+            self.results = [result for group in found for result in group]
+            revised = None if is_last else self.job.revised(self.results)
+            if revised is None:
+                return
+            self.job = revised
 
     def reread(self, split: Split, log_offset: int, job: J | None = None) -> S:
         """Read a split, or a part of one, from a record on."""

@@ -1,48 +1,26 @@
-"""Search for records in raw bytes of any size, through a window; and the same in plain Python.
-
-The plain form is the oracle of the kernels, and reads records longer than a window, in pieces.
-"""
+"""Search for records in raw bytes of any size, through a window."""
 
 from __future__ import annotations
 
-import struct
-import zlib
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
-from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
-from rmqtool.kernels.checks import EARLIEST_MS, LATEST_MS
-from rmqtool.kernels.loose import (
-    DLEDGER_BYTES,
-    FOUND_ROW,
-    LOOK_BYTES,
-    SECTOR_BYTES,
-    FoundMark,
-    find_loose_records,
-)
-from rmqtool.kernels.rows import MESSAGE_ROW, Property, rules_of
+from rmqtool.kernels.loose import FOUND_ROW, LOOK_BYTES, find_loose_records
+from rmqtool.kernels.rows import no_messages, rules_of
 from rmqtool.releases import LENIENT
-from rmqtool.scan.records import occurrences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rmqtool.arrays import Rows
+    from rmqtool.arrays import Buffer, Rows
 
 
 WINDOW_BYTES = 4 << 20
 _ROWS = 4096
-_PIECE_BYTES = 1 << 20
-_MAGICS = tuple(magic.to_bytes(4, "big", signed=True) for magic in (message.MAGIC_V1, message.MAGIC_V2))
 _MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
-_DEFINED_BITS, _LAST_PORT = 0x7FF, 0xFFFF
-_PORT = struct.Struct(">i")
-_IPV4_BYTES = 8
-_TEXT_BYTES = frozenset(b"\t\n\r")
-_SEPARATORS = frozenset(b"\1\2")
+LARGEST_RECORD = 64 << 20
+"""Longer ones count as damaged: a client sends 16 MiB at most (``com.rocketmq.remoting.frameMaxLength``)."""
 
 
 class RawBytes(Protocol):
@@ -70,204 +48,44 @@ def find_loose(image: RawBytes, start: int, stop: int, window_bytes: int = WINDO
     """
     taken: list[Rows] = [np.empty(0, FOUND_ROW)]
     buffer = np.empty(max(window_bytes, *message.HEAD_SIZES), np.uint8)
-    scratch = np.empty(1, MESSAGE_ROW), np.empty((1, len(Property), 2), np.int64)
-    found, rules, size = np.empty(_ROWS, FOUND_ROW), rules_of(LENIENT), image.size_bytes
-    at = start
+    scratch = rules_of(LENIENT), *no_messages(1)[1:3], np.empty(_ROWS, FOUND_ROW)
+    size, at = image.size_bytes, start
     while at < stop:
         # A record's TOTALSIZE may begin with zeros that end a hole.
         at = max(at, image.next_data(at) - _MAGIC_AT)
         have, index = image.read_into(at, buffer.data), 0
         outcome = Outcome.FULL
         while outcome == Outcome.FULL:
-            number, index, count = find_loose_records(
-                buffer, index, stop - at, have, size - at, at, rules, *scratch, found
-            )
+            number, index, count = find_loose_records(buffer, index, stop - at, have, size - at, at, *scratch)
             outcome = Outcome(number)
-            taken.append(found[:count].copy())
+            taken.append(scratch[-1][:count].copy())
         if outcome == Outcome.NEED and index == 0:
-            taken.append(np.array([*_long(image, at)], FOUND_ROW))
-            index = 1
+            whole = _whole(image, at, buffer)
+            end = have if whole is buffer else size - at
+            _, index, count = find_loose_records(whole, 0, 1, min(len(whole), end), end, at, *scratch)
+            taken.append(scratch[-1][:count].copy())
         if have == 0:
             break  # it is shorter than it was
-        at += index
+        at += max(index, int(outcome == Outcome.NEED))
     return np.concatenate(taken)
 
 
-def _long(image: RawBytes, position: int) -> Iterator[tuple[int, ...]]:
-    row = examine(image, position)
-    if row is not None:
-        yield tuple(row)
+def _whole(image: RawBytes, at: int, window: Buffer) -> Buffer:
+    """Return a record longer than a window, with what follows; the window where its lengths are wrong."""
+    head = message.decode_head(window[: max(message.HEAD_SIZES)].tobytes())
+    if head is None or head.total_size > LARGEST_RECORD:
+        return window
+    body_stop = message.HEAD_SIZES[message.host_variant(head.sys_flag)] + max(head.body_length, 0)
+    tail = _read(image, at + body_stop, head.total_size - body_stop)
+    topic = message.TOPIC_LENGTHS[head.magic]
+    properties_at = topic.size + topic.unpack_from(tail.data)[0]
+    if not topic.size <= properties_at <= len(tail) - message.PROPERTIES_LENGTH.size:
+        return window
+    properties = max(message.PROPERTIES_LENGTH.unpack_from(tail.data, properties_at)[0], 0)
+    adds_up = properties_at + message.PROPERTIES_LENGTH.size + properties == len(tail)
+    return _read(image, at, head.total_size + LOOK_BYTES) if adds_up else window
 
 
-class FoundRecord(NamedTuple):
-    """One ``FOUND_ROW`` of the plain form."""
-
-    position: int
-    log_offset: int
-    store_timestamp_ms: int
-    host: int
-    total_size: int
-    blank: int
-    crc: int
-    marks: int
-    image: int = 0
-
-
-def find_plainly(data: bytes) -> list[FoundRecord]:
-    """Find all records of bytes at hand, in plain Python."""
-    image = _Bytes(data)
-    places = sorted(at - _MAGIC_AT for magic in _MAGICS for at in occurrences(data, magic))
-    return [row for place in places if place >= 0 and (row := examine(image, place)) is not None]
-
-
-def examine(image: RawBytes, position: int) -> FoundRecord | None:
-    """Return the record at a position that has a magic, as the kernel does; None if it cannot be one."""
-    if position + message.SMALLEST_RECORD > image.size_bytes:
-        return None
-    head = message.decode_head(_read(image, position, max(message.HEAD_SIZES)))
-    if head is None or not _is_head(head):
-        return None
-    row = FoundRecord(
-        position=position,
-        log_offset=head.physical_offset,
-        store_timestamp_ms=head.store_timestamp_ms,
-        host=host_key(head.store_host),
-        total_size=head.total_size,
-        blank=0,
-        crc=0,
-        marks=int(FoundMark.FRAME),
-    )
-    if position + head.total_size > image.size_bytes:
-        return row
-    size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
-    body_stop = position + size + max(head.body_length, 0)
-    tail = _read(image, body_stop, position + head.total_size - body_stop)
-    parts = _parts(tail, head.magic)
-    if parts is None:
-        return row
-    marks, crc = _checked(image, row, head, tail, parts)
-    if body_stop // SECTOR_BYTES != (position + head.total_size - 1) // SECTOR_BYTES:
-        marks |= FoundMark.CROSSES
-    follows, blank = _what_follows(image, row)
-    return row._replace(crc=crc, marks=int(marks | follows), blank=blank)
-
-
-def _is_head(head: message.MessageHead) -> bool:
-    size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
-    tail = head.total_size - size - max(head.body_length, 0)
-    ports = (_PORT.unpack(host[-4:])[0] for host in (head.born_host, head.store_host))
-    return (
-        head.magic in message.TOPIC_LENGTHS
-        and head.total_size >= message.SMALLEST_RECORD
-        and head.physical_offset >= 0
-        and not head.sys_flag & ~_DEFINED_BITS
-        and EARLIEST_MS <= head.store_timestamp_ms <= LATEST_MS
-        and all(0 <= port <= _LAST_PORT for port in ports)
-        and 3 <= tail <= 2 + 0x7FFF + 2 + 0x7FFF
-    )
-
-
-def host_key(host: bytes) -> int:
-    """Return the number of a host as rows have it: address and port of IPv4, for IPv6 a hash (FNV-1a)."""
-    if len(host) == _IPV4_BYTES:
-        return int.from_bytes(host[:4]) << 16 | int.from_bytes(host[4:]) & 0xFFFF
-    key = 0xCBF29CE484222325
-    for byte in host:
-        key = (key ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-    return key >> 2 | 1 << 62
-
-
-def _parts(tail: bytes, magic: int) -> tuple[bytes, bytes] | None:
-    length = message.TOPIC_LENGTHS[magic]
-    topic_length = length.unpack_from(tail)[0]
-    properties_at = length.size + topic_length
-    if topic_length < 0 or len(tail) < properties_at + 2:
-        return None
-    properties_length = max(message.PROPERTIES_LENGTH.unpack_from(tail, properties_at)[0], 0)
-    if properties_at + 2 + properties_length != len(tail):
-        return None
-    return tail[length.size : properties_at], tail[properties_at + 2 :]
-
-
-def _checked(
-    image: RawBytes, row: FoundRecord, head: message.MessageHead, tail: bytes, parts: tuple[bytes, bytes]
-) -> tuple[FoundMark, int]:
-    """Return marks for what checksums and text show, and the CRC-32 of the whole record."""
-    topic, properties = parts
-    marks = FoundMark(0)
-    size = message.HEAD_SIZES[message.host_variant(head.sys_flag)]
-    body_crc, crc = 0, zlib.crc32(_read(image, row.position, size))
-    body_stop = row.position + row.total_size - len(tail)
-    for at in range(row.position + size, body_stop, _PIECE_BYTES):
-        piece = _read(image, at, min(_PIECE_BYTES, body_stop - at))
-        body_crc, crc = zlib.crc32(piece, body_crc), zlib.crc32(piece, crc)
-    if body_crc & 0x7FFFFFFF != head.body_crc:
-        marks |= FoundMark.BODY
-    stated = properties[-PROP_CRC_SIZE:]
-    if stated.startswith(PROP_CRC_NAME) and len(stated) == PROP_CRC_SIZE:
-        digits = stated[len(PROP_CRC_NAME) : -1]
-        sound = digits.isdigit() and stated.endswith(b"\2")
-        signed = masked_crc32(tail[:-PROP_CRC_SIZE], crc)
-        marks |= FoundMark.SIGNED if sound and int(digits[::-1]) == signed else FoundMark.SIGNATURE
-    if not topic or not _is_text(topic, frozenset()):
-        marks |= FoundMark.TEXT
-    if not _is_list(properties) or not _is_text(properties, _SEPARATORS | _TEXT_BYTES):
-        marks |= FoundMark.TEXT
-    return marks, zlib.crc32(tail, crc)
-
-
-def _is_list(properties: bytes) -> bool:
-    """Whether each piece of a list of properties is one; see ``scan_properties``."""
-    pieces = [piece.partition(b"\1") for piece in properties.split(b"\2") if piece]
-    return all(name and separator for name, separator, _ in pieces)
-
-
-def _is_text(data: bytes, allowed: frozenset[int]) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return all(byte >= ord(" ") or byte in allowed for byte in data)
-
-
-def _what_follows(image: RawBytes, row: FoundRecord) -> tuple[FoundMark, int]:
-    """Return a mark for what stands after a record, and TOTALSIZE if that is a BLANK."""
-    after = _read(image, row.position + row.total_size, LOOK_BYTES)
-    start = message.RECORD_STARTS.decode(after)
-    if start is None:
-        return FoundMark.ENDS, 0
-    for ahead in (0, DLEDGER_BYTES):
-        if _begins(after[ahead:], row.log_offset + row.total_size + ahead):
-            return FoundMark.CHAINED, 0
-    if start.magic == message.BLANK_MAGIC and start.total_size >= _MAGIC_AT + 4:
-        return FoundMark.CHAINED, start.total_size
-    return (FoundMark(0) if any(after[: LOOK_BYTES - DLEDGER_BYTES]) else FoundMark.ENDS), 0
-
-
-def _begins(data: bytes, log_offset: int) -> bool:
-    if data[_MAGIC_AT : _MAGIC_AT + 4] not in _MAGICS:
-        return False
-    placed = message.PLACED_STARTS.decode(data)
-    return placed is None or placed.physical_offset == log_offset
-
-
-def _read(image: RawBytes, position: int, length: int) -> bytes:
-    buffer = bytearray(max(min(length, image.size_bytes - position), 0))
-    return bytes(memoryview(buffer)[: image.read_into(position, memoryview(buffer))])
-
-
-class _Bytes:
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self._data)
-
-    def read_into(self, position: int, view: memoryview[Any]) -> int:
-        piece = self._data[position : position + len(view)]
-        view[: len(piece)] = piece
-        return len(piece)
-
-    def next_data(self, position: int) -> int:
-        return position
+def _read(image: RawBytes, position: int, length: int) -> Buffer:
+    data = np.empty(max(min(length, image.size_bytes - position), 0), np.uint8)
+    return data[: image.read_into(position, data.data)]

@@ -32,7 +32,7 @@ from rmqtool.times import utc_text
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from rmqtool.scan.walk import MessageBatch
+    from rmqtool.kernels.rows import MessageBatch
 
 _HITS = 64 * MAX_HITS
 _CRC_MASK = 0x7FFFFFFF
@@ -128,14 +128,14 @@ class RecordChecker:
 
     def check(self, batch: MessageBatch) -> None:
         """Check a batch; where a record claims another place, its row gets the one where it lies."""
-        row, rows = 0, batch.rows
         if self._stop is not None:
-            rows = rows[: np.searchsorted(rows["log_offset"], self._stop)]
-        while row < len(rows):
-            row, count = check_records(batch.buffer, rows, row, batch.base, batch.cut, self._sums, self._hits)
+            batch = batch.only(slice(np.searchsorted(batch.rows["log_offset"], self._stop)))
+        row = 0
+        while row < len(batch.rows):
+            row, count = check_records(batch, row, self._sums, self._hits)
             if count:
                 self._report(batch, self._hits[:count])
-        if batch.cut and len(rows):
+        if batch.cut and len(batch.rows):
             self._check_long(batch)
 
     def _report(self, batch: MessageBatch, hits: npt.NDArray[np.void]) -> None:

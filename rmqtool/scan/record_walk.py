@@ -139,7 +139,9 @@ class ChainWalk:
             total_size = _STARTS.padded(window.read_at(position, _STARTS.size)).total_size
             is_blank = checked.outcome is Outcome.BLANK
             if is_blank and total_size == window.size_bytes - position:
-                yield from self._blank(position, total_size)
+                yield BlankRecord(base + position, total_size)
+                if window.skip_zeros(position + _STARTS.size) < window.size_bytes:
+                    yield ghosts(self._segment, base + position)
                 return
             gap = self._gap(position, checked, hidden)
             yield from classified(gap, self._segment, self._number, self._edge)
@@ -170,12 +172,6 @@ class ChainWalk:
             return None
         body_stop = start + record.body_start + record.body_length
         return self._hidden.below(start, start + len(record.raw), body_stop, lambda: record.body_crc_holds)
-
-    def _blank(self, position: int, total_size: int) -> Iterator[LogEvent]:
-        window, log_offset = self._window, self._segment.start + position
-        yield BlankRecord(log_offset, total_size)
-        if window.skip_zeros(position + _STARTS.size) < window.size_bytes:
-            yield ghosts(self._segment, log_offset)
 
     def _gap(self, position: int, checked: Checked, hidden: int | None) -> Gap:
         """Return the bytes from ``position`` to the next intact record or BLANK, or to the end of the file.

@@ -7,7 +7,7 @@ a record longer still only head, topic and properties are read, never its body.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +21,8 @@ from rmqtool.formats.message import (
     host_variant,
 )
 from rmqtool.io.location import UnreadableRange
-from rmqtool.kernels.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, Property
-from rmqtool.kernels.walk import find_record, walk_over_damage, walk_records
+from rmqtool.kernels.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, MessageBatch, Property
+from rmqtool.kernels.walk import find_record, walk_over_damage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,27 +98,6 @@ class KernelWindow:
         self.stop = self._segment.read_into(position, self.buffer.data, self.unreadable)
 
 
-@dataclass(frozen=True)
-class MessageBatch:
-    """Messages of one window, in log order; valid until the walk goes on.
-
-    Attributes:
-        buffer: the window, ``(n,)`` uint8; ranges of ``rows`` and ``values`` are positions in it.
-        rows: ``(k,)`` of ``MESSAGE_ROW``.
-        values: ``(k, 8, 2)`` int64, ranges of the values of ``Property``; -1 where there is none.
-        base: physical offset of the window's first byte.
-        cut: body bytes that the window leaves out of its only record; 0 otherwise.
-        gaps: ``(d,)`` of ``GAP_ROW``, damage that the walk passed; none unless it was asked to.
-    """
-
-    buffer: npt.NDArray[np.uint8]
-    rows: npt.NDArray[np.void]
-    values: npt.NDArray[np.int64]
-    base: int = 0
-    cut: int = 0
-    gaps: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, GAP_ROW))
-
-
 @dataclass
 class SegmentWalk:
     """The chain of records of one segment, as a reput reads it.
@@ -187,10 +166,7 @@ class SegmentWalk:
         stop = min(stop, self.segment.stop)
         while True:
             self.window.reach(self.log_offset)
-            if self.passes_gaps:
-                count, gaps = self._walk_torn_window(stop)
-            else:
-                count, gaps = self._walk_window(stop, self._passed), 0
+            count, gaps = self._walk_window(stop, self._passed)
             if count or gaps:
                 yield self._batch(count, gaps)
             if not self._goes_on(stop):
@@ -214,7 +190,7 @@ class SegmentWalk:
             if not window.extend(self.log_offset):
                 return Outcome.STOP
             if window.cut:
-                if self._walk_window(stop, self._passed[:0]):
+                if self._walk_window(stop, self._passed[:0])[0]:
                     self.log_offset = window.base
                     return Outcome.RECORD
                 self.log_offset = window.base + 1
@@ -246,35 +222,17 @@ class SegmentWalk:
         window, base = self.window, self.window.base
         return window.buffer, self.log_offset - base, stop - base, window.stop, self.segment.stop - base, base
 
-    def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> int:
+    def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> tuple[int, int]:
+        """Walk over what is at hand; return how many messages and gaps there are."""
         window = self.window
-        outcome, at, count, mismatches, self.kept = walk_records(
-            *self._place(stop),
-            window.cut,
-            self.rules,
-            self.kept,
-            self._rows,
-            self._values,
-            passed,
+        outcome, at, count, mismatches, self.kept, gaps = walk_over_damage(
+            *(*self._place(stop), window.cut, self.rules, 0 if self.passes_gaps else self.kept),
+            *(self._rows, self._values, passed, self._gaps),
         )
         if mismatches:
             self._mismatches.append(passed[:mismatches].copy())
         self.outcome, self.log_offset = Outcome(outcome), window.base + at
-        return int(count)
-
-    def _walk_torn_window(self, stop: int) -> tuple[int, int]:
-        window = self.window
-        outcome, at, count, gaps = walk_over_damage(
-            *self._place(stop),
-            window.cut,
-            self.rules,
-            self._rows,
-            self._values,
-            self._passed,
-            self._gaps,
-        )
-        self.outcome, self.log_offset = Outcome(outcome), window.base + at
-        return int(count), int(gaps)
+        return count, gaps
 
     def _goes_on(self, stop: int) -> bool:
         """Prepare for what ended the window's walk; return False if it ended the segment's."""

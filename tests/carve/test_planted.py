@@ -8,8 +8,9 @@ import pytest
 
 from rmqtool.carve.proving import LooseCause
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
-from rmqtool.scan.loose import find_loose, find_plainly
+from rmqtool.scan.loose import find_loose
 from rmqtool.store import Origin
+from tests.carve.plain_search import find_plainly
 from tests.carve.planting import (
     amid_noise,
     carved,

@@ -14,7 +14,7 @@ from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
 from rmqtool.io.location import UnreadableRange
 from rmqtool.kernels.rows import rules_of
-from rmqtool.kernels.walk import walk_records
+from rmqtool.kernels.walk import walk_over_damage
 from rmqtool.releases import DEFAULT
 from rmqtool.scan import walk as walk_module
 from rmqtool.scan.walk import SegmentWalk
@@ -83,7 +83,7 @@ def test_a_torn_log_is_walked_window_by_window() -> None:
     data = b""
     for number in range(2000):
         data += record(len(data), totalSize=len(record(0)) + 1 - number % 2)
-    with mock.patch.object(walk_module, "walk_records", wraps=walk_records) as kernel:
+    with mock.patch.object(walk_module, "walk_over_damage", wraps=walk_over_damage) as kernel:
         walked = by_kernels(memory_segment(data), 0, len(data), DEFAULT)
     assert (len(walked.messages), len(walked.mismatches)) == (1000, 1000)
     assert kernel.call_count < 10

@@ -9,9 +9,9 @@ from unittest import mock
 
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.rows import Property, rules_of
+from rmqtool.kernels.rows import MessageBatch, Property, rules_of
 from rmqtool.scan import walk as walk_module
-from rmqtool.scan.walk import MessageBatch, SegmentWalk
+from rmqtool.scan.walk import SegmentWalk
 from tests.broker_model.messages import ByteBuffer, CheckMessageBuffer, check_message
 
 if TYPE_CHECKING:

@@ -103,8 +103,7 @@ class LogScan:
     def _sifted(
         self, number: int, engine: Engine, prefilter: Prefilter, answers: Callable[[Record], bool]
     ) -> Iterator[Record]:
-        from rmqtool.scan.candidates import CandidateJob
-        from rmqtool.scan.file_pass import FilePass
+        from rmqtool.scan.file_pass import CandidateJob, FilePass
 
         job = CandidateJob(self._edge.stale_from, prefilter)
         found = FilePass(number, self._edge, engine, job, self._split_bytes)

@@ -25,7 +25,6 @@ from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.reput.damage import inspect_skips, inspect_unreachable
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
-from rmqtool.reput.queues import QueueGeometry
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogExtent, find_log_end
@@ -169,20 +168,9 @@ def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> Reput
     settings, until = request.store.settings, request.until_offset
     if until is None:
         until = _unconfirmed_from(request.store)
-    sizes = QueueGeometry(
-        settings.consumequeue_file_size,
-        settings.consumequeue_ext_file_size,
-        settings.batchconsumequeue_file_size,
-    )
-    return ReputPlan(
-        log=request.store.commitlog.without_excess(settings.commitlog_file_size),
-        file_size=settings.commitlog_file_size,
-        policy=_dispatch_policy(request, tags),
-        staging=area.handle,
-        parts=request.parts,
-        queue_geometry=sizes,
-        index_geometry=settings.index_geometry,
-        zone=settings.index_timezone,
+    log = request.store.commitlog.without_excess(settings.commitlog_file_size)
+    return replace(
+        ReputPlan.of(settings, log, _dispatch_policy(request, tags), area.handle, *request.parts),
         until_offset=NEVER if until is None else until,
         max_findings=request.max_findings,
     )

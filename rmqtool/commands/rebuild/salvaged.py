@@ -12,13 +12,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, Salvaged
-from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.findings import counted
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
-from rmqtool.salvage import Holes, PartKind, SalvagePlan
-from rmqtool.salvage.derived import DerivedFiles, DerivedMaker
+from rmqtool.salvage import Choices, Holes, PartKind, SalvagePlan
+from rmqtool.salvage.derived import DerivedFiles, make_derived
 from rmqtool.salvage.gathering import LogCopies
-from rmqtool.salvage.planning import Choices
 from rmqtool.salvage.writing import PlannedLog
 
 if TYPE_CHECKING:
@@ -40,9 +38,7 @@ def salvaged_report(
     copies = LogCopies((store,))
     seconds = dict(report.seconds)
     plan = copies.plan(Choices(Holes.REPEAT), engine, progress, seconds)
-    policy = DispatchPolicy.from_settings(store.settings)
-    maker = DerivedMaker(store, policy, staging, engine, progress)
-    derived = maker.make(PlannedLog(plan, copies.logs))
+    derived = make_derived(PlannedLog(plan, copies.logs), store, staging, engine, progress)
     records, left_out = plan.records_of(PartKind.RECORDS), _left_out(plan)
     account = Account(
         records + left_out, derived.messages, records - derived.messages, left_out, unreachable=0
@@ -73,7 +69,7 @@ def _left_out(plan: SalvagePlan) -> int:
 
 
 def _files(derived: DerivedFiles) -> dict[str, int]:
-    return dict(Counter(file.label.partition("/")[0] for file in derived.files))
+    return dict(Counter(label.partition("/")[0] for label, _ in derived.files))
 
 
 def _salvaged(plan: SalvagePlan, start: str) -> Salvaged:
