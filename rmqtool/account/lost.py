@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s
     from rmqtool.derived.queue_files import LiveUnits
-    from rmqtool.dispatch.totals import OffsetGaps
+    from rmqtool.dispatch.queues import OffsetGaps
     from rmqtool.store.segments import FileQueue
 
 

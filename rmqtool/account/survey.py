@@ -24,7 +24,7 @@ import numpy as np
 from rmqtool.account.lost import Absent
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
-from rmqtool.dispatch.totals import OffsetGaps, OffsetWalk
+from rmqtool.dispatch.queues import OffsetGaps, OffsetWalk
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD, Outcome
 from rmqtool.releases import LENIENT

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool import options
 from rmqtool.account import LogLosses, indexes_beyond, lists_beyond
-from rmqtool.dispatch.totals import OffsetWalk, Total
+from rmqtool.dispatch.queues import OffsetWalk, Total
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity
 from rmqtool.findings.codes import CL_HALF_RECORD

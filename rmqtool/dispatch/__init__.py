@@ -2,7 +2,7 @@
 
 Pure: numpy arrays in, numpy arrays out; no files. ``policy`` holds the broker's switches, ``index_keys`` the
 keys of index entries, and the rule for tags that a store follows; ``queues`` are the queues met so far,
-``totals`` adds up by queue. The kernels are `rmqtool.kernels.dispatch`, `rmqtool.kernels.queues` and
+with totals of each. The kernels are `rmqtool.kernels.dispatch`, `rmqtool.kernels.queues` and
 `rmqtool.kernels.units`.
 """
 

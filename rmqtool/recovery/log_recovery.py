@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -21,7 +21,6 @@ from rmqtool.recovery.unit_queue import UnitQueue
 from rmqtool.releases import CleanStart, RecordRules, Release, UncleanStart
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap, Record, check_record
-from rmqtool.kernels.rows import MessageBatch
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.scan.window import Window
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s
     from rmqtool.io import Location
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Settings, Store
     from rmqtool.store.segments import Segment
 

@@ -47,7 +47,7 @@ from rmqtool.store.kinds import PathKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.dispatch.totals import OffsetGaps
+    from rmqtool.dispatch.queues import OffsetGaps
     from rmqtool.findings import FindingCode
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.releases import Release

@@ -1,10 +1,10 @@
 """SALVAGE: a new log from a damaged one, on which a broker starts.
 
 ``rmqtool.account`` reads every intact record of a copy, and decides where readings of it differ;
-``copies`` puts several copies of one log together. ``losses`` counts lost messages, and what each queue
-has of the new log, ``layout`` puts records in their place (``placement``, ``light``), and ``planning``
-makes the plan, whose types are here: every byte of the new log, and of each queue what the log has of it
-and what it has lost. The plan is proven before it is used. ``gathering`` goes from stores to a plan.
+``gathering`` puts several copies of one log together, and goes from stores to a plan. ``losses`` counts
+lost messages, and what each queue has of the new log, ``layout`` puts records in their place (of several
+queues: ``light``), and ``planning`` makes the plan, whose types are here: every byte of the new log, and of
+each queue what the log has of it and what it has lost. The plan is proven before it is used.
 ``making`` encodes records, ``writing`` writes the new log, ``derived`` makes queues and index over it,
 and ``sidecars`` adds checkpoint, config, compacted topics and reports.
 

@@ -1,4 +1,9 @@
-"""Several stores as copies of one log: what is read of them, and the plan that comes of it."""
+"""Several stores as copies of one log: what is read of them, put together, and the plan that comes of it.
+
+A hole of the first copy is healed, record by record, from the others. A record heals if it is whole and
+believed in its own copy and lies in a hole of the copies before. Where two copies hold different records,
+both proven, one stays (``disputes``), and the other is kept aside.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +15,93 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account import indexes_beyond
-from rmqtool.account.disputes import uncover
+from rmqtool.account.belief import Belief
+from rmqtool.account.disputes import Disputes, joined, overlaps, uncover, where
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import StoreAccount, before_log
 from rmqtool.account.reading import misnamed, under_own_names
 from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.progress import timed
 from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
-from rmqtool.salvage.copies import merge
 from rmqtool.salvage.planning import Planner
 from rmqtool.scan.records import check_record
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.account.lost import Absent
+    from rmqtool.arrays import Bools
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.store import FileQueue, Store
+
+
+def merge(
+    surveys: Sequence[Survey],
+    evidence: QueueEvidence,
+    *,
+    of_copies: Sequence[QueueEvidence],
+    include_stale: bool,
+) -> tuple[Survey, tuple[Found, ...]]:
+    """Put copies together as if they were one log, the first leads.
+
+    Args:
+        surveys: of the copies.
+        evidence: what the queues of all copies list.
+        of_copies: what those of each list.
+        include_stale: believe what looks stale.
+
+    Returns:
+        All of them, and the records that differ from what stays in their place.
+
+    Raises:
+        UsageError: they are no copies of one log: they share places, and not one record.
+    """
+    merged = surveys[0]
+    if len(surveys) == 1:
+        return merged, ()
+    conflicts: list[Found] = []
+    merged = _believed(merged, evidence, include_stale=include_stale)
+    for number, other in enumerate(surveys[1:], 1):
+        other.records["source"] = number
+        good = _believed(other, evidence, include_stale=include_stale, only=True)
+        same, taken, differing = _compared(merged, good)
+        if not same.any() and differing.any():
+            raise UsageError(f"{other.log.directories[0]}: no copy of this log: no record is the same")
+        if differing.any():
+            whole = where(merged, ~merged.damaged)
+            logs = [one.log for one in surveys]
+            won, aside = Disputes(whole, good, differing, taken, of_copies, logs).settle()
+            taken |= won
+            conflicts += (
+                Found(one.start, one.length, one.source, "conflict", chosen_by=one.chosen_by) for one in aside
+            )
+        merged = joined(merged, good, taken)
+    return merged, tuple(conflicts)
+
+
+def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:
+    """Return a survey without what is not believed; with ``only``, without damaged bodies, too."""
+    belief = Belief(survey, evidence, from_zero=survey.log.start == 0, include_stale=include_stale)
+    keep = belief.kept if only else belief.kept | survey.damaged
+    return where(survey, keep)
+
+
+def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
+    """Return which records of another copy are the same, fill a hole, or differ, ``(n,)`` each."""
+    sound, rows = survey.records[~survey.damaged], other.records
+    met, after = overlaps(rows, sound)
+    same = np.zeros(len(rows), bool)
+    theirs = sound[after[met]]
+    same[met] = (theirs["log_offset"] == rows["log_offset"][met]) & (
+        theirs["fingerprint"] == rows["fingerprint"][met]
+    )
+    return same, ~met, met & ~same
+
 
 _UNLISTED = (
     "topic {0} has batch queues, as its records carry inner batches, and config/topics.json does not say so:"
@@ -77,15 +147,11 @@ class BesideUnits:
         return tuple(places[(before < 0) | (reach <= places)].tolist())
 
 
-@dataclass(frozen=True)
 class LogCopies:
-    """Stores that hold one log.
+    """Stores that hold one log; the first leads."""
 
-    Attributes:
-        stores: the first leads.
-    """
-
-    stores: tuple[Store, ...]
+    def __init__(self, stores: tuple[Store, ...]) -> None:
+        self.stores = stores
 
     @property
     def file_size(self) -> int:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.records import Survey
     from rmqtool.salvage import Lost, Part
-    from rmqtool.salvage.placement import Ground
+    from rmqtool.salvage.layout import Ground
 
     Key = tuple[str, int]
     Place = tuple[str, int, int]  # topic, queue id, queue offset

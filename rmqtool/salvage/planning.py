@@ -14,14 +14,13 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
 from rmqtool.salvage import Choices, Found, Holes, Lost, Part, PartKind, SalvagePlan
-from rmqtool.salvage.layout import HoleFiller, in_batches
+from rmqtool.salvage.layout import Ground, HoleFiller, in_batches
 from rmqtool.salvage.light import LightNames, light_queues
 from rmqtool.salvage.losses import (
     LossFinder,
     salvaged_queues,
 )
 from rmqtool.salvage.making import smallest_filler
-from rmqtool.salvage.placement import Ground
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

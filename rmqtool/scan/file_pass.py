@@ -10,10 +10,10 @@ import numpy as np
 
 from rmqtool.kernels.filters import PrefilterField, find_candidates
 from rmqtool.releases import LENIENT
+from rmqtool.scan import EARLIEST_MS, Prefilter
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank, unreadable_part
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
-from rmqtool.scan.prefilter import EARLIEST_MS, Prefilter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

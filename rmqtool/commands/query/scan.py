@@ -13,8 +13,8 @@ from rmqtool.javacompat import abs_int, id_spellings, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.rows.messages import has_unit, keys_of
+from rmqtool.scan import EARLIEST_MS, LATEST_MS, Prefilter
 from rmqtool.scan.classify import FoundEdge, ends_chain
-from rmqtool.scan.prefilter import EARLIEST_MS, LATEST_MS, Prefilter
 from rmqtool.scan.record_walk import ChainWalk
 from rmqtool.scan.records import Record, record_at
 
