@@ -107,7 +107,8 @@ class Location:
             with suppress(
                 EnvironmentFailureError
             ):  # as documented; code that needs the directory lists it itself
-                names = [entry.name for entry in self.entries() if fnmatchcase(entry.name, first)]
+                listed = self.source.entries(self.text)
+                names = [entry.name for entry in listed if fnmatchcase(entry.name, first)]
         for place in (self / name for name in names):
             if rest:
                 yield from place.matching(rest)

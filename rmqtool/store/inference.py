@@ -181,7 +181,7 @@ class SettingsInference:
         None if there is no index, or nothing explains the size of its files.
         """
         files = self._index_files[-_SAMPLED_INDEX_FILES:]
-        own = [file for file in files if _if_readable(is_of_index, file, self._log) is not False]
+        own = list(filter(partial(_may_be_of_log, self._log), files))
         size = infer_file_size([[(0, file.size_bytes) for file in own or files]])
         if size is None:
             return ()
@@ -375,6 +375,13 @@ def _doubt_of_index(
         return f"the contents of {used[0]} prove no number of slots" if used else ""
     other = list(filter(partial(_disputes, assumed), own))
     return f"{other[0].label} contradicts it" if 2 * len(other) >= len(own) else ""
+
+
+def _may_be_of_log(log: FileQueue, file: StoreFile) -> bool:
+    """Return whether an index file fits the log, as far as both may be read."""
+    with suppress(DeniedError):
+        return is_of_index(file, log) is not False
+    return True
 
 
 def _disputes(geometry: Geometry, file: StoreFile) -> bool:
