@@ -22,7 +22,7 @@ from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch
 from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import Dispatched, IndexFileOutcome, PredictionDraft, QueueOutcome, Refusal, Reput
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues
+from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues, load_timer_wheel
 from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.reput.chain import Region
@@ -309,6 +309,7 @@ def load_store(store: Store, root: Location, settings: Settings, prediction: Pre
     prediction.add(deleted_files=log.deleted.values())
     prediction.add(refusals=_config_refusals(root))
     load_compaction(settings, root, store.base, prediction)
+    load_timer_wheel(settings, root, prediction)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         prediction.add(refusals=[checkpoint])

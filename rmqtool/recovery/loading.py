@@ -18,7 +18,7 @@ from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery import PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
-from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, names_in
+from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, TIMER_WHEEL, names_in
 from rmqtool.store.segments import Segment, label_of
 from rmqtool.store.setting import DEFINITIONS, Origin
 
@@ -96,6 +96,11 @@ def load_queues(directory: Location, base: Location, size: int, release: Release
 
 _UNIT = struct.Struct(">qiqqqh8x")
 _READ_BYTES = _UNIT.size * 4096
+_WHEEL_BYTES = 2 * 7 * 86_400 * 32  # slots of 32 bytes: one for each second of two weeks
+_WHEEL_REMEDY = (
+    "Restore timerwheel, timerlog/ and config/timercheck from a backup or a replica, all three of one moment:"
+    " a start does not regenerate them from the commit log."
+)
 _FEWEST_QUEUES = 5  # a file of the log is at least as long as so many of a queue
 
 
@@ -126,6 +131,20 @@ def load_compaction(settings: Settings, root: Location, base: Location, predicti
         else:
             _pass_over(one, f"{wrong[0].file} {wrong[0].reason}", prediction)
         prediction.add(deleted_files=(*log.deleted.values(), *queue.deleted.values()))
+
+
+def load_timer_wheel(settings: Settings, root: Location, prediction: PredictionDraft) -> None:
+    """Load ``timerwheel``; one of another length refuses the start (``TimerWheel``, 5.0.0+).
+
+    With ``timerWheelSnapshotFlush`` the newest ``timerwheel.N`` is the wheel, which is not looked at.
+    """
+    setting = settings["timerWheelEnable"]
+    if not setting.value or not DEFINITIONS[setting.name].is_known_to(prediction.made.release):
+        return
+    status = None if settings["timerWheelSnapshotFlush"].value else (root / TIMER_WHEEL).status()
+    if status is not None and status.size_bytes not in {0, _WHEEL_BYTES}:
+        reason = f"has {status.size_bytes} bytes instead of {_WHEEL_BYTES}"
+        prediction.add(refusals=[Refusal(TIMER_WHEEL, reason, _WHEEL_REMEDY)])
 
 
 def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_CompactedQueue]:

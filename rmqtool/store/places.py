@@ -196,7 +196,7 @@ def _has_rows(directory: Location) -> bool:
 
 
 COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"
-_TIMER_LOG, _TIMER_CHECKPOINT, _TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
+_TIMER_LOG, _TIMER_CHECKPOINT, TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
 _NEVER = (1 << 63) - 1
 _PAGE_BYTES = 1 << 16
 
@@ -258,7 +258,7 @@ def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
     before = min(first for first, _ in slots)
     messages = sum(count for _, count in slots)
     text = (
-        f"{counted(len(slots), 'slot')} of {_TIMER_WHEEL} with {counted(messages, 'message')} to come lead to"
+        f"{counted(len(slots), 'slot')} of {TIMER_WHEEL} with {counted(messages, 'message')} to come lead to"
         f" {before} and further on in {_TIMER_LOG}, which"
         f" {'has no file' if start == _NEVER else f'begins at {start}'}"
     )
@@ -271,11 +271,9 @@ def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]
 
     With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
     """
-    snapshots = [one for one in names_in(root, FileKind.FILE) if one.startswith(f"{_TIMER_WHEEL}.")]
-    newest = sorted(
-        (number, one) for one in snapshots if (number := parse_long(one[len(_TIMER_WHEEL) + 1 :]))
-    )
-    for name in (_TIMER_WHEEL, *(one for _, one in newest[-1:])):
+    snapshots = [one for one in names_in(root, FileKind.FILE) if one.startswith(f"{TIMER_WHEEL}.")]
+    newest = sorted((number, one) for one in snapshots if (number := parse_long(one[len(TIMER_WHEEL) + 1 :])))
+    for name in (TIMER_WHEEL, *(one for _, one in newest[-1:])):
         if slots := list(_slots(root / name)):
             return [one[1::2] for one in slots if one[0] >= read and 0 <= one[1] < start]
     return []

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
     from rmqtool.recovery import Prediction
+    from tests.broker.jvm import Version
     from tests.broker.whole_broker import Site
 
 pytestmark = pytest.mark.broker
@@ -59,6 +60,20 @@ def differ(prediction: Prediction, site: Site) -> list[str]:
         for queue in ours
         if ours[queue] != theirs[queue]
     ]
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
+def test_a_timer_wheel_of_another_length_stops_a_start(version: Version, tmp_path: Path) -> None:
+    with whole_broker.site(tmp_path, version) as site:
+        with whole_broker.broker(site) as process:
+            whole_broker.send(site, 0, 1)
+            whole_broker.stop(process)
+        with (site.store / "timerwheel").open("ab") as wheel:
+            wheel.write(bytes(32))
+        found = predict_recovery(open_store(site.store, broker_conf=site.conf), RELEASES[version])
+        assert [one.file for one in found.refusals] == ["timerwheel"]
+        with whole_broker.broker(site) as process:
+            assert process.wait(60) != 0
 
 
 def test_stopped_killed_and_restarted(tmp_path: Path) -> None:

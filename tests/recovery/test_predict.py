@@ -261,3 +261,26 @@ def test_a_link_to_an_endless_device_among_the_settings_is_an_empty_file(root: P
     path.unlink(missing_ok=True)
     path.symlink_to("/dev/zero")
     assert _predict(root, RELEASES["5.3.3"]).starts
+
+
+@pytest.mark.parametrize(
+    ("length", "properties", "refuses"),
+    [
+        (38_707_200, [], False),
+        (0, [], False),
+        (38_707_232, [], True),
+        (64, [], True),
+        (64, ["timerWheelEnable=false"], False),
+    ],
+)
+def test_a_timer_wheel_of_another_length_refuses_a_start(
+    tmp_path: Path, length: int, properties: list[str], refuses: bool
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture_store("plain-5.3.3").root, root)
+    with (root / "timerwheel").open("wb") as file:
+        file.truncate(length)
+    store = open_store(root, properties=properties)
+    found = predict_recovery(store, RELEASES["5.3.3"])
+    assert [one.file for one in found.refusals] == (["timerwheel"] if refuses else [])
+    assert not predict_recovery(store, RELEASES["4.9.8"]).refusals
