@@ -318,9 +318,8 @@ class CensusTaker:
         return SplitCensus(names, self._figures[:count].copy(), cells, minutes, self._delays)
 
     def _count(self, batch: MessageBatch, row: int) -> int:
-        cells = self._figures, self._cells, self._slots
-        times = self._room, self._delays, self._tally
-        return count_messages(batch, row, self._topics.arrays, self._period, self._bounds, *cells, *times)
+        room = self._figures, self._cells, self._slots, self._room, self._delays, self._tally
+        return count_messages(batch, row, self._topics.arrays, self._period, self._bounds, *room)
 
     def _add_topic(self, batch: MessageBatch, row: int) -> None:
         start, stop = int(batch.rows["topic_start"][row]), int(batch.rows["topic_stop"][row])

@@ -226,8 +226,14 @@ class SegmentWalk:
         """Walk over what is at hand; return how many messages and gaps there are."""
         window = self.window
         outcome, at, count, mismatches, self.kept, gaps = walk_over_damage(
-            *(*self._place(stop), window.cut, self.rules, 0 if self.passes_gaps else self.kept),
-            *(self._rows, self._values, passed, self._gaps),
+            *self._place(stop),
+            window.cut,
+            self.rules,
+            0 if self.passes_gaps else self.kept,
+            self._rows,
+            self._values,
+            passed,
+            self._gaps,
         )
         if mismatches:
             self._mismatches.append(passed[:mismatches].copy())
