@@ -130,6 +130,9 @@ def _touches(tree: ast.AST) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in DISK_MODULES
         for one in node.names
     }
+    for own in ast.iter_child_nodes(tree):
+        if isinstance(own, ast.FunctionDef):
+            bare.pop(own.name, None)  # as `rmqtool.open` is
     for call in ast.walk(tree):
         if not isinstance(call, ast.Call):
             continue
