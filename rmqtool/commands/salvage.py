@@ -223,7 +223,7 @@ class SalvageReport:
         recovered = f"{records} recovered"
         recovered += f", {self.kept_damaged:,} of them damaged" if self.kept_damaged else ""
         missing, before = known - self.lost.placed, before_words(self.lost)
-        if self.is_whole:
+        if self.is_whole and not self.notes:  # such as that what proves losses was not read
             start = f" from {self.bytes.start} on, where the log begins" if self.bytes.start else ""
             told = f"Nothing was lost{start}: {records}{before}."
         elif not known:

@@ -107,6 +107,7 @@ _UNLISTED = (
     "topic {0} has batch queues, as its records carry inner batches, and config/topics.json does not say so:"
     ' before a broker starts, put "{0}" with the attribute queue.type=BatchCQ into it'
 )
+_UNREAD = "{}: it is not read, so what it proves to be lost is not known"
 _LARGEST_FILLER = 4 << 20
 _SAMPLE = 64
 _LOOPBACK = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))
@@ -213,7 +214,8 @@ class LogCopies:
                 store.settings.batch_topics | unlisted,
                 beside.consumed,
             ).plan()
-            unread = [] if beside.unread is None else [beside.unread]
+            unread = [_UNREAD.format(one.sentence) for one in store.unread]
+            unread += [] if beside.unread is None else [beside.unread]
             later = (*unread, *(_UNLISTED.format(topic) for topic in sorted(unlisted)))
             return replace(plan, notes=plan.notes + later)
 

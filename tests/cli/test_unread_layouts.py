@@ -24,7 +24,7 @@ ASKED = [
     ["query", "--topic", "TopicTest", "--queue", "0", "--queue-offset", "0"],
     ["query", "--topic", "TopicTest", "--key", "k"],
     ["rebuild", "--dry-run"],
-    ["salvage", "--plan", "-"],
+    ["salvage", "--plan", "plan.json"],
     ["diff", fixture("plain-5.3.3")],
     ["verify"],
 ]
@@ -32,8 +32,9 @@ ASKED = [
 
 @pytest.mark.parametrize("command", ASKED, ids=lambda words: words[0])
 def test_a_store_whose_only_log_is_of_dledger_is_not_judged(
-    run: Callable[..., Run], command: list[str], tmp_path: Path
+    run: Callable[..., Run], command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     root = tmp_path / "store"
     shutil.copytree(fixture("plain-5.3.3"), root)
     (root / "dledger-n0").mkdir()
@@ -86,3 +87,21 @@ def test_the_second_of_several_log_directories_lacks_no_expired_messages(
     counts = found.document["counts"]
     assert counts["ST-ONE-PATH"] == 1
     assert "CL-EXPIRED" not in counts
+
+
+def test_a_salvage_without_the_database_of_queues_does_not_say_that_nothing_was_lost(
+    run: Callable[..., Run], tmp_path: Path
+) -> None:
+    """The queues alone prove what the log's last file held, and they are in the database."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    for name in ("consumequeue", "index"):
+        shutil.rmtree(root / name)
+    (root / "consumequeue").mkdir()
+    for name in ("CURRENT", "MANIFEST-000005", "000012.sst"):
+        (root / "consumequeue" / name).write_text("MANIFEST-000005")
+    max((root / "commitlog").iterdir()).unlink()
+    said = run("salvage", root, "--plan", tmp_path / "plan.json").out
+    assert "Nothing was lost" not in said
+    assert "144 records recovered; no message is proven to be lost" in said
+    assert "RocksDB instead of files" in said
