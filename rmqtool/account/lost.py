@@ -106,9 +106,9 @@ class LostTotals:
     """Lost messages, added up.
 
     Attributes:
-        messages: those that were reported.
+        messages: those that were reported, but for those before the log's first byte.
         bytes: their size.
-        reasons: messages by reason.
+        reasons: all that were reported, by reason.
         topics: messages by topic, as far as that is known.
         unnamed: units that are lost, too, and lead to nothing that could be reported.
         missing_queue_offsets: between those of the records in the log: messages whose record is nowhere.
@@ -160,7 +160,7 @@ class LossReporter:
     def units(
         self, queue: tuple[str, int], units: LiveUnits, else_: Callable[[QueuePlace, int], None] | None = None
     ) -> None:
-        """Tell messages whose record cannot be read where a unit of a queue leads to.
+        """Tell messages that a present queue has, and whose place in the log another record takes.
 
         Args:
             queue: topic and queue id.
@@ -172,7 +172,7 @@ class LossReporter:
             place = QueuePlace(*queue, number)
             record = record_at(self.log, offset)
             if record is None or record.head.physical_offset != offset:
-                self._tell(self._of_unit(place, offset, size, tags_code))
+                self._tell(_unreadable(place, offset, size, tags_code, LostReason.LEFT_OUT))
             elif else_ is not None:
                 else_(place, offset)
 
@@ -209,7 +209,7 @@ class LossReporter:
             LostTopic(topic, kind_of(topic), *both) for topic, both in sorted(self._topics.items())
         )
         return LostTotals(
-            messages=sum(self._reasons.values()),
+            messages=self._reasons.total() - self._reasons[LostReason.BEFORE],
             bytes=sum(one.bytes for one in topics),
             reasons={reason.value: count for reason, count in sorted(self._reasons.items())},
             topics=topics,

@@ -117,6 +117,7 @@ class StoreSummary:
         findings: Findings on names, sizes and places.
         log_losses: Messages that the log has lost, by the account that verify reads; None where no end of a
             file points to a loss: then they are not counted.
+        before: Messages before the log's first byte, counted in either case.
     """
 
     schema: ClassVar = "rmqtool.info/1"
@@ -134,6 +135,7 @@ class StoreSummary:
     lock_holder: str | None
     findings: Findings
     log_losses: LogLosses | None = None
+    before: int = 0
 
     @property
     def _noted_settings(self) -> dict[str, dict[str, Any]]:
@@ -168,7 +170,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     found = list(_queue_summaries(store, 0 if log is None else log.start, end, denied))
     beyond = sum(messages for _, messages in found)
     index = tuple(_index_summaries(store, denied))
-    losses = None
+    losses, before = None, 0
     with denied.noted():
         if _points_to_loss(store, log, end, beyond, findings):
             from rmqtool.account.log_losses import (
@@ -178,11 +180,13 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
             account = StoreAccount(store)
             if account.can_tell:
                 losses = account.losses()
+                before = losses.before
                 findings.extend(account.findings(losses))
         elif log is not None and log.start > 0 and store.root is not None:
             from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
 
-            losses = losses_of_sound_log(store)
+            sound = losses_of_sound_log(store)
+            before = 0 if sound is None else sound.before
         if log is not None and log.start > 0 and store.root is not None:
             from rmqtool.check.bounds import check_expiry, of_queues
 
@@ -204,6 +208,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         lock_holder=None if holder is None else str(holder),
         findings=findings,
         log_losses=losses,
+        before=before,
     )
 
 

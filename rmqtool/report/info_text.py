@@ -12,7 +12,7 @@ from rmqtool.findings import NOT_READ, Severity, counted
 from rmqtool.findings.codes import IO_DENIED
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import Format, document_of, several, size_text, write_document
-from rmqtool.report.sentences import log_loss_facts
+from rmqtool.report.sentences import before_facts, log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
 from rmqtool.times import time_text
@@ -72,7 +72,7 @@ def _verdict(summary: StoreSummary) -> str:
     verdict = ", ".join(found) or "stopped cleanly, names and sizes in order"
     if summary.kind != PathKind.STORE.value and not found:
         verdict = "names and sizes in order"
-    return f"{verdict[0].upper()}{verdict[1:]}{before_words(summary.log_losses)}"
+    return f"{verdict[0].upper()}{verdict[1:]}{before_words(summary)}"
 
 
 def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
@@ -142,7 +142,8 @@ def _loss_facts(summary: StoreSummary) -> Iterator[tuple[str, str]]:
     yield from log_loss_facts(summary.log_losses)
     if summary.log is None:
         return
-    if summary.log_losses is None or summary.log_losses.states is None:
+    if summary.log_losses is None:
+        yield from before_facts(summary)
         yield "log lost", "not counted: no end of a file points to a loss; verify reads the whole log"
     elif not summary.log_losses.messages:
         yield "log lost", "no message"
@@ -213,7 +214,7 @@ _LINES = (
 def info_objects(summary: StoreSummary, status: ExitStatus) -> Iterator[dict[str, Any]]:
     """Yield the same as objects of one line each, distinguished by ``type``."""
     document = document_of(summary, status)
-    names = ("schema", "path", "kind", "abort", "abortProcess", "lockHolder")
+    names = ("schema", "path", "kind", "abort", "abortProcess", "lockHolder", "before")
     yield {"type": "store"} | {name: document[name] for name in names}
     for name, setting in document["settings"].items():
         yield {"type": "setting", "name": name} | setting

@@ -15,7 +15,7 @@ from rmqtool.topics import TopicKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.account import LogLosses, MessageStates
+    from rmqtool.account import CountsBefore, LogLosses, MessageStates
     from rmqtool.account.lost import LostTopic, LostTotals
     from rmqtool.recovery import Dispatched, Prediction
 
@@ -102,11 +102,9 @@ def worst_of(group: Sequence[Finding]) -> Severity:
 
 def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     """Yield names and values of a log's losses, by queue; nothing if there are none."""
-    if losses is None or not (losses.messages or losses.before):
+    if losses is None:
         return
-    if losses.before:
-        words = several(losses.before, "message")
-        yield "before log", f"{words} before its first byte, to which units or index items still lead"
+    yield from before_facts(losses)
     if not losses.messages:
         return
     if losses.states is not None:
@@ -120,6 +118,13 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     names = [f"{escape_text(one.topic)}/{one.queue_id} {one.messages:,}" for one in ranked]
     if names:
         yield "of queues", _first(names, _LISTED)
+
+
+def before_facts(counted: CountsBefore) -> Iterator[tuple[str, str]]:
+    """Yield name and value of the messages before a log's first byte; nothing if there are none."""
+    if counted.before:
+        words = several(counted.before, "message")
+        yield "before log", f"{words} before its first byte, to which units or index items still lead"
 
 
 def _states(states: MessageStates) -> str:
@@ -138,8 +143,8 @@ def _states(states: MessageStates) -> str:
 
 def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     """Yield names and values: all, by reason, by topic, and offsets that are known only as gaps."""
-    count = lost.messages - lost.reasons.get("before", 0)
-    yield "lost", f"{several(count, 'message')} of {size_text(lost.bytes)}" if count else "no known message"
+    messages = several(lost.messages, "message")
+    yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no known message"
     for reason, count in lost.reasons.items():
         yield "of these", f"{count:,} {_REASONS[reason]}"
     ranked = sorted(lost.topics, key=lambda one: -one.messages)

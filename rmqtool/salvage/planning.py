@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.lost import Absent
     from rmqtool.account.records import Survey
+    from rmqtool.salvage.layout import FreeRange
 
     Rows = npt.NDArray[Any]
 
@@ -167,7 +168,7 @@ class Planner:
         return start + ((log_offset - start) // self.draft.file_size + 1) * self.draft.file_size
 
     def _crowded(self, ground: Ground) -> list[int]:
-        """Return the records after holes too short for anything, and those that cross a file's end."""
+        """Return a record beside each hole too short for anything, and those that cross a file's end."""
         least, found = smallest_filler(self.draft.form), []
         rows = ground.kept
         starts = rows["log_offset"] - ground.start
@@ -177,10 +178,18 @@ class Planner:
         for piece in ground.pieces(ground.end):
             short = piece.stop - piece.start
             if not piece.to_end and short < least:
-                found.append(piece.stop)
+                found.append(self._belied(ground, piece))
             elif piece.to_end and short < 8 and piece.stop < ground.end:
                 found.append(int(rows["log_offset"][np.searchsorted(rows["log_offset"], piece.start) - 1]))
         return found
+
+    def _belied(self, ground: Ground, piece: FreeRange) -> int:
+        """Return the record after such a hole, or that before it if a unit proves the other alone."""
+        number = int(np.searchsorted(ground.starts, piece.stop)) - 1
+        before = int(ground.starts[number])
+        proven = self.survey.units["log_offset"][self.belief.confirmed]
+        is_met = number >= 0 and before + ground.kept["total_size"][number] == piece.start
+        return before if is_met and piece.stop in proven and before not in proven else piece.stop
 
     def _cut(self, ground: Ground) -> bool:
         """End the log at its first hole; return whether there is one."""

@@ -241,6 +241,7 @@ _STATE: dict[str, Schema] = {
     "abort": _FLAG,
     "abortProcess": {"type": ["integer", "null"]},
     "lockHolder": _TEXT_OR_NULL,
+    "before": _COUNT,
 }
 _NOTE = {"note": _TEXT_OR_NULL}
 

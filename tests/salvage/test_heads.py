@@ -57,6 +57,27 @@ def queue_of(log: LogCopy, place: int) -> tuple[str, int, int]:
     return topic_of(log.read(place, head.total_size)), head.queue_id, head.queue_offset
 
 
+def test_a_false_record_that_ends_just_before_a_listed_one_displaces_it_not(
+    damaged: Path, tmp_path: Path
+) -> None:
+    """Bytes between the two that nothing can fill belie one of them: not the one that a unit leads to."""
+    log = LogCopy(damaged)
+    first, second, third = log.records[2][5:8]
+    head, length = log.head(first), third - first - 40
+    topic = topic_of(log.read(first, head.total_size)).encode()
+    old = {"topic": topic, "queueId": head.queue_id, "queueOffset": head.queue_offset}
+    old |= {"storeTimestamp": head.store_timestamp_ms}
+    false = record(first, body=bytes(length - len(record(first, body=b"", **old))), **old)
+    log.write(first, false + bytes(40))
+    out = tmp_path / "out"
+    opened(damaged).salvage(out)
+    result = records_of(out / "commitlog")
+    assert result[third] == log.read(third, log.head(third).total_size)
+    assert result[first] != false
+    lost = {(topic, queue_id, offset) for topic, queue_id, offset, _ in lost_of(out)}
+    assert lost == {queue_of(log, first), queue_of(log, second)}
+
+
 @pytest.mark.parametrize("queues", [True, False])
 @pytest.mark.parametrize("topic", [True, False])
 def test_a_damaged_record_makes_no_queue(damaged: Path, tmp_path: Path, *, queues: bool, topic: bool) -> None:
