@@ -25,6 +25,7 @@ from rmqtool.account.survey import (
     consumed_beyond,
     consumed_ends,
     indexed_places,
+    last_believed,
     survey,
     unaccounted,
 )
@@ -66,9 +67,13 @@ class LogAccount:
         self._places: dict[QueueKey, Int64s] = {}  # to which the units of a queue lead
         self._indexed: Int64s | None = None
         self.unread: list[str] = []
+        beyond = [np.empty(0, np.int64)]
         for queue, units in queue_units(store, self.unread):
             key = queue.topic or "", queue.queue_id or 0
             self._files[key], self._places[key] = queue, np.sort(units.physical_offsets)
+            if units.physical_offsets.max(initial=0) >= store.log.stop:
+                beyond.append(units.sane.physical_offsets)
+        self._last_believed = last_believed(store, np.concatenate(beyond))
 
     def queue_files(self, key: QueueKey) -> QueueFiles | None:
         """Return the files of a queue; None of one that is not there, or cannot be read."""
@@ -138,6 +143,7 @@ class LogAccount:
     def _reach(self, looked: SurveyedLog) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
         places = [int(one[-1]) for one in self._places.values() if len(one)]
+        places = [place for place in places if place <= self._last_believed]
         places += self.indexed(looked)[-1:].tolist()
         return max(places, default=looked.end - SMALLEST_RECORD) + SMALLEST_RECORD
 
@@ -153,7 +159,8 @@ class LogAccount:
         places = places[np.searchsorted(places, looked.start) :]
         if not looked.without_record(places).any():
             return []
-        pins = _free(all_live_units(self._files[key]), looked)
+        units = all_live_units(self._files[key])
+        pins = _free(units.only(units.physical_offsets <= self._last_believed), looked)
         columns = pins.keys, pins.messages, pins.physical_offsets, pins.sizes, pins.tags_codes
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return sorted(Pin(key, count, place, size, tags, "listed") for key, count, place, size, tags in rows)

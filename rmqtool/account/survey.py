@@ -318,6 +318,24 @@ class Hole(NamedTuple):
     messages: int
 
 
+def last_believed(store: Store, places: Int64s) -> int:
+    """Return up to which place units are believed: a rotted bit leads anywhere.
+
+    None lies farther after all before it than a file of the log, and than the log up to these, is long.
+
+    Args:
+        store: whose log; where it has no file, all places are believed.
+        places: physical offsets to which sane units of all queues lead.
+    """
+    log, file_size = store.log, store.settings.commitlog_file_size
+    if not len(log):
+        return _END
+    beyond = np.unique(places[places >= log.stop])
+    before = np.concatenate([[log.stop], beyond])[:-1]
+    wild = np.flatnonzero(beyond - before > np.maximum(before - log.start, file_size))
+    return int(before[wild[0]]) if len(wild) else _END
+
+
 def indexed_places(
     store: Store,
     holds_none: Callable[[Int64s, Int64s], Bools],

@@ -406,6 +406,27 @@ def test_damage_that_no_end_of_a_file_shows_is_not_counted_by_info(tmp_path: Pat
     assert shown.before > 0
 
 
+def _units_from(path: Path, place: int) -> list[int]:
+    data = path.read_bytes()
+    return [at for at in range(0, len(data), 20) if int.from_bytes(data[at : at + 8], "big") >= place]
+
+
+def test_a_rotted_unit_leads_nobody_far_beyond_the_log(tmp_path: Path) -> None:
+    """A bit more in a place makes no log of petabytes; the queue offset is missing between its neighbours."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    _without_the_last(root)
+    files = [path for path in (root / "consumequeue").rglob("0*") if path.is_file()]
+    last = {path: _units_from(path, 49152) for path in files}
+    units = max(files, key=lambda path: len(last[path]))
+    data = bytearray(units.read_bytes())
+    data[last[units][-2]] ^= 0x10
+    units.write_bytes(data)
+    assert check(root) == 19
+    plan = rmqtool.open(root).plan_salvage(jobs=1)
+    assert plan.end <= 49152 + 16384
+
+
 @pytest.mark.parametrize("other", ["transaction-4.9.8", "unicode-5.5.1"])
 def test_a_first_file_of_another_store_is_one_number_of_lost_messages(other: str, tmp_path: Path) -> None:
     """Units that lead into its records prove nothing: what they list is in the present queues only."""
