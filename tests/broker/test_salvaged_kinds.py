@@ -13,7 +13,7 @@ import pytest
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
-from rmqtool.salvage import Holes
+from rmqtool.salvage import Choices, Holes
 from rmqtool.store import open_store
 from tests.broker import jvm
 from tests.broker.ahead import begun
@@ -70,7 +70,7 @@ def salvaged(root: Path, conf: Path, before: dict[int, bytes], holes: Holes = Ho
     survivors = {place: raw for place, raw in before.items() if now(root, place, len(raw)) == raw}
     assert 0 < len(survivors) < len(before)
     out = root.with_name("out")
-    request = SalvageRequest((open_store(root, broker_conf=conf),), InlineEngine(), holes)
+    request = SalvageRequest((open_store(root, broker_conf=conf),), InlineEngine(), Choices(holes=holes))
     salvage(request, out, NullProgress())
     written = records_of(out / "commitlog")
     assert written.keys() == survivors.keys() | made_places(out)
