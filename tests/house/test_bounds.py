@@ -31,12 +31,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
-from rmqtool.columns import encoder
+from rmqtool.columns import ColumnChoice, encoder
 from rmqtool.columns.encoder import ColumnJob
-from rmqtool.columns import ColumnChoice
-from rmqtool.commands.dump import lines
-from rmqtool.rows.log_splits import LineJob
-from rmqtool.rows.log_splits import log_pieces
+from rmqtool.rows import log_splits
+from rmqtool.rows.log_splits import LineJob, log_pieces
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput
@@ -53,7 +51,7 @@ for root in sys.argv[1:]:
             assert run_reput(plan, InlineEngine(), NullProgress()).messages
             assert any(handle.result.rglob("0*"))
             for body in BodyForm:
-                with mock.patch.object(lines, "_OUT_BYTES", rows):
+                with mock.patch.object(log_splits, "_OUT_BYTES", rows):
                     wanted = MessageFilter(topic="*T*") if body else MessageFilter()
                     store = store_of(Path(root))
                     job = LineJob(store.commitlog, store.settings.delay_levels, wanted, body)
