@@ -16,18 +16,24 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, counted
-from rmqtool.findings.codes import CL_LOST, CL_PHY_MISMATCH
+from rmqtool.findings.codes import CL_LOST
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from rmqtool.account.survey import SurveyedLog
+    from rmqtool.arrays import Int64s
     from rmqtool.store import Store
     from rmqtool.store.files import StoreFiles
+
+
+ENDLESS = (1 << 63) - 1
+"""Physical offset after every other."""
 
 
 class AccountError(RmqtoolError):
@@ -197,6 +203,24 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
     return False
 
 
+def last_plausible_place(store: Store, places: Int64s) -> int:
+    """Return up to which place units are plausible: a rotted bit leads anywhere.
+
+    None lies farther after all before it than a file of the log, and than the log up to these, is long.
+
+    Args:
+        store: whose log; where it has no file, all places are plausible.
+        places: physical offsets to which sane units of all queues lead.
+    """
+    log, file_size = store.log, store.settings.commitlog_file_size
+    if not len(log):
+        return ENDLESS
+    beyond = np.unique(places[places >= log.stop])
+    before = np.concatenate([[log.stop], beyond])[:-1]
+    wild = np.flatnonzero(beyond - before > np.maximum(before - log.start, file_size))
+    return int(before[wild[0]]) if len(wild) else ENDLESS
+
+
 def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
     """Return whether units lead to what lies beyond a log, by the ends of the queues.
 
@@ -219,35 +243,6 @@ def indexes_beyond(store: Store, log_end: int) -> bool:
     """
     headers = index_headers(store.index_files)
     return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
-
-
-def unreached_words(looked: SurveyedLog) -> str:
-    """Return how many records no walk of a broker reaches, and why."""
-    places, undecided = looked.unreached, looked.undecided
-    records = counted(len(places), "whole record", spec=",")
-    words = (
-        f"{records} of the log, the first at {places[0]}, below a damaged frame, or in a file under another's"
-        " name: no walk of a broker reaches them"
-    )
-    if not len(undecided):
-        return words
-    frames = counted(len(undecided), "frame", spec=",")
-    return (
-        f"{words}; of {frames}, the first at {undecided[0]}, nothing decides whether it is an intact record"
-    )
-
-
-def unreached_finding(looked: SurveyedLog) -> Finding:
-    """Return that a log has records which no walk of a broker reaches."""
-    from rmqtool.scan.classify import HIDDEN_REMEDY  # few logs need it
-
-    return Finding(
-        code=CL_PHY_MISMATCH,
-        physical_offset=int(looked.unreached[0]),
-        observed=len(looked.unreached),
-        message=unreached_words(looked),
-        remedy_override=HIDDEN_REMEDY,
-    )
 
 
 def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:

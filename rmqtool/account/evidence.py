@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rmqtool.account import last_plausible_place
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, by_queue, read_record
-from rmqtool.account.survey import last_believed
 from rmqtool.derived.queue_files import queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.formats.message import SMALLEST_RECORD
@@ -100,7 +100,7 @@ def read_evidence(store: Store) -> QueueEvidence:
         if queue.topic is not None and queue.queue_id is not None and len(rows):
             evidence.units[queue.topic, queue.queue_id] = rows
     places = np.concatenate([np.empty(0, np.int64), *(one["log_offset"] for one in evidence.units.values())])
-    last = last_believed(store, places)
+    last = last_plausible_place(store, places)
     evidence.units = {key: rows[rows["log_offset"] <= last] for key, rows in evidence.units.items()}
     return evidence
 

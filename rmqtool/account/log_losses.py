@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rmqtool.account import (
+    ENDLESS,
     NO_LOSSES,
     LogLosses,
     MessageStates,
     QueueLosses,
     cut_finding,
     is_borne_out,
-    unreached_finding,
+    last_plausible_place,
 )
 from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.survey import (
@@ -25,9 +26,9 @@ from rmqtool.account.survey import (
     consumed_beyond,
     consumed_ends,
     indexed_places,
-    last_believed,
     survey,
     unaccounted,
+    unreached_finding,
 )
 from rmqtool.derived.queue_files import LiveUnits, all_live_units, live_units, queue_units
 from rmqtool.errors import EnvironmentFailureError
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue
 
 
-_END = (1 << 63) - 1
 _NO_RUNS, _NOWHERE = np.empty(0, RUN_ROW), np.empty(0, np.int64)
 QueueKey = tuple[str, int]
 
@@ -73,7 +73,7 @@ class LogAccount:
             self._files[key], self._places[key] = queue, np.sort(units.physical_offsets)
             if units.physical_offsets.max(initial=0) >= store.log.stop:
                 beyond.append(units.sane.physical_offsets)
-        self._last_believed = last_believed(store, np.concatenate(beyond))
+        self._last_plausible = last_plausible_place(store, np.concatenate(beyond))
 
     def queue_files(self, key: QueueKey) -> QueueFiles | None:
         """Return the files of a queue; None of one that is not there, or cannot be read."""
@@ -103,7 +103,7 @@ class LogAccount:
         Raises:
             EnvironmentFailureError: a file of a queue cannot be opened or read.
         """
-        finder = AbsentFinder(looked.start, looked.start == 0, _END, looked.room)
+        finder = AbsentFinder(looked.start, looked.start == 0, ENDLESS, looked.room)
         reach = self._reach(looked)
         consumed = consumed_ends(self.store) if reach > looked.end else {}
         for key in sorted({*self._places, *looked.runs}):
@@ -143,7 +143,7 @@ class LogAccount:
     def _reach(self, looked: SurveyedLog) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
         places = [int(one[-1]) for one in self._places.values() if len(one)]
-        places = [place for place in places if place <= self._last_believed]
+        places = [place for place in places if place <= self._last_plausible]
         places += self.indexed(looked)[-1:].tolist()
         return max(places, default=looked.end - SMALLEST_RECORD) + SMALLEST_RECORD
 
@@ -160,7 +160,7 @@ class LogAccount:
         if not looked.without_record(places).any():
             return []
         units = all_live_units(self._files[key])
-        pins = _free(units.only(units.physical_offsets <= self._last_believed), looked)
+        pins = _free(units.only(units.physical_offsets <= self._last_plausible), looked)
         columns = pins.keys, pins.messages, pins.physical_offsets, pins.sizes, pins.tags_codes
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return sorted(Pin(key, count, place, size, tags, "listed") for key, count, place, size, tags in rows)

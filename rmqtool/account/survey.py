@@ -21,11 +21,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.account import ENDLESS
 from rmqtool.account.lost import Absent
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.dispatch.queues import OffsetGaps, OffsetWalk
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding, counted
+from rmqtool.findings.codes import CL_PHY_MISMATCH
 from rmqtool.formats.message import SMALLEST_RECORD, Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue, Segment
-
-
-_END = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class SurveyedLog:
     def holds_none(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
         """Return which ranges, ``(n,)``, meet neither a true record nor a BLANK."""
         number = np.searchsorted(self.blanks[:, 1], physical_offsets, "right")
-        starts = np.append(self.blanks[:, 0], _END)[number]
+        starts = np.append(self.blanks[:, 0], ENDLESS)[number]
         return self.is_free(physical_offsets, sizes) & (physical_offsets + sizes <= starts)
 
     def room(self, start: int, stop: int) -> int:
@@ -229,7 +229,7 @@ class LogSurvey:
 
     def finish(self) -> SurveyedLog:
         """Return what was found; nothing can be taken after that."""
-        self._add(self.log.stop, _END)
+        self._add(self.log.stop, ENDLESS)
         for one, two in pairwise(self.log.segments):
             self._add(one.stop, two.start)
         ranges = np.concatenate(self._ranges)
@@ -304,6 +304,35 @@ def survey(
 _NOTHING = np.empty(0, np.int64)
 
 
+def unreached_words(looked: SurveyedLog) -> str:
+    """Return how many records no walk of a broker reaches, and why."""
+    places, undecided = looked.unreached, looked.undecided
+    records = counted(len(places), "whole record", spec=",")
+    words = (
+        f"{records} of the log, the first at {places[0]}, below a damaged frame, or in a file under another's"
+        " name: no walk of a broker reaches them"
+    )
+    if not len(undecided):
+        return words
+    frames = counted(len(undecided), "frame", spec=",")
+    return (
+        f"{words}; of {frames}, the first at {undecided[0]}, nothing decides whether it is an intact record"
+    )
+
+
+def unreached_finding(looked: SurveyedLog) -> Finding:
+    """Return that a log has records which no walk of a broker reaches."""
+    from rmqtool.scan.classify import HIDDEN_REMEDY  # few logs need it
+
+    return Finding(
+        code=CL_PHY_MISMATCH,
+        physical_offset=int(looked.unreached[0]),
+        observed=len(looked.unreached),
+        message=unreached_words(looked),
+        remedy_override=HIDDEN_REMEDY,
+    )
+
+
 class Hole(NamedTuple):
     """Lost messages whose places nothing names.
 
@@ -316,24 +345,6 @@ class Hole(NamedTuple):
     start: int
     stop: int
     messages: int
-
-
-def last_believed(store: Store, places: Int64s) -> int:
-    """Return up to which place units are believed: a rotted bit leads anywhere.
-
-    None lies farther after all before it than a file of the log, and than the log up to these, is long.
-
-    Args:
-        store: whose log; where it has no file, all places are believed.
-        places: physical offsets to which sane units of all queues lead.
-    """
-    log, file_size = store.log, store.settings.commitlog_file_size
-    if not len(log):
-        return _END
-    beyond = np.unique(places[places >= log.stop])
-    before = np.concatenate([[log.stop], beyond])[:-1]
-    wild = np.flatnonzero(beyond - before > np.maximum(before - log.start, file_size))
-    return int(before[wild[0]]) if len(wild) else _END
 
 
 def indexed_places(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.queue_files import QueueFile, first_holding, queue_bounds
+from rmqtool.derived.queue_files import QueueFile, queue_bounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, codes, counted
@@ -72,7 +73,9 @@ def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan] | 
         low, high = queue_bounds(queue, start)
         if len(queue.files):
             first = QueueFile(queue.files.segments[0], consumequeue.UNITS)
-            unblank = first_holding(first.room, lambda number: first.unit(number) != consumequeue.PREBLANK)  # noqa: B023 - used at once
+            unblank = bisect_left(
+                range(first.room), True, key=lambda number: first.unit(number) != consumequeue.PREBLANK
+            )
             units += max(low - first.first_number - unblank, 0)
             files += high > low >= first.first_number + first.room
             if low > 0 and not (queue.topic or "").startswith(LMQ_PREFIX):
@@ -310,7 +313,7 @@ def _queue_ends(store: Store) -> Iterator[int]:
 def _queue_end(files: FileQueue, units: Decoder[Any]) -> int:
     for segment in reversed(files.segments):
         file = QueueFile(segment, units)
-        count = first_holding(file.room, lambda number: file.unit(number).size <= 0)  # noqa: B023
+        count = bisect_left(range(file.room), True, key=lambda number: file.unit(number).size <= 0)
         last = file.unit(count - 1) if count else None
         segment.close()
         if last is not None and last.size != consumequeue.PREBLANK_SIZE:

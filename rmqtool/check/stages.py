@@ -103,7 +103,8 @@ class _Contents:
                 self._account(log)
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
-                self._consumers()
+                if not any(one.unread is Structure.UNREAD and not one.light_only for one in store.unread):
+                    self._add(Structure.STORE, check_offsets)  # else consumers read other queues, too
                 if not partial_log:
                     self._tell_unconfirmed(log)
                     self._tell_window()
@@ -152,12 +153,6 @@ class _Contents:
                 losses = account.losses()
                 self._run.note(log_losses=losses)
                 findings.extend(account.findings(losses))
-
-    def _consumers(self) -> None:
-        """Compare consumer offsets with the queues, unless consumers read others."""
-        if any(one.unread is Structure.UNREAD and not one.light_only for one in self._request.store.unread):
-            return
-        self._add(Structure.STORE, check_offsets)
 
     def _tell_unconfirmed(self, log: LogResult | None) -> None:
         """Add the part of the log that replicas have not confirmed, in controller mode."""

@@ -12,6 +12,7 @@ To read the log itself, name its directory, not the store.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
-from rmqtool.derived.queue_files import QueueFile, first_holding
+from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.rows.log_splits import Ranges, before_segment, number_of, within
 from rmqtool.scan.classify import FoundEdge
@@ -411,8 +412,8 @@ def _units_between(queue: QueueFiles, start: int, stop: int) -> _Units:
         unit = files[number].unit(0)
         return bool(unit.size <= 0 or unit.physical_offset >= log_offset)
 
-    first = first_holding(len(files), lambda number: leads_to(number, start))
-    last = first_holding(len(files), lambda number: leads_to(number, stop))
+    first = bisect_left(range(len(files)), True, key=lambda number: leads_to(number, start))
+    last = bisect_left(range(len(files)), True, key=lambda number: leads_to(number, stop))
     for file in files[max(first - 1, 0) : last]:
         for units in file.columns(file.segment.size_bytes, []):
             starts, sizes = units.column("physicalOffset"), units.column("size")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -18,7 +19,7 @@ from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -312,7 +313,7 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
             return unit != PREBLANK and unit.physical_offset >= log_start
 
         count = _count_valid(file)
-        alive = first_holding(count, is_alive)
+        alive = bisect_left(range(count), True, key=is_alive)
         if alive < count:
             return Bounds(file.first_number + alive, max_offset)
     return Bounds(max_offset, max_offset)
@@ -336,15 +337,6 @@ def messages_from(queue: QueueFiles, max_offset: int, physical_offset: int) -> i
     return bounds.max_offset - bounds.min_offset
 
 
-def first_holding(count: int, holds: Callable[[int], bool]) -> int:
-    """Return the first of the numbers 0..count that holds, if all after it hold too; count if none."""
-    low, high = 0, count
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle + 1, high)
-    return low
-
-
 def _count_valid(file: QueueFile[UnitFields]) -> int:
     """Return the units before the first invalid one, as if all after it were invalid."""
 
@@ -352,7 +344,7 @@ def _count_valid(file: QueueFile[UnitFields]) -> int:
         unit = file.unit(number)
         return unit.physical_offset < 0 or unit.size <= 0
 
-    return first_holding(file.room, is_invalid)
+    return bisect_left(range(file.room), True, key=is_invalid)
 
 
 def _batch_bounds(queue: FileQueue, log_start: int) -> Bounds:
@@ -366,11 +358,13 @@ def _batch_bounds(queue: FileQueue, log_start: int) -> Bounds:
     max_offset = newest.msg_base_offset + newest.batch_size
     for file in files:
         count = _count_batch_units(file)
-        alive = first_holding(count, lambda number: file.unit(number).physical_offset >= log_start)  # noqa: B023
+        alive = bisect_left(
+            range(count), True, key=lambda number: file.unit(number).physical_offset >= log_start
+        )
         if alive < count:
             return Bounds(file.unit(alive).msg_base_offset, max_offset)
     return Bounds(max_offset, max_offset)
 
 
 def _count_batch_units(file: QueueFile[BatchUnitFields]) -> int:
-    return first_holding(file.room, lambda number: file.unit(number).size <= 0)
+    return bisect_left(range(file.room), True, key=lambda number: file.unit(number).size <= 0)

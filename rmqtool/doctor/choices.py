@@ -9,7 +9,7 @@ Delay levels without one begin at the start (``ScheduleMessageService#start``).
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
@@ -166,11 +166,19 @@ class QueueEnds:
 
     def bounds(self, topic: str, queue_id: int) -> Bounds | None:
         """Return the bounds of a queue; None if it does not exist or cannot be read."""
+        from rmqtool.derived.queue_files import queue_bounds  # loads numpy, for stores that need it
+
         key = topic, queue_id
-        if key not in self._found:
-            self._found[key] = None
-            with suppress(EnvironmentFailureError):  # the check of that queue reports it
-                self._found[key] = self._look(*key)
+        if key in self._found:
+            return self._found[key]
+        self._found[key] = None
+        with suppress(EnvironmentFailureError):  # the check of that queue reports it
+            for kind in UNIT_QUEUE_KINDS:
+                queue = self._store.queue(topic, queue_id, kind)
+                if queue is not None and len(queue.files):
+                    with closing(queue.files):
+                        self._found[key] = queue_bounds(queue, self._store.log.start)
+                    break
         return self._found[key]
 
     def queue_ids(self, topic: str) -> list[int]:
@@ -191,20 +199,6 @@ class QueueEnds:
         for name in names:
             if numbers := self.queue_ids(name):
                 yield name, max(numbers) + 1
-
-    def _look(self, topic: str, queue_id: int) -> Bounds | None:
-        from rmqtool.derived.queue_files import (
-            queue_bounds,  # loads numpy, for stores that need it
-        )
-
-        for kind in UNIT_QUEUE_KINDS:
-            queue = self._store.queue(topic, queue_id, kind)
-            if queue is not None and len(queue.files):
-                try:
-                    return queue_bounds(queue, self._store.log.start)
-                finally:
-                    queue.files.close()
-        return None
 
 
 DELAYS = "delayOffset.json"

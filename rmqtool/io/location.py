@@ -66,9 +66,12 @@ class Location:
 
     def relative_to(self, base: Location) -> str:
         """Return its name below ``base``, ``.`` for that itself; `ValueError` if it lies elsewhere."""
-        if not self.is_relative_to(base):
+        if self == base:
+            return "."
+        below = base.text if base.text.endswith("/") else f"{base.text}/"
+        if self.source != base.source or not self.text.startswith(below):
             raise ValueError(f"{self} does not lie below {base}")
-        return self.text[len(base._prefix) :] or "."
+        return self.text[len(below) :]
 
     def elsewhere(self, text: str) -> Location:
         """Return the location in the same source that a setting names."""

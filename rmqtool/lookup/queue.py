@@ -6,10 +6,11 @@ unit that a queue or an index knows, a short walk down the log finds newer messa
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import count, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.derived.queue_files import QueueFile, first_holding, queue_bounds
+from rmqtool.derived.queue_files import QueueFile, queue_bounds
 from rmqtool.findings import Finding
 from rmqtool.formats.consumequeue import (
     BATCH_UNIT_SIZE,
@@ -334,7 +335,7 @@ class QueueConsumer:
                 unit = file.unit(number)  # noqa: B023 - used at once
                 return unit.size <= 0 or unit.msg_base_offset + unit.batch_size > queue_offset
 
-            for number in range(first_holding(file.room, ends_after), file.room):
+            for number in range(bisect_left(range(file.room), True, key=ends_after), file.room):
                 unit = file.unit(number)
                 base = unit.msg_base_offset
                 if unit.size <= 0:
@@ -368,11 +369,11 @@ def unit_at(queue: QueueFiles, physical_offset: int, log: FileQueue | None = Non
         unit = file.unit(number)
         return unit.size <= 0 or (unit.size != PREBLANK_SIZE and unit.physical_offset > physical_offset)
 
-    past = first_holding(len(files), lambda number: leads_past(files[number], 0))
+    past = bisect_left(range(len(files)), True, key=lambda number: leads_past(files[number], 0))
     if not past:
         return None
     file = files[past - 1]
-    row = first_holding(file.room, lambda number: leads_past(file, number)) - 1
+    row = bisect_left(range(file.room), True, key=lambda number: leads_past(file, number)) - 1
     unit = file.unit(row)
     start, stop = unit.physical_offset, unit.physical_offset + unit.size
     if unit.size == PREBLANK_SIZE or not start <= physical_offset < stop:

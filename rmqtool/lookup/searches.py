@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_left
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.queue_files import first_holding
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, tag_rule
 from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
@@ -101,7 +101,7 @@ class _TimeSearch:
             time_ms = self._time_from(self._low + number)
             return time_ms is None or time_ms >= begin_ms
 
-        return self._low + first_holding(self._high - self._low, is_late)
+        return self._low + bisect_left(range(self._high - self._low), True, key=is_late)
 
     def _time_from(self, queue_offset: int) -> int | None:
         """Return when a message was stored; if it cannot be read, when one of the next ones was."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.account import unreached_words
 from rmqtool.account.log_losses import StoreAccount
 from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals
-from rmqtool.account.survey import LogSurvey
+from rmqtool.account.survey import LogSurvey, unreached_words
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.doctor.choices import BrokerTakes

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
-from functools import cached_property
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.dispatch.policy import NEVER
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.salvage import Lost, Part, PartKind
 from rmqtool.salvage.making import (
@@ -35,82 +33,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.salvage import RecordForm
+    from rmqtool.salvage.kept_ranges import FreeRange, KeptRanges
     from rmqtool.salvage.light import LightNames, LossBounds
 
     Rows = npt.NDArray[Any]
-
-
-class FreeRange(NamedTuple):
-    """Bytes of one file that no record takes."""
-
-    start: int
-    stop: int
-    to_end: bool  # of the file
-
-
-@dataclass(frozen=True)
-class Ground:
-    """What stays of a log, and what is free.
-
-    Attributes:
-        start: physical offset of the first byte.
-        end: physical offset after the last record that stays, or after the BLANK behind it.
-        file_size: of every file.
-        form: how records are made.
-        kept: ``(n,)`` of ``RECORD_ROW``.
-        blanks: physical offsets of the BLANKs that stay.
-    """
-
-    start: int
-    end: int
-    file_size: int
-    form: RecordForm
-    kept: Rows
-    blanks: frozenset[int]
-
-    @cached_property
-    def starts(self) -> Rows:
-        """Physical offsets of what stays, ``(n,)``."""
-        return np.ascontiguousarray(self.kept["log_offset"])
-
-    def file_stop(self, log_offset: int) -> int:
-        """Return where the file ends that holds a byte."""
-        return self.start + ((log_offset - self.start) // self.file_size + 1) * self.file_size
-
-    def pieces(self, reach: int) -> list[FreeRange]:
-        """Return what is free up to the end of the file before ``reach``, in order."""
-        stop = self.file_stop(max(reach - 1, self.start))
-        starts = self.starts
-        ends = starts + self.kept["total_size"]
-        before = np.concatenate([[self.start], ends])
-        after = np.concatenate([starts, [stop]])
-        found: list[FreeRange] = []
-        for number in np.flatnonzero(after > before):
-            found += self._cut(int(before[number]), int(after[number]))
-        return found
-
-    def room(self, start: int, stop: int) -> int:
-        """Return the bytes of the longest record that what is free between two places has room for."""
-        starts, stops, usable = self._free
-        one, two = np.searchsorted(stops, start, "right"), np.searchsorted(starts, stop)
-        return int(usable[one:two].max(initial=0))
-
-    @cached_property
-    def _free(self) -> tuple[Rows, Rows, Rows]:
-        """Start and stop of each piece, and the bytes that a record can take of it; behind the end all."""
-        pieces = [(piece.start, piece.stop, piece.to_end) for piece in self.pieces(self.end)]
-        starts, stops, to_end = np.array(pieces, np.int64).reshape(-1, 3).T
-        usable = stops - starts - END_FILE_MIN_BLANK_LENGTH * to_end
-        return np.append(starts, self.end), np.append(stops, NEVER), np.append(usable, self.file_size)
-
-    def _cut(self, start: int, stop: int) -> Iterator[FreeRange]:
-        """Cut what is free at the ends of files; BLANKs that stay are not free."""
-        while start < stop:
-            file_stop = self.file_stop(start)
-            if start not in self.blanks:
-                yield FreeRange(start, min(stop, file_stop), stop >= file_stop)
-            start = file_stop
 
 
 @dataclass
@@ -208,12 +134,12 @@ class HoleFiller:
     """Fills the free pieces of a log.
 
     Args:
-        ground: what stays.
+        ranges: what stays.
         batch_topics: topics whose queues count inner batches.
     """
 
-    def __init__(self, ground: Ground, batch_topics: Collection[str]) -> None:
-        self.ground, self.form, self.batch_topics = ground, ground.form, batch_topics
+    def __init__(self, ranges: KeptRanges, batch_topics: Collection[str]) -> None:
+        self.ranges, self.form, self.batch_topics = ranges, ranges.form, batch_topics
 
     def fill(self, names: LightNames) -> tuple[list[Part], list[Lost], int]:
         """Return what the free pieces become, what is lost with what was placed, and the log's end.
@@ -224,9 +150,9 @@ class HoleFiller:
         """
         lost = names.lost
         reach = max(
-            [self.ground.end, *(self._stop_of(one) for one in lost if one.placed and not one.in_light)]
+            [self.ranges.end, *(self._stop_of(one) for one in lost if one.placed and not one.in_light)]
         )
-        pieces = self.ground.pieces(reach)
+        pieces = self.ranges.pieces(reach)
         queue = Waiting(
             [
                 self._wanted(number, one, bounds, pieces)
@@ -236,12 +162,12 @@ class HoleFiller:
             [_room(piece) for piece in pieces],
         )
         parts: list[Part] = []
-        end = self.ground.end
+        end = self.ranges.end
         for number, piece in enumerate(pieces):
             made = self._tombstones(number, piece, queue)
             end = max([end, *(part.stop for part in made)])
             parts += made
-            parts += self._rest(piece, made, is_tail=piece.start >= self.ground.end and piece is pieces[-1])
+            parts += self._rest(piece, made, is_tail=piece.start >= self.ranges.end and piece is pieces[-1])
         return *names.settle(parts, self._settled(lost, queue.without_place())), end
 
     @staticmethod
@@ -355,10 +281,10 @@ class HoleFiller:
 
     def _time_before(self, log_offset: int) -> int:
         """Return the store time of the record before a place, of the first one if there is none."""
-        kept = self.ground.kept
+        kept = self.ranges.records
         if not len(kept):
             return 0
-        number = int(np.searchsorted(self.ground.starts, log_offset)) - 1
+        number = int(np.searchsorted(self.ranges.starts, log_offset)) - 1
         return int(kept["store_timestamp_ms"][max(number, 0)])
 
 

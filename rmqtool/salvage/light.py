@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.records import Survey
     from rmqtool.salvage import Lost, Part
-    from rmqtool.salvage.layout import Ground
+    from rmqtool.salvage.kept_ranges import KeptRanges
 
     Key = tuple[str, int]
     Place = tuple[str, int, int]  # topic, queue id, queue offset
@@ -85,16 +85,16 @@ class LightRoom:
         least: the shortest of the light queues' names, with a queue offset of one digit.
     """
 
-    def __init__(self, ground: Ground, queues: Iterable[Key]) -> None:
-        self._ground = ground
+    def __init__(self, ranges: KeptRanges, queues: Iterable[Key]) -> None:
+        self._kept_ranges = ranges
         self.least = min((topic for topic, _ in queues), key=lambda name: len(name.encode()), default=""), 0
 
     def fits(self, lost: Lost, light: Sequence[Key], bounds: LossBounds) -> bool:
         """Whether a hole has room for a tombstone that names light queues."""
         properties, body = bare_content(lost.topic, lost.queue_id, 0)
         names = light_properties(light)
-        size = record_size(self._ground.form, lost.topic, properties + names, body)
-        return has_room_for(names) and size <= self._ground.room(*bounds)
+        size = record_size(self._kept_ranges.form, lost.topic, properties + names, body)
+        return has_room_for(names) and size <= self._kept_ranges.room(*bounds)
 
 
 @dataclass
@@ -227,17 +227,19 @@ class LightNames:
     Args:
         lost: by queue and queue offset.
         queues: see ``light_queues``.
-        ground: what stays of the log.
+        ranges: what stays of the log.
 
     Attributes:
         lost: the losses, those whose tombstones name light queues one by one.
         bounds: where the tombstones of each may lie.
     """
 
-    def __init__(self, lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]], ground: Ground) -> None:
+    def __init__(
+        self, lost: Sequence[Lost], queues: Mapping[Key, frozenset[Key]], ranges: KeptRanges
+    ) -> None:
         hosts = [_Host(one) for one in lost if (one.topic, one.queue_id) not in queues]
         light = [one for one in lost if (one.topic, one.queue_id) in queues]
-        alone = {*_name_all(hosts, light, queues, LightRoom(ground, queues))}
+        alone = {*_name_all(hosts, light, queues, LightRoom(ranges, queues))}
         self._closed: defaultdict[Place, list[tuple[Lost, list[Lost]]]] = defaultdict(list)
         self.lost: list[Lost] = []
         self.bounds: list[LossBounds] = []

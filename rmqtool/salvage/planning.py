@@ -14,7 +14,8 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
 from rmqtool.salvage import Choices, Found, Holes, Lost, Part, PartKind, SalvagePlan
-from rmqtool.salvage.layout import Ground, HoleFiller, in_batches
+from rmqtool.salvage.kept_ranges import FreeRange, KeptRanges
+from rmqtool.salvage.layout import HoleFiller, in_batches
 from rmqtool.salvage.light import LightNames, light_queues
 from rmqtool.salvage.losses import (
     LossFinder,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.lost import Absent
     from rmqtool.account.records import Survey
-    from rmqtool.salvage.layout import FreeRange
 
     Rows = npt.NDArray[Any]
 
@@ -83,28 +83,28 @@ class Planner:
             keep_damaged=choices.keep_damaged,
         )
         self._choose()
-        ground = self._ground()
-        if not len(ground.kept):
+        ranges = self._kept_ranges()
+        if not len(ranges.records):
             raise EnvironmentFailureError(f"{draft.stores[0]}: no record of its log can be recovered")
-        lost = self._lost(ground)
-        if choices.holes is Holes.CUT and self._cut(ground):
-            ground = self._ground()
+        lost = self._lost(ranges)
+        if choices.holes is Holes.CUT and self._cut(ranges):
+            ranges = self._kept_ranges()
             lost = []
-        names = LightNames(lost, light_queues(survey, self.evidence), ground)
-        made, reported, end = HoleFiller(ground, self.batch_topics).fill(names)
-        parts = sorted([*made, *self._records(ground), *self._blanks(ground)], key=lambda part: part.start)
+        names = LightNames(lost, light_queues(survey, self.evidence), ranges)
+        made, reported, end = HoleFiller(ranges, self.batch_topics).fill(names)
+        parts = sorted([*made, *self._records(ranges), *self._blanks(ranges)], key=lambda part: part.start)
         all_lost = tuple(self._timed(reported, end))
         plan = replace(
             draft,
             end=end,
             parts=tuple(parts),
-            kept_blanks=tuple(sorted(ground.blanks)),
+            kept_blanks=tuple(sorted(ranges.blanks)),
             lost=all_lost,
             found=tuple(self._found()),
             queues=tuple(salvaged_queues(belief, all_lost)),
             kept_damaged=int((survey.damaged & belief.kept).sum()),
             odd_times=int((belief.odd_times & belief.kept).sum()),
-            notes=(*draft.notes, *self.evidence.unread, *self._elsewhere(ground), *self._undecided()),
+            notes=(*draft.notes, *self.evidence.unread, *self._elsewhere(ranges), *self._undecided()),
         )
         plan.check()
         return plan
@@ -126,7 +126,7 @@ class Planner:
             out[np.searchsorted(records["log_offset"], units["log_offset"])] = unwanted[units["queue"]]
             belief.leave_out(out, Cause.CHOICE)
 
-    def _ground(self) -> Ground:
+    def _kept_ranges(self) -> KeptRanges:
         """Return what stays, without records that leave too little room beside them."""
         survey, belief = self.survey, self.belief
         start = survey.log.start
@@ -148,10 +148,10 @@ class Planner:
                 and (at < last or not (self.choices.limited or self._is_cut))
             }  # fmt: skip
             end = max([last, *(self._file_stop(at) for at in stay)])
-            ground = Ground(start, end, self.draft.file_size, self.draft.form, kept, frozenset(stay))
-            crowded = self._crowded(ground)
+            ranges = KeptRanges(start, end, self.draft.file_size, self.draft.form, kept, frozenset(stay))
+            crowded = self._crowded(ranges)
             if not crowded:
-                return ground
+                return ranges
             numbers = np.searchsorted(belief.places, crowded)
             belief.cause[numbers] = Cause.ROOM
 
@@ -167,42 +167,42 @@ class Planner:
         start = self.survey.log.start
         return start + ((log_offset - start) // self.draft.file_size + 1) * self.draft.file_size
 
-    def _crowded(self, ground: Ground) -> list[int]:
+    def _crowded(self, ranges: KeptRanges) -> list[int]:
         """Return a record beside each hole too short for anything, and those that cross a file's end."""
         least, found = smallest_filler(self.draft.form), []
-        rows = ground.kept
-        starts = rows["log_offset"] - ground.start
+        rows = ranges.records
+        starts = rows["log_offset"] - ranges.start
         last = starts + rows["total_size"] - 1
         crossing = starts // self.draft.file_size != last // self.draft.file_size
         found += [int(at) for at in rows["log_offset"][crossing]]
-        for piece in ground.pieces(ground.end):
+        for piece in ranges.pieces(ranges.end):
             short = piece.stop - piece.start
             if not piece.to_end and short < least:
-                found.append(self._belied(ground, piece))
-            elif piece.to_end and short < 8 and piece.stop < ground.end:
+                found.append(self._belied(ranges, piece))
+            elif piece.to_end and short < 8 and piece.stop < ranges.end:
                 found.append(int(rows["log_offset"][np.searchsorted(rows["log_offset"], piece.start) - 1]))
         return found
 
-    def _belied(self, ground: Ground, piece: FreeRange) -> int:
+    def _belied(self, ranges: KeptRanges, piece: FreeRange) -> int:
         """Return the record after such a hole, or that before it if a unit proves the other alone."""
-        number = int(np.searchsorted(ground.starts, piece.stop)) - 1
-        before = int(ground.starts[number])
+        number = int(np.searchsorted(ranges.starts, piece.stop)) - 1
+        before = int(ranges.starts[number])
         proven = self.survey.units["log_offset"][self.belief.confirmed]
-        is_met = number >= 0 and before + ground.kept["total_size"][number] == piece.start
+        is_met = number >= 0 and before + ranges.records["total_size"][number] == piece.start
         return before if is_met and piece.stop in proven and before not in proven else piece.stop
 
-    def _cut(self, ground: Ground) -> bool:
+    def _cut(self, ranges: KeptRanges) -> bool:
         """End the log at its first hole; return whether there is one."""
-        pieces = [piece for piece in ground.pieces(ground.end) if piece.start < ground.end]
+        pieces = [piece for piece in ranges.pieces(ranges.end) if piece.start < ranges.end]
         if not pieces:
             return False
         self._is_cut = True
         self.belief.leave_out(self.survey.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
         return True
 
-    def _records(self, ground: Ground) -> Iterator[Part]:
+    def _records(self, ranges: KeptRanges) -> Iterator[Part]:
         """Yield the records that stay, put together where they join and come from one copy."""
-        rows = ground.kept
+        rows = ranges.records
         stops = rows["log_offset"] + rows["total_size"]
         joined = (rows["log_offset"][1:] == stops[:-1]) & (rows["source"][1:] == rows["source"][:-1])
         cuts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(rows)]])
@@ -211,25 +211,25 @@ class Planner:
             length, source = int(stops[two - 1]) - at, int(rows["source"][one])
             yield Part(PartKind.RECORDS, at, length, source=source, records=int(two - one))
 
-    def _blanks(self, ground: Ground) -> Iterator[Part]:
-        for at in ground.blanks:
-            yield Part(PartKind.BLANK, at, ground.file_stop(at) - at)
+    def _blanks(self, ranges: KeptRanges) -> Iterator[Part]:
+        for at in ranges.blanks:
+            yield Part(PartKind.BLANK, at, ranges.file_stop(at) - at)
 
     # -- what is lost
 
-    def _lost(self, ground: Ground) -> list[Lost]:
+    def _lost(self, ranges: KeptRanges) -> list[Lost]:
         choices = self.choices
-        horizon = ground.end if choices.limited else NEVER
+        horizon = ranges.end if choices.limited else NEVER
         finder = LossFinder(self.belief, self.evidence, self.takes, horizon, self.consumed)
         placed = choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
         return [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
 
-    def _elsewhere(self, ground: Ground) -> Iterator[str]:
+    def _elsewhere(self, ranges: KeptRanges) -> Iterator[str]:
         """Say that records can be read which name places where the new log has none of the old ones."""
         starts, sizes = np.unique(self.survey.elsewhere, axis=0).T
-        after = np.searchsorted(ground.starts + ground.kept["total_size"], starts, "right")
-        nexts = np.append(ground.starts, NEVER)[after]
-        count = int(((starts >= ground.start) & (starts + sizes <= nexts)).sum())
+        after = np.searchsorted(ranges.starts + ranges.records["total_size"], starts, "right")
+        nexts = np.append(ranges.starts, NEVER)[after]
+        count = int(((starts >= ranges.start) & (starts + sizes <= nexts)).sum())
         if count:
             yield _ELSEWHERE.format(counted(count, "sound record lies", "sound records lie", spec=","))
 

@@ -181,7 +181,10 @@ class FileQueue:
 
 def label_of(path: Location, base: Location) -> str:
     """Return a path relative to the store, or the whole path if it lies elsewhere."""
-    return path.relative_to(base) if path.is_relative_to(base) else str(path)
+    try:
+        return path.relative_to(base)
+    except ValueError:
+        return str(path)
 
 
 def denied_finding(failure: DeniedError, base: Location) -> Finding:
