@@ -16,8 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
@@ -27,13 +25,8 @@ from rmqtool.findings.codes import CL_LOST
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Int64s
     from rmqtool.store import Store
     from rmqtool.store.files import StoreFiles
-
-
-ENDLESS = (1 << 63) - 1
-"""Physical offset after every other."""
 
 
 class AccountError(RmqtoolError):
@@ -201,24 +194,6 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
         if checkpoint is not None and latest_ms is not None:
             return max(checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms) > latest_ms
     return False
-
-
-def last_plausible_place(store: Store, places: Int64s) -> int:
-    """Return up to which place units are plausible: a rotted bit leads anywhere.
-
-    None lies farther after all before it than a file of the log, and than the log up to these, is long.
-
-    Args:
-        store: whose log; where it has no file, all places are plausible.
-        places: physical offsets to which sane units of all queues lead.
-    """
-    log, file_size = store.log, store.settings.commitlog_file_size
-    if not len(log):
-        return ENDLESS
-    beyond = np.unique(places[places >= log.stop])
-    before = np.concatenate([[log.stop], beyond])[:-1]
-    wild = np.flatnonzero(beyond - before > np.maximum(before - log.start, file_size))
-    return int(before[wild[0]]) if len(wild) else ENDLESS
 
 
 def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:

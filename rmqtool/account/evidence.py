@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.account import last_plausible_place
+from rmqtool.account.lost import last_plausible_place
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, by_queue, read_record
 from rmqtool.derived.queue_files import queue_units
 from rmqtool.dispatch.index_keys import of_other_keys

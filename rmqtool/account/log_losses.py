@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rmqtool.account import (
-    ENDLESS,
     NO_LOSSES,
     LogLosses,
     MessageStates,
     QueueLosses,
     cut_finding,
     is_borne_out,
-    last_plausible_place,
 )
-from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
+from rmqtool.account.lost import ENDLESS, Absent, AbsentFinder, Kept, Pin, last_plausible_place
 from rmqtool.account.survey import (
     Hole,
     SurveyedLog,

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account import ENDLESS
-from rmqtool.account.lost import Absent
+from rmqtool.account.lost import ENDLESS, Absent
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.dispatch.queues import OffsetGaps, OffsetWalk
