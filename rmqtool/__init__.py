@@ -118,7 +118,7 @@ else:  # where mypy would make each name private that `__all__` does not list in
     __all__ = list(_HOME_OF)
 
     def __getattr__(name: str) -> object:
-        """Load what the library offers when it is first asked for: importing the package costs nothing."""
+        """Load a public name at its first use: importing the package costs nothing."""
         if name in _MODULES:
             return import_module(f"rmqtool.{name}")
         if name not in _HOME_OF:

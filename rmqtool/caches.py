@@ -63,10 +63,10 @@ def is_trusted(folder: Path) -> bool:
 def _is_out_of_reach(folder: Path, owners: set[int]) -> bool:
     """Whether nobody but these and root can exchange a folder, or one around it, for another or for a link.
 
-    Checked are names that everybody can create, and for root all names on the way; not missing ones, nor the
-    folders of this program: whoever can exchange those needs no cache. The owner of ``/`` is root, whatever
-    his number is in here. A place where everybody may rename everything, as in a pod's empty volume, is not
-    for root.
+    This checks names that everybody can create, and for root all names on the way; not missing ones, nor the
+    folders of this program: a user who can exchange those needs no cache. The owner of ``/`` is root, even
+    under another number in a container. A place where everybody may rename everything, as in a pod's empty
+    volume, is not for root.
     """
     owners = {*owners, 0, Path("/").stat().st_uid}
     is_root = os.geteuid() == 0

@@ -1,10 +1,10 @@
-"""ACCOUNT: the messages that a store has lost, and what proves each loss; here they are data, and words.
+"""ACCOUNT: the messages that a store has lost, and the proof of each loss, as data and words.
 
-``survey`` looks at a log: the queue offsets that its records carry, bytes that hold no record, and what
-beside units bears witness to lost messages. Where that shows damage, ``records`` reads it to the last record,
+``survey`` reads a log: the queue offsets of its records, bytes that hold no record, and proofs of lost
+messages beside units. Where that shows damage, ``records`` reads the log to its last record,
 with what the present queues list and the chains of records in each (``evidence``): ``disputes`` decides
 between readings that differ, ``belief`` compares the fields that no checksum protects with the queues and
-with their neighbours; ``reading`` is what comes of it, for every command, and finds files under another's
+with their neighbours. ``reading`` is the result, for every command, and finds files under another's
 name. ``lost`` finds the messages that the records of a queue leave out, reports them and adds them up;
 ``log_losses`` does so for a whole store. Every command that counts lost messages counts them by these.
 """
@@ -162,7 +162,7 @@ def lost_words(messages: int) -> str:
 
 
 class CountsBefore(Protocol):
-    """What counts the messages before a log's first byte."""
+    """Structure that counts the messages before a log's first byte."""
 
     @property
     def before(self) -> int:

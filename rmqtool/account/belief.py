@@ -1,10 +1,10 @@
 """Choice of the intact records to recover, by fields that no checksum protects, heads, stale bytes.
 
-A record can be whole and yet tell a lie. So the queue offsets of every queue must go up by one along the log,
-but for what holes have room for (``evidence``), and store times must not go back. One flipped bit of QUEUEID
-makes a queue that never was, one of QUEUEOFFSET a jump: such a record stands alone or in another's way, while
-a queue misses just this one, right here. What a queue that is still there lists, is so. A record is left out
-only if something speaks against it: what is merely odd is kept.
+A whole record can still have wrong fields. So the queue offsets of every queue must go up by one along the
+log, but for holes that have room for the rest (``evidence``), and store times must not go back. One flipped
+bit of QUEUEID makes a queue that never was, one of QUEUEOFFSET a jump: such a record is alone or in another's
+place, while a queue misses just this one, right here. A present queue is trusted about the records that it
+lists. A record is left out only if something contradicts it; a merely odd one is kept.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class _Stand(NamedTuple):
 
 
 class _HeadJudge:
-    """Tells which damaged records are where they say.
+    """Decides which damaged records are where they say.
 
     Args:
         belief: its chains are those of whole records.
@@ -165,7 +165,7 @@ class _HeadJudge:
         return claim.first == due or joined  # a queue's last record alone proves no gap before it
 
     def _has_room(self, messages: int, start: int, stop: int) -> bool:
-        """Whether so many messages can have been between two places: in holes, or as damaged records."""
+        """Whether so many messages fit between two places: in holes, or as damaged records."""
         one, two = np.searchsorted(self._starts, [start, stop])
         taken = int(self._taken[two] - self._taken[one]) + self.belief.blank_bytes(start, stop)
         damaged = int(self._damaged[two] - self._damaged[one])
@@ -190,10 +190,10 @@ _SHORT = 2  # records of a run that may be due to chance
 
 
 class _FieldJudge:
-    """Leaves out records that are contradicted in what they say of their queue.
+    """Leaves out records whose queue fields are contradicted.
 
     Args:
-        belief: what is believed so far, its chains linked.
+        belief: the records trusted so far, their chains linked.
     """
 
     def __init__(self, belief: ChainedSurvey) -> None:
@@ -271,8 +271,8 @@ class _FieldJudge:
     def _leave_out_intruders(self) -> None:
         """Leave out records of no chain that a broker would put into their queue, and shift what follows.
 
-        A unit ahead of its queue's end is appended there, whatever its offset says; one behind it is skipped
-        (``ConsumeQueue#putMessagePositionInfo``, 4.9.8, 5.3.3).
+        A unit after its queue's end is appended there, whatever its offset says; one before the end is
+        skipped (``ConsumeQueue#putMessagePositionInfo``, 4.9.8, 5.3.3).
         """
         units = self.survey.units
         for number in np.flatnonzero(~self._linked & ~units["light"]):
@@ -290,7 +290,7 @@ class _FieldJudge:
         self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
 
     def _suspects(self) -> Bools:
-        """Return records that stand alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
+        """Return records that are alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
         records, units = self.survey.records, self.survey.units
         suspects: Bools = (records["marks"] & Mark.PLAIN) != 0
         suspects[self.record_of] = False
@@ -333,7 +333,7 @@ class _FieldJudge:
         return gap.stop - gap.start - taken - blanks < (gap.last - gap.first) * SMALLEST_RECORD
 
     def _claimed_by_an_end(self, record: int, offset: int, own: int | None) -> bool:
-        """Whether it is the record that would come next in a queue like its own, which ends before it."""
+        """Whether it is the next record of a similar queue, which ends before it."""
         units = self.survey.units
         least = 0 if own is not None and self._is_unheard_of(own) else _SHORT
         for chain in self.belief.chains.values():
@@ -351,7 +351,7 @@ class _FieldJudge:
         return False
 
     def _vouched(self, unit: int | None) -> bool:
-        """Whether its own queue vouches for a record: it follows the one before it, but for what has room."""
+        """Whether a record follows the one before it in its own queue, but for gaps that have room."""
         if unit is None or self.confirmed[unit]:
             return unit is not None
         queue, offset = int(self.survey.units["queue"][unit]), int(self.survey.units["queue_offset"][unit])
@@ -371,16 +371,16 @@ class _FieldJudge:
         return place in self.belief.chains[queue].resets or offset == end or not self._lacks_room(gap)
 
     def _is_alone(self, unit: int | None) -> bool:
-        """Whether a record is all there is of its queue."""
+        """Whether a record is the only trace of its queue."""
         return unit is None or len(self.belief.chains[int(self.survey.units["queue"][unit])].rows) == 1
 
     def _is_unheard_of(self, queue: int) -> bool:
-        """Whether nothing but one record tells of a queue."""
+        """Whether one record alone names a queue."""
         chain = self.belief.chains.get(queue)
         return (chain is None or len(chain.rows) <= 1) and not self.belief.is_likely(queue)
 
     def _is_made_up(self, unit: int) -> bool:
-        """Whether one record alone tells of a queue that ``topics.json`` lacks, and of messages before it."""
+        """Whether one record alone names a queue that ``topics.json`` lacks, and messages before it."""
         number, offset = (int(self.survey.units[name][unit]) for name in ("queue", "queue_offset"))
         if not self.from_zero or not offset or not self._is_alone(unit) or not self._is_unheard_of(number):
             return False
@@ -393,7 +393,7 @@ class _FieldJudge:
         return int(first) if first < last else None
 
     def _resembles(self, queue: int, own: int | None, record: int) -> bool:
-        """Whether a damaged byte, or more where nobody knows that, makes a queue into the claimed one."""
+        """Whether a damaged byte, or an unknown number of them, makes a queue into the claimed one."""
         topic, queue_id = self.survey.queues[queue]
         if own is None:
             return int(self.survey.records["queue_id"][record]) == queue_id
@@ -414,7 +414,7 @@ class _FieldJudge:
 
 
 def one_letter_apart(one: str, other: str) -> bool:
-    """Whether two names differ in one letter, or in one byte: what is no text is read as one letter."""
+    """Whether two names differ in one letter, or in one byte; bytes that are not text count as one letter."""
     pairs = ((one, other), (one.encode(), other.encode()))
     return any(len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1 for a, b in pairs)
 
@@ -432,7 +432,7 @@ class Belief(ChainedSurvey):
         survey: see ``ChainedSurvey``, as the next two.
         evidence: likewise.
         from_zero: likewise.
-        include_stale: believe what looks stale.
+        include_stale: trust records that look stale.
         keep_damaged: keep damaged records, too, unless their queue has no place for them.
     """
 
@@ -455,7 +455,7 @@ class Belief(ChainedSurvey):
         _FieldJudge(self).judge()
 
     def _judge_heads(self, *, keep_damaged: bool) -> None:
-        """Link the damaged records whose heads something bears out; give them back if that is wanted."""
+        """Link the damaged records whose heads other evidence confirms; return them if wanted."""
         doubtful = np.flatnonzero(self.unproven)
         if len(doubtful):
             self.unproven[doubtful[_HeadJudge(self).borne_out(doubtful)]] = False

@@ -63,7 +63,7 @@ class Disputes:
 
     Args:
         first: whole records of the earlier copies.
-        other: believed records of the later one.
+        other: trusted records of the later one.
         differing: which of these lie over others of the earlier, ``(n,)``.
         taken: which of these fill holes of the earlier, ``(n,)``.
         evidence: what the queues of each copy list.
@@ -197,7 +197,7 @@ class Disputes:
 
     @staticmethod
     def _is_told(contradictions: int, of_later: int) -> bool:
-        """Whether that decides."""
+        """Whether that decides the dispute."""
         return contradictions != of_later
 
     def _judge_each(self, places: Int64s, wins: Bools, near: _CopySide, sides: list[_CopySide]) -> bool:
@@ -260,13 +260,13 @@ class Disputes:
 
 
 class FrameDisputes(Disputes):
-    """Settles whether damaged frames or the true records below them stay, as if they were two copies.
+    """Decides whether damaged frames or the intact records below them stay, as if they were two copies.
 
-    Units decide, and then the neighbours. Where these contradict both alike, what its checksum bears out
-    stays; where nothing contradicts a frame, what lies in its body is its own. Bytes between two records that
-    are fewer than any record takes contradict both. A jump of queue offsets over a hole that has room for
-    what is missing contradicts nothing: it only decides where nothing else does, and then the frame may be
-    the true one.
+    Units decide, and then the neighbours. Where these contradict both alike, the one whose checksum holds
+    stays; where nothing contradicts a frame, records in its body are its own. Two records with fewer bytes
+    between them than any record takes are both contradicted. A jump of queue offsets over a hole with room
+    for the missing ones contradicts nothing: it decides only where nothing else does, and then the frame may
+    be the intact one.
     """
 
     _WEIGHT = 1 << 20  # of a contradiction, in jumps that a hole explains
@@ -339,11 +339,11 @@ def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
 
 
 def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
-    """Return a survey with the true records below damaged frames in place of those that are false.
+    """Return a survey with the intact records below damaged frames in place of those that are false.
 
     Args:
         survey: as it was read.
-        of_copies: what the queues of each copy of the log list.
+        of_copies: lists of the queues of each copy of the log.
     """
     below = survey.below
     if below is None:

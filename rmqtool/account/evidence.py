@@ -1,7 +1,7 @@
 """Evidence about places of records in queues: what present queues list, and chains of a log's own records.
 
-Each unit names place and size of a message. A queue is believed about what it lists, if that fits into the
-log; one that lies only costs a look. In every queue, the queue offsets of records go up by one along the log;
+Each unit names place and size of a message. A queue is trusted if its list fits into the log; a wrong one
+only costs a read. In every queue, the queue offsets of records go up by one along the log;
 some may be left out where a hole of the log has room for their records.
 """
 
@@ -54,7 +54,7 @@ _MOST_COMPARED = 10_000
 
 @dataclass
 class QueueEvidence:
-    """What queues list.
+    """Contents of queues.
 
     Attributes:
         units: by topic and queue id, ``(n,)`` of ``LISTED_ROW`` by queue offset.
@@ -109,7 +109,7 @@ def _declared(store: Store) -> dict[str, int]:
     if store.root is None:
         return {}
     counts: dict[str, int] = {}
-    with suppress(ConfigFileError):  # repair tells of it
+    with suppress(ConfigFileError):  # repair reports it
         counts = queue_counts(load_broker_json(store.root / "config" / "topics.json"))
     if counts:  # no broker lists the topic of delayed messages
         counts.setdefault(SCHEDULE_TOPIC, store.settings.delay_levels.max_level)
@@ -291,7 +291,7 @@ def odd_times(times: Int64s) -> Bools:
 
 
 class ChainedSurvey:
-    """The records of a survey, what is believed of them so far, and the chains of those that are.
+    """The records of a survey, those trusted so far, and the chains of these.
 
     Args:
         survey: what was read, of all copies.
@@ -321,7 +321,7 @@ class ChainedSurvey:
 
     @property
     def kept(self) -> Bools:
-        """Return which records are believed, and whole or kept as wanted, ``(n,)``."""
+        """Return which records are trusted, and whole or kept as wanted, ``(n,)``."""
         kept: Bools = self.cause == Cause.NONE
         return kept
 
@@ -433,7 +433,7 @@ class ChainedSurvey:
         return np.concatenate([[0], np.cumsum(taken)])
 
     def is_likely(self, queue: int) -> bool:
-        """Whether a queue's number is that of one that is there, or below such a number of its topic."""
+        """Whether a queue's number is that of a present queue, or below such a number of its topic."""
         topic, queue_id = self.survey.queues[queue]
         if (topic, queue_id) in self.evidence.units:
             return True

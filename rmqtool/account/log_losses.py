@@ -50,7 +50,7 @@ QueueKey = tuple[str, int]
 
 
 class LogAccount:
-    """What a log has lost: the queues beside it, its index and its consumers' offsets prove it.
+    """Losses of a log, as the queues beside it, its index and its consumers' offsets prove them.
 
     Args:
         store: whose queues.
@@ -387,7 +387,7 @@ class StoreAccount:
 
     @property
     def has_looked(self) -> bool:
-        """Whether what is in the log is known by now."""
+        """Whether the log's content is known by now."""
         return "looked" in self.__dict__
 
     @cached_property
@@ -414,13 +414,13 @@ class StoreAccount:
 
     @cached_property
     def is_log_cut(self) -> bool:
-        """Whether units list what is gone from the log's end, and no kill and no truncation explains that."""
+        """Whether units list messages missing from the log's end, which no kill or truncation explains."""
         store, looked = self._store, self.looked
         return not store.is_end_torn_by_kill and is_borne_out(store, looked.end, looked.latest_ms)
 
     @property
     def can_tell(self) -> bool:
-        """Whether the store has what proves lost messages, and its log is all read, or gone."""
+        """Whether the store has proofs of lost messages, and its log is fully read, or missing."""
         if self._store.is_log_unread or (self._store.kind is not PathKind.STORE and not len(self.log)):
             return False
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))

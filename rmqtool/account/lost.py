@@ -131,7 +131,7 @@ class LostTotals:
 
 @dataclass
 class LossReporter:
-    """Tells lost messages as they are found.
+    """Reports lost messages as they are found.
 
     Attributes:
         log: where records are read from.
@@ -149,7 +149,7 @@ class LossReporter:
         return self._reasons
 
     def records(self, log_offsets: Iterable[int], reason: LostReason) -> None:
-        """Tell records that lie at some places, each in its own queue."""
+        """Report records at some places, each in its own queue."""
         for log_offset in log_offsets:
             record = record_at(self.log, log_offset)
             if record is not None:
@@ -157,7 +157,7 @@ class LossReporter:
                 self._tell(_of_record(place, record, reason))
 
     def message(self, place: QueuePlace, log_offset: int, reason: LostReason) -> None:
-        """Tell the message of a queue whose record can be read."""
+        """Report a message of a queue whose record can be read."""
         record = record_at(self.log, log_offset)
         if record is not None:
             self._tell(_of_record(place, record, reason))
@@ -165,12 +165,12 @@ class LossReporter:
     def units(
         self, queue: tuple[str, int], units: LiveUnits, else_: Callable[[QueuePlace, int], None] | None = None
     ) -> None:
-        """Tell messages that a present queue has, and whose place in the log another record takes.
+        """Report messages of a present queue whose place in the log another record takes.
 
         Args:
             queue: topic and queue id.
-            units: those that are to be looked at.
-            else_: receives place and physical offset of those whose record can be read; None: nobody does.
+            units: those to examine.
+            else_: receives place and physical offset of those whose record can be read; None skips these.
         """
         columns = (units.keys, units.physical_offsets, units.sizes, units.tags_codes)
         for number, offset, size, tags_code in zip(*(one.tolist() for one in columns), strict=True):
@@ -182,7 +182,7 @@ class LossReporter:
                 else_(place, offset)
 
     def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
-        """Tell messages of a queue that the log has no record of, each by itself."""
+        """Report messages of a queue without a record in the log, one by one."""
         for one in absent:
             for number in range(one.queue_offset, one.queue_offset + one.messages):
                 place = QueuePlace(*queue, number)
@@ -193,12 +193,12 @@ class LossReporter:
                     self._tell(self._of_unit(place, one.log_offset, one.size, one.tags_code))
 
     def indexed(self, places: Iterable[int]) -> None:
-        """Tell messages to whose places index items alone lead."""
+        """Report messages that index items alone point to."""
         for place in places:
             self._tell(_unreadable(None, place, None, None, LostReason.INDEXED))
 
     def before(self, queue: tuple[str, int] | None, units: LiveUnits) -> None:
-        """Tell messages before the log's first byte, by their units, or by index items alone (no queue)."""
+        """Report messages before the log's first byte, by their units, or by index items alone (no queue)."""
         columns = (units.keys, units.physical_offsets, units.sizes, units.tags_codes, units.messages)
         for number, offset, size, tags_code, messages in zip(*(one.tolist() for one in columns), strict=True):
             if queue is None:
@@ -348,7 +348,7 @@ class AbsentFinder(NamedTuple):
         log_start: physical offset of the log's first byte.
         from_zero: the log begins at 0, so every queue begins at 0, too.
         horizon: physical offset up to which the log is wanted.
-        room: tells the bytes between two places that neither a record nor a BLANK takes.
+        room: returns the bytes between two places that neither a record nor a BLANK takes.
     """
 
     log_start: int

@@ -2,7 +2,7 @@
 
 *True* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is the place it lies
 at. Whether its body is what its checksum says is a mark of its row, and whether its unprotected fields can be
-believed is another question (``rmqtool.account.belief``). Everything between true records is a hole.
+believed is another question (``rmqtool.account.belief``). Everything between intact records is a hole.
 
 Memory goes with the number of records: some 70 bytes for each.
 """
@@ -50,7 +50,7 @@ _SMALL = np.iinfo(np.int16)
 
 
 class Mark(IntFlag):
-    """What is known of a record."""
+    """Marks of a record."""
 
     BODY_CRC = 1  # the body is not what BODYCRC says
     RECORD_CRC = 2  # the record is not what its property __CRC32# says
@@ -76,7 +76,7 @@ RECORD_ROW = np.dtype(
         ("source", np.uint8),  # number of the copy it was read from
     ]
 )
-"""A true record."""
+"""An intact record."""
 
 UNIT_ROW = np.dtype(
     [
@@ -85,21 +85,21 @@ UNIT_ROW = np.dtype(
         ("tags_code", np.int64),
         ("count", np.int32),  # queue offsets it takes: 1, of an inner batch more
         ("queue", np.int32),  # number in ``Survey.queues``
-        ("light", np.bool_),  # by a multi dispatch: the record stands in another queue, too
+        ("light", np.bool_),  # by a multi dispatch: the record is in another queue, too
     ]
 )
-"""Where a record would stand in a queue."""
+"""A record's place in a queue."""
 
 
 class Cause(IntEnum):
-    """Why a true record is not recovered."""
+    """Why an intact record is not recovered."""
 
     NONE = 0
     BODY = 1  # its body is not what its checksum says
-    STALE = 2  # older bytes behind a rewritten tail, or of another life of the file
-    FIELDS = 3  # what it says of its queue is contradicted
+    STALE = 2  # older bytes after a rewritten tail, or of another life of the file
+    FIELDS = 3  # its queue fields are contradicted
     CHOICE = 4  # the user's choice: topic, time or offset
-    ROOM = 5  # it leaves no room for what must stand beside it
+    ROOM = 5  # it leaves no room for what must lie beside it
     PROPERTIES = 6  # its properties are torn, or its own __CRC32# fails though the body holds
 
 
@@ -125,7 +125,7 @@ def by_queue(units: Rows, queues: int, among: Bools | None = None) -> list[Int64
 
 
 class Grounds(StrEnum):
-    """What decides between the records of two copies."""
+    """Fields that decide between the records of two copies."""
 
     UNITS = "units"  # more of the copies' queues list the one
     TEXT = "text"  # the other's properties are no text, or have names that no record has
@@ -202,7 +202,7 @@ _FORM, _ZEROS = np.uint8(Mark.FORM), np.uint8(Mark.ZEROS)
 
 @dataclass(kw_only=True)
 class SplitSurvey(SplitRead):
-    """What was found in a split: rows in log order, see ``Survey``."""
+    """Rows of a split in log order, see ``Survey``."""
 
     records: Rows
     elsewhere: Rows
@@ -216,7 +216,7 @@ class SplitSurvey(SplitRead):
 
 @dataclass
 class Survey:
-    """What one copy of a log holds.
+    """Content of one copy of a log.
 
     Attributes:
         log: its files.
@@ -228,9 +228,9 @@ class Survey:
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         unreadable: ranges that the disk did not deliver, as physical offset and length.
         batch_topics: topics that prove to have batch queues though the policy did not know it.
-        false: ``(f,)`` physical offsets of frames that are none: true records lie below them.
-        aside: damaged frames that gave way to true records below them.
-        below: the same log, with the true records below damaged frames in place of these; None without any.
+        false: ``(f,)`` physical offsets of false frames: intact records lie below them.
+        aside: damaged frames that gave way to intact records below them.
+        below: the same log, with the intact records below damaged frames in place of these; None without any.
     """
 
     log: FileQueue
@@ -304,7 +304,7 @@ class _Reader:
         self._walk.ends_in_doubt = False
 
     def batch(self, batch: MessageBatch) -> None:
-        """Take the true records of a batch, up to the first that hides one."""
+        """Take the intact records of a batch, up to the first that hides one."""
         if not len(batch.rows):
             return
         before = self._sums.copy()
@@ -337,10 +337,10 @@ class _Reader:
         self._walk.hidden_at = hidden
 
     def _hidden_by(self, row: Rows, body_stop: int, proven: bool) -> int | None:
-        """Return where to read on in what a frame takes that lies where it says; None after it.
+        """Return where to read on inside a frame that lies where it says; None after it.
 
-        What lies in a body that its checksum does not prove is the body's own, or the frame is false. The
-        BLANK at a file's end is no record: a frame that reaches over it is one with damaged lengths.
+        A record in a body without a proven checksum is the body's own, or the frame is false. The
+        BLANK at a file's end is not a record: a frame that reaches over it has damaged lengths.
         """
         start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
         if proven:
@@ -449,7 +449,7 @@ def survey_log(
 ) -> Survey:
     """Read a whole log, whose files are no longer than they should be.
 
-    Records that are ``compared`` with those of another copy get fingerprints; with ``below``, true records
+    Records that are ``compared`` with those of another copy get fingerprints; with ``below``, intact records
     below a damaged frame are read in its place.
     """
     job = _SurveyJob(replace(policy, index_enabled=False), compared, below)

@@ -1,4 +1,4 @@
-"""One look at a log: runs of queue offsets, bytes that hold no true record; and witnesses beside units.
+"""One pass over a log: runs of queue offsets, bytes without an intact record; and proofs beside units.
 
 An index item leads to the place of a record, and names no queue: a place that neither a lost message's unit
 nor a hole in a queue accounts for is that of one more lost message. A consumer offset beyond a queue's end
@@ -46,28 +46,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SurveyedLog:
-    """What is in a log, and what is not.
+    """Content of a log, and its gaps.
 
     Attributes:
         start: physical offset of its first byte.
-        gaps: queue offsets between those of its true records.
+        gaps: queue offsets between those of its intact records.
         runs: queue offsets that follow each other, by topic and queue id, ``(n,)`` of ``RUN_ROW``.
-        starts: ``(n,)`` ascending, physical offsets at which bytes without a true record begin; what lies
-            between files and after the last is among them.
+        starts: ``(n,)`` ascending, physical offsets at which bytes without an intact record begin; those
+            between files and after the last are among them.
         stops: ``(n,)``, physical offsets at which such bytes end; ranges neither touch nor overlap.
         blanks: ``(k, 2)`` ascending, start and stop of the BLANKs, which are among those bytes.
         strangers: ``(m,)`` physical offsets of records that claim to lie elsewhere, likewise.
         claims: ``(m,)`` where they claim to lie.
         latest_ms: highest store time of its records; None without any.
         log: the log itself.
-        records: how many true records it has.
+        records: how many intact records it has.
         marked: of them, those at or after the place that the survey was to mark.
-        false: ``(f,)`` physical offsets of frames that are none, though they lie where they say.
-        unreached: ``(u,)`` those of true records that no walk of a broker reaches: below a false frame, or in
+        false: ``(f,)`` physical offsets of false frames, though they lie where they say.
+        unreached: ``(u,)`` those of intact records beyond a broker's walk: below a false frame, or in
             a file under another's name.
         unreached_bytes: their size.
         goes_back: whether store times do.
-        undecided: ``(d,)`` of the false frames those that nothing but their own checksum speaks against.
+        undecided: ``(d,)`` of the false frames those that only their own checksum contradicts.
     """
 
     start: int
@@ -98,28 +98,28 @@ class SurveyedLog:
 
     @property
     def end(self) -> int:
-        """Return the physical offset after the last true record."""
+        """Return the physical offset after the last intact record."""
         return int(self.starts[-1])
 
     def without_record(self, physical_offsets: Int64s) -> Bools:
-        """Return which places, ``(n,)``, lie in bytes without a true record, or before the log."""
+        """Return which places, ``(n,)``, lie in bytes without an intact record, or before the log."""
         number = np.searchsorted(self.starts, physical_offsets, "right") - 1
         is_free = (number >= 0) & (physical_offsets < self.stops[number])
         return np.asarray(is_free | (physical_offsets < self.start))
 
     def is_free(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
-        """Return which ranges, ``(n,)``, lie in bytes without a true record from end to end."""
+        """Return which ranges, ``(n,)``, lie in bytes without an intact record from end to end."""
         number = np.searchsorted(self.starts, physical_offsets, "right") - 1
         return np.asarray((number >= 0) & (physical_offsets + sizes <= self.stops[number]))
 
     def holds_none(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
-        """Return which ranges, ``(n,)``, meet neither a true record nor a BLANK."""
+        """Return which ranges, ``(n,)``, meet neither an intact record nor a BLANK."""
         number = np.searchsorted(self.blanks[:, 1], physical_offsets, "right")
         starts = np.append(self.blanks[:, 0], ENDLESS)[number]
         return self.is_free(physical_offsets, sizes) & (physical_offsets + sizes <= starts)
 
     def room(self, start: int, stop: int) -> int:
-        """Return the bytes between two places that neither a true record nor a BLANK takes."""
+        """Return the bytes between two places that neither an intact record nor a BLANK takes."""
         first, last = np.searchsorted(self.blanks[:, 0], [start, stop])
         blank = int((self.blanks[first:last, 1] - self.blanks[first:last, 0]).sum())
         return self._free_before(stop) - self._free_before(start) - blank
@@ -145,7 +145,7 @@ class LogSurvey:
     Attributes:
         log: whose.
         reached: physical offset up to which it was taken in.
-        records: how many true records were taken.
+        records: how many intact records were taken.
         mark: how many had been taken when the place was reached from which on they are counted, too.
         reading: what the evidence bears out; None: what lies there.
         moved: labels of the files that are read as others.
@@ -171,7 +171,7 @@ class LogSurvey:
         self._offsets = OffsetWalk(from_zero=self.log.start == 0)
 
     def batches(self, segment: Segment, start: int, stop: int) -> Iterator[MessageBatch]:
-        """Yield the true records of a part of a file, and take them.
+        """Yield the intact records of a part of a file, and take them.
 
         Raises:
             EnvironmentFailureError: the file cannot be opened or read.
@@ -219,7 +219,7 @@ class LogSurvey:
             self._unreached_bytes += int(below["total_size"].sum())
 
     def pass_over(self, start: int, stop: int) -> None:
-        """Take all of a range in, of which nothing else is asked."""
+        """Take all of a range in, without reading it closer."""
         for segment in self.log:
             if segment.stop > start and segment.start < stop:
                 for _ in self.batches(segment, max(start, segment.start), min(stop, segment.stop)):
@@ -253,7 +253,7 @@ class LogSurvey:
             self._ranges.append(np.array([[start, stop]], np.int64))
 
     def _true(self, batch: MessageBatch) -> MessageBatch:
-        """Return the true records of a batch; what they are not holds none."""
+        """Return the intact records of a batch; other bytes hold none."""
         rows = batch.rows
         if len(batch.gaps):
             self._ranges.append(np.column_stack((batch.gaps["start"], batch.gaps["stop"])))
@@ -374,7 +374,7 @@ def indexed_places(
 
 
 def _places(index: IndexFile, holds_none: Callable[[Int64s, Int64s], Bools]) -> Iterator[Int64s]:
-    """Yield where the items lead that stand in the order of the log, as those that have not rotted do."""
+    """Yield the places of items in the order of the log, as items that have not rotted are."""
     first, last = index.header.begin_phy_offset, index.header.end_phy_offset
     for items in index.item_columns():
         places = items.physical_offsets

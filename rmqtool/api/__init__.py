@@ -1,4 +1,4 @@
-"""LIBRARY. What ``import rmqtool`` offers: stores, opened and compared from Python.
+"""LIBRARY. Objects of ``import rmqtool``: stores, opened and compared from Python.
 
 ``functions`` lead from a path to a store: ``opened`` has its settings and summaries, ``store`` its methods,
 ``parts`` its messages, queues and index, ``results`` yields rows. ``options`` and ``arguments`` turn what

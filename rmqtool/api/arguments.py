@@ -154,7 +154,7 @@ def engine_options(
         log_file=path_of(log_file),
         scratch=place.absolute() if isinstance(place, Path) else place,
     )
-    check_master_form(options)  # before a command asks for what a cluster needs
+    check_master_form(options)  # before a command requires a cluster's options
     return options
 
 
@@ -162,7 +162,7 @@ def engine_of(engine: AnyEngine, jobs: int | None) -> EngineOptions | Engine:
     """Return an engine that is open already, or the options of one.
 
     Raises:
-        UsageError: There is no such engine, or ``jobs`` is asked of one that has its own.
+        UsageError: There is no such engine, or ``jobs`` is given for one that has its own.
     """
     if isinstance(engine, str):
         return engine_options(engine, jobs=jobs)

@@ -1,6 +1,6 @@
-"""Functions beside `Store`: they open stores, ask many of them the same, export messages, and carve images.
+"""Functions beside `Store`: they open stores, query many of them, export messages, and carve images.
 
-What a function alone needs, it imports itself.
+A function imports by itself what no other one needs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def open(
     Args:
         path: A store root (the directory that holds ``commitlog/``), one of its directories, or one file; or
             the URL of one, such as ``s3://bucket/store``.
-        type: What it is, where place and bytes do not tell: ``commitlog``, ``consumequeue``,
+        type: Its type, where place and bytes do not show it: ``commitlog``, ``consumequeue``,
             ``consumequeue-ext``, ``batchconsumequeue``, ``index``, ``checkpoint`` or ``config``. Of a store
             root, that part alone is opened.
         broker_conf: The broker's own properties file.
@@ -205,13 +205,13 @@ def ask_stores(
     jobs: int | None = None,
     progress: Progress | None = None,
 ) -> FleetReport[R]:
-    """Ask many stores the same, on one engine; what one of them cannot answer stops nothing.
+    """Run one function on many stores with one engine; a failure of one store stops nothing.
 
     ``ask_stores("/data/*/store", lambda store, engine: store.verify(engine=engine))`` verifies all of them.
 
     Args:
         paths: Of stores, and globs of such; each store counts once.
-        ask: Asked of each store, with the engine to work on; the store is closed afterwards. What it raises
+        ask: Called with each store and the engine to work on; the store is closed afterwards. An exception
             is the outcome of that store; a report that has an ``exit_status`` decides the store's.
         broker_conf: As of `rmqtool.open`, for all of them; so are the next three.
         properties: Settings of the broker by their own names.
@@ -220,10 +220,10 @@ def ask_stores(
         fail_on: Which findings count for the exit status: ``error``, ``warning`` or ``never``.
         engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
         jobs: Tasks at a time; None is all cores.
-        progress: Told what is going on.
+        progress: Receives the progress.
 
     Raises:
-        UsageError: What is said of all of them makes no sense.
+        UsageError: An argument for all of them makes no sense.
         EnvironmentFailureError: The engine does not come up.
     """
     from rmqtool.commands.fleet import ask_members, gathered

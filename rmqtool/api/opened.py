@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class OpenedStore:
     """A store, or a part of one, as it was listed when it was first looked at.
 
-    Files that a running broker adds or extends afterwards are seen by opening it anew.
+    Files that a running broker adds or extends afterwards are seen by opening it again.
 
     Args:
         files: The store as the rooms below know it.
@@ -120,11 +120,11 @@ class OpenedStore:
     def predict_recovery(
         self, release: str | None = None, *, lost: Callable[[LostMessage], object] | None = None
     ) -> Prediction:
-        """Tell what the next start of a broker would do with the store; nothing is done to it.
+        """Predict the next start of a broker on the store, which stays as it is.
 
         Args:
             release: The broker's, such as ``5.3.3``, ``4.9`` or ``5.x``; None is that of the store's own.
-            lost: Told every message that will be lost, one by one; the prediction then adds them up.
+            lost: Receives every message that will be lost, one by one; the prediction then adds them up.
 
         Raises:
             UsageError: The rules of that release are not known, or it is only a part of a store.
@@ -138,7 +138,7 @@ class OpenedStore:
         return predict_recovery(files, broker, lost)
 
     def close(self) -> None:
-        """Give files back; asking the store again is an error."""
+        """Close the files; any later use of the store is an error."""
         self._closed = True
         self._files.close()
 

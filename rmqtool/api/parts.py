@@ -53,7 +53,7 @@ class Queue:
     ``len`` is the number of messages between its bounds; iteration yields the messages.
 
     Attributes:
-        topic: The topic; None where the place of the files does not tell.
+        topic: The topic; None where the place of the files does not show it.
         queue_id: The queue's number in the topic; None likewise.
         kind: ``consumequeue`` or ``batchconsumequeue``.
     """
@@ -139,7 +139,7 @@ class Index:
     """All index files of a store; made by `Store.index`.
 
     ``len`` is the number of items that the headers count; iteration yields the items. To find messages by
-    key, ask `Store.query`.
+    key, call `Store.query`.
     """
 
     def __init__(self, store: OpenedStore, files: StoreFiles) -> None:
@@ -175,7 +175,7 @@ class Index:
         Args:
             from_offset: Of messages from this physical offset on.
             to_offset: Of messages before this physical offset.
-            progress: Told how far it is.
+            progress: Receives the progress.
 
         Raises:
             UsageError: An offset is negative.
@@ -197,7 +197,7 @@ class Index:
         return rows_of(dump(self._files, request, remarks), kind, remarks)
 
     def _opened(self) -> Iterator[IndexFile]:
-        """Yield the files, each closed when the next one is asked for."""
+        """Yield the files, each closed when the next one is requested."""
         geometry = self._files.settings.index_geometry
         for file in self._files.index_files:
             try:
@@ -209,7 +209,7 @@ class Index:
 class Messages(Rows[Message]):
     """The messages of `Store.messages`: an iterator, or all of them at once as columns.
 
-    Columns are those of ndjson, by the same names; without ``columns`` all of them come. Ask for columns
+    Columns are those of ndjson, by the same names; without ``columns`` all of them come. Request columns
     before the first row is drawn: either way the log is read once.
     """
 
@@ -229,7 +229,7 @@ class Messages(Rows[Message]):
         return super().__next__()
 
     def to_batches(self, columns: Iterable[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Return record batches, each made when it is asked for.
+        """Return record batches, each made on request.
 
         Topic, hosts and other columns of few values are dictionaries; each begins with all of the one before.
 

@@ -23,10 +23,10 @@ R = TypeVar("R")
 
 
 class Rows(Iterator[R], Generic[R]):
-    """Rows, each made when it is asked for; one pass, by one thread.
+    """Rows, each made on request; one pass, by one thread.
 
-    What is wrong with the files is no exception: it is collected in `findings` while rows are drawn. Close
-    it, or use it as a context manager, to give files back before the last row.
+    Damage in the files raises no exception: `findings` collects it while rows are drawn. Close
+    it, or use it as a context manager, to close files before the last row.
 
     Attributes:
         findings: The damage met so far.
@@ -62,13 +62,13 @@ class Rows(Iterator[R], Generic[R]):
         return tuple(self._remarks.warnings)
 
     def close(self) -> None:
-        """Draw no more rows, and give files back."""
+        """Draw no more rows, and close the files."""
         self._rows.close()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand over the rows that are left as columns: to ``polars.DataFrame``, ``pyarrow.table``, DuckDB.
 
-        They are drawn once and kept, as some readers ask twice.
+        They are drawn once and kept, as some readers draw twice.
 
         Raises:
             EnvironmentFailureError: pyarrow is not installed.
@@ -190,7 +190,7 @@ class Answer(Rows["rows.Message"]):
 
     @property
     def unanswered(self) -> str | None:
-        """Return why the structure that should answer cannot; None if it can, or was not asked yet."""
+        """Return why the structure that should answer cannot; None if it can, or was not read yet."""
         return self._query.unanswered
 
     @property
@@ -226,10 +226,10 @@ class Answer(Rows["rows.Message"]):
 
 
 class Differences(Iterator["Difference"]):
-    """The differences of two stores, each made when it is asked for; one pass, by one thread.
+    """The differences of two stores, each made on request; one pass, by one thread.
 
     Attributes:
-        comparison: What was compared and counted so far.
+        comparison: The counts so far.
     """
 
     def __init__(self, found: Iterator[Difference], comparison: StoreComparison) -> None:

@@ -52,7 +52,7 @@ class Store(OpenedStore):
     """A store, or a part of one, opened by `rmqtool.open`; iteration yields the messages of its log.
 
     It is what was there when it was first looked at: files that a running broker adds or extends later are
-    seen by opening it anew. Several threads may ask at once, and several stores may be open.
+    seen by opening it again. Several threads may use it at once, and several stores may be open.
 
     Options are those of the command line, with the same names: see `rmqtool.api.options`. ``progress``
     receives stages and remarks (`rmqtool.progress.Progress`).
@@ -247,7 +247,7 @@ class Store(OpenedStore):
 
         Args:
             other: The other; ``a`` in a difference is what this store says, ``b`` what that one says.
-            max_differences: Told of each log, queue or index; the rest is counted.
+            max_differences: Reported of each log, queue or index; the rest is counted.
 
         Raises:
             UsageError: They are not of one kind; while differences are drawn.
@@ -273,16 +273,16 @@ class Store(OpenedStore):
         progress: Progress | None = None,
         **options: Unpack[RepairOptions],
     ) -> RepairReport:
-        """Mend the store in place, where that cannot lose data; or finish, or undo, such a repair.
+        """Repair the store in place, where that cannot lose data; or finish, or undo, such a repair.
 
         It is the only method that writes into a store, by renames that ``undo`` takes back to the byte. Open
-        the store anew afterwards: this object knows the files of before.
+        the store again afterwards: this object knows the files of before.
 
         Args:
-            plan: Tell what would be done, and write nothing.
+            plan: Return the plan, and write nothing.
             undo: Take the newest repair back.
-            config: What damaged files of settings get, by name, where the doctor's choice is not obvious.
-            agreed: Shown the plan before anything is written; tells whether to go on.
+            config: Choices for damaged files of settings, by name, where the doctor's own is not obvious.
+            agreed: Receives the plan before anything is written; returns whether to go on.
             command: How it was called, for the journal.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
             jobs: Tasks at a time; None is all cores.
@@ -327,7 +327,7 @@ class Store(OpenedStore):
         progress: Progress | None = None,
         **options: Unpack[RebuildOptions],
     ) -> RebuildReport:
-        """Build ``consumequeue/`` and ``index/`` anew from the commit log, outside of the store.
+        """Rebuild ``consumequeue/`` and ``index/`` from the commit log, outside of the store.
 
         Args:
             out: The directory to make, which appears complete or not at all; it must not exist, or be empty.

@@ -225,7 +225,7 @@ class Lag:
             None if no start does that, or it is not known.
         dispatched: records before it have been dispatched; nothing proves that of later ones.
         unflushed: units of records from here on may not have been flushed.
-        behind: the same of records of which nothing proves that they were dispatched.
+        behind: the same, of records whose dispatch nothing proves.
         is_controlled: controller mode: the broker dispatches no further than replicas have confirmed.
     """
 

@@ -1,4 +1,4 @@
-"""Census of a log, taken while it is checked: messages by topic and time, delays, silences.
+"""Census of a log, taken while it is checked: messages by topic and time, delays, idle periods.
 
 A split counts for itself (`CensusTaker`); `census_of` adds up what the splits that count have found.
 """
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 SERIES = 7
-"""Topics that are told apart over time; what is left is added up."""
+"""Topics that are listed over time; the others are added up."""
 
 DELAY_BOUNDS_MS = (
     *(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
     *(60_000, 600_000, 3_600_000, 86_400_000),
 )
-"""Where classes of the delay between born and stored begin; before the first one clocks disagree."""
+"""Starts of classes of the delay between born and stored; before the first one clocks disagree."""
 
 _SILENCES = 20
 _BUCKETS = 72
@@ -98,7 +98,7 @@ class TopicFigures:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What was stored over time, of one topic or of all others.
+    """Messages stored over time, of one topic or of all others.
 
     Attributes:
         topic: None for the others.
@@ -121,14 +121,14 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What a log is made of.
+    """Contents of a log, counted.
 
     Attributes:
         period: from the first record to the last one.
         topics: those with most bytes first.
         series: the first of these over time, and the others.
         outside: messages whose store time is outside of the period.
-        silences: the longest of them, in the order of time.
+        silences: the longest idle periods, in the order of time.
         silent_minutes: in all of them.
         more_silences: how many are not listed.
         delay_bounds_ms: see ``DELAY_BOUNDS_MS``.
@@ -152,7 +152,7 @@ class Census:
 
 
 class SplitCensus(NamedTuple):
-    """What was counted in a split.
+    """Counts of a split.
 
     Attributes:
         names: of the topics.
@@ -188,7 +188,7 @@ def period_of(segments: Sequence[Segment], edge: FoundEdge) -> Period:
 
 
 def _first_ms(segment: Segment) -> int | None:
-    """Return STORETIMESTAMP of the first true record of a file; None without one."""
+    """Return STORETIMESTAMP of the first intact record of a file; None without one."""
     with suppress(EnvironmentFailureError):
         window = Window(segment)
         found = check_record(window, 0, LENIENT, base=segment.start).record

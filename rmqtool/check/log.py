@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LogCheck:
-    """What to check.
+    """Scope of a check.
 
     Attributes:
         log: the commit log.
@@ -59,7 +59,7 @@ class LogCheck:
         unclean: ``abort`` is there: a torn record at the end is what the next start expects.
         split_bytes: greatest size of a split.
         half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
-            transactions say of each other is not asked.
+            transactions say of each other is not checked.
         is_whole: no file was left out: so records of a queue follow each other, and zeros are the log's end.
         page_writer: see ``LogEdge``.
         pictured: a picture is made of what is read.
@@ -104,7 +104,7 @@ class LogReader:
 
     Attributes:
         edge: of the log.
-        period: of the census, if a picture is asked.
+        period: of the census, if a picture is requested.
     """
 
     def __init__(self, check: LogCheck, engine: Engine) -> None:
@@ -155,7 +155,7 @@ class LogReader:
                 yield SegmentScan(segment, log_offset=segment.start)
 
     def cut(self, scan: SegmentScan, log_offset: int) -> SegmentScan:
-        """Return a file's scan with reports of records from ``log_offset`` on read anew, without those."""
+        """Return a file's scan without reports of records from ``log_offset`` on, which are read again."""
         reports = []
         for report in scan.reports:
             if report.first_log_offset is not None and report.first_log_offset < log_offset:
@@ -219,19 +219,19 @@ def _required(outcome: SplitOutcome) -> CheckReport:
 
 @dataclass(frozen=True)
 class LogResult:
-    """What the log holds, and what is wrong with it.
+    """Content of the log, and its damage.
 
     Attributes:
         findings: what is wrong.
         examined: how much was looked at.
-        blocks: units and index entries of every true record, in log order.
+        blocks: units and index entries of every intact record, in log order.
         plans: runs of every queue.
         log_start: physical offset of the log's first byte.
         log_end: physical offset after the last record.
         stale_stop: physical offset after old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
         skipped: by queue, how far its offsets run ahead of its units at most, where messages name it twice.
-        picture: of the log, if that was asked.
+        picture: of the log, if requested.
     """
 
     findings: FindingLog
@@ -257,7 +257,7 @@ def check_log(check: LogCheck, engine: Engine, progress: Progress) -> LogResult:
 
 
 class _LogChecker:
-    """What is to be said of a log that has been read, step by step."""
+    """Findings about a log that has been read, step by step."""
 
     def __init__(self, check: LogCheck, engine: Engine, reader: LogReader) -> None:
         self._check = check
@@ -355,7 +355,7 @@ class _LogChecker:
         self._findings.extend(log_findings.clocks_apart([report.ahead for report in _reports(scans)]))
 
     def _count_the_rest(self, scans: Sequence[SegmentScan]) -> None:
-        """Count what the splits had no room to tell apart."""
+        """Count those that the splits had no room to list."""
         for report in _reports(scans):
             file = report.split.segment.label
             damage = Finding(code=codes.CL_BAD_MAGIC, file=file, message="more damage, only counted")

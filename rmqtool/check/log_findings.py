@@ -174,7 +174,7 @@ def clocks_apart(found: Sequence[Ahead]) -> Iterator[Finding]:
 
 
 class JudgedEnd(NamedTuple):
-    """Where the log ends, and how sure that is: a ``LogEdge`` of a log that was read.
+    """End of the log, and its certainty: a ``LogEdge`` of a log that was read.
 
     Attributes:
         last: number of the last file with records; -1 if there is none.

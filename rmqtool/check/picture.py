@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rmqtool.check.queue_offsets import Break, Breaks
 
 MAX_STRETCHES = 240
-"""Stretches of one file that are told apart; a torn file is shown in as many equal pieces."""
+"""Stretches listed per file; a more torn file is shown in as many equal pieces."""
 
 _MAX_STEPS = 50
 
@@ -86,7 +86,7 @@ class OffsetGap:
 
 @dataclass(frozen=True, slots=True)
 class LogPicture:
-    """What a report shows of a log.
+    """Picture of a log for a report.
 
     Attributes:
         files: in log order.
@@ -108,7 +108,7 @@ class LogPicture:
 
 
 class PictureFrame(NamedTuple):
-    """What else is known of a log that has been read.
+    """Further facts about a log that has been read.
 
     Attributes:
         period: of the census.
@@ -140,7 +140,7 @@ def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame
 
 
 def _gaps(breaks: Sequence[Break]) -> Iterator[OffsetGap]:
-    """Yield gaps; a queue that comes back from one single wild offset misses nothing behind it."""
+    """Yield gaps; a queue that comes back from one single wild offset misses nothing after it."""
     for number, one in enumerate(breaks):
         if one.code is not CL_QOFF_GAP:
             continue
@@ -202,7 +202,7 @@ def _parts(scan: SegmentScan, end: int) -> Iterator[Stretch]:
         if run is not None:
             yield run
             run = None
-        if part.start < end:  # zeros amid the log are a hole, as any other bytes are
+        if part.start < end:  # zeros inside the log are a hole, as any other bytes are
             yield Stretch(Content.DAMAGED, part.start, part.stop)
             continue
         if part.data_start > part.start and part.begins_with_zeros:

@@ -270,7 +270,7 @@ class UnitMatch:
     ) -> tuple[Int64s, Bools, Int64s]:
         """Return rows among all expected ones, whether a unit belongs, and queue offsets.
 
-        A unit belongs if it is the first of its record or stands at its place.
+        A unit belongs if it is the first of its record or is at its place.
         """
         found, places = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
         belongs = np.zeros(len(rows), np.bool_)

@@ -1,6 +1,6 @@
-"""Queue offsets along the log: in every queue they go up by one, from 0 again where a topic was created anew.
+"""Queue offsets along the log: up by one in every queue, and from 0 again in a topic that was created again.
 
-Runs that join need no look at their rows; only queues whose runs do not are read row by row.
+Where all runs of a queue join, its rows are not read; other queues are read row by row.
 
 A broker deletes a topic's queues at once and its messages never (``DefaultMessageStore#cleanUnusedTopic``,
 4.9.8; ``#deleteTopics``, 5.3.3); created again, each queue begins at offset 0. So the log holds two
@@ -147,7 +147,7 @@ class Break(NamedTuple):
 
 @dataclass
 class Breaks:
-    """Where queue offsets do not follow.
+    """Places at which queue offsets do not follow.
 
     Attributes:
         kept: those of a queue in log order.

@@ -40,7 +40,7 @@ class Detail(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Units of a chunk, ``rows`` ``(n,)``, with the same defect; ``tell`` returns the detail of one row."""
+    """Units of a chunk, ``rows`` ``(n,)``, with the same defect; ``tell`` returns one row's detail."""
 
     code: FindingCode
     units: Units

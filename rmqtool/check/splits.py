@@ -1,8 +1,8 @@
-"""Splits of the log as a check reads them; the runs of records and gaps of a file, put together from them.
+"""Splits of the log as a check reads them, and the runs of records and gaps of a file, joined from them.
 
-Where a broker's reput gives up, this goes on at the next *true* record (``GapWalk``): the units and index
-entries in the block of a split are those of every true record. What lies between is damage, unless nothing
-true follows in the log: then it is the log's end.
+Where a broker's reput gives up, this goes on at the next intact record (``GapWalk``): the units and index
+entries in the block of a split are those of every intact record. Bytes between are damage, unless nothing
+intact follows in the log: then they are the log's end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 MAX_PARTS = 10_000
 
-"""Parts of one split that are told apart; a log that is torn more often than that is only counted on."""
+"""Parts listed per split; those of a log that is torn more often are only counted."""
 
 _NO_TIME = -(1 << 63)
 
@@ -65,7 +65,7 @@ class RecordRun:
 
 @dataclass(kw_only=True)
 class CheckReport(DispatchedSplit):
-    """What was found in a split.
+    """Results of a split.
 
     Attributes:
         parts: runs of records and gaps in log order.
@@ -74,7 +74,7 @@ class CheckReport(DispatchedSplit):
         ghosts: bytes that are not zero lie after the BLANK.
         ahead: records that were born after they were stored.
         illegal_queues: where queues begin whose name or id no broker would give, by raw topic and queue id.
-        census: what was counted, if that was asked.
+        census: the counts, if requested.
     """
 
     parts: list[RecordRun | Gap] = field(default_factory=list)
@@ -162,7 +162,7 @@ class RunBuilder:
 
 @dataclass
 class SegmentScan:
-    """What is in one file of the log.
+    """Content of one file of the log.
 
     Attributes:
         segment: the file.
@@ -243,7 +243,7 @@ def _joined(before: RecordRun | Gap, after: RecordRun | Gap) -> RecordRun | None
 
 
 def _join_gap(scan: SegmentScan, report: CheckReport) -> None:
-    """Go on after a gap that reached the split's start: it ends at the split's first true record."""
+    """Go on after a gap that reached the split's start: it ends at the split's first intact record."""
     stop = report.split.stop if report.first_log_offset is None else report.first_log_offset
     last = scan.parts[-1] if scan.parts else None
     if isinstance(last, Gap) and last.stop == report.split.start:

@@ -152,9 +152,9 @@ def take_over_process() -> None:
 
 
 def _stand_in_for_closed_streams() -> None:
-    """Give closed standard streams their numbers back, before a file gets one, and what is meant for them.
+    """Open closed standard streams again, before a file gets their numbers, and output meant for them.
 
-    What is written to a closed standard output fails, as it does in other tools; remarks go nowhere.
+    Writing to a closed standard output fails, as it does in other tools; remarks go nowhere.
     """
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:

@@ -95,7 +95,7 @@ class MakingQuestion(Generic[M]):
     """A question whose answer is a result of each store, unless an earlier run has made it.
 
     Attributes:
-        name: Of the report in a result.
+        name: Name of the report in a result.
         make: Makes the result of a store; picklable, as `asked` is.
         asked: Members of the report, with the values that a result of an earlier run must have.
         fail_on: Which findings fail.
@@ -181,13 +181,13 @@ class Fleet(Generic[R]):
         then: Callable[[FleetReport[R]], None] | None = None,
         chosen: Format | None = None,
     ) -> ExitStatus:
-        """Ask all of them with one engine, write what was found, and return the exit status.
+        """Run the command on all stores with one engine, write the results, and return the exit status.
 
         Args:
             question: Of the command; picklable.
-            engine: Where it runs; None is threads of this process.
-            then: Told what was found, before it is written.
-            chosen: How it is written; None is ``--format``.
+            engine: Its engine; None is threads of this process.
+            then: Receives the results before they are written.
+            chosen: The output format; None is ``--format``.
 
         Raises:
             RefusedError: The output exists, or lies in a store.

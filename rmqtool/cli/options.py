@@ -409,7 +409,7 @@ def lost_option(what: str) -> Callable[[_Function], _Function]:
 
 
 def check_lost(options: dict[str, Any]) -> Path | None:
-    """Return the file of ``--lost`` if it is one, for who looks whether files can be written.
+    """Return the file of ``--lost`` if it is one, for a check whether files can be written.
 
     Raises:
         UsageError: It is standard output, and so is the report.

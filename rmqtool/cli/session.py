@@ -279,9 +279,9 @@ class Session:
         self.console.draws_bars = self.options.get("output") is not None or not sys.stdout.isatty()
 
     def note_state(self, store: Store) -> None:
-        """Say that a broker is at work on the store, and what is not read; with ``-v``, show the settings.
+        """Report a broker at work on the store, and parts that are not read; with ``-v``, show the settings.
 
-        What is not read holds messages, or queues that consumers see.
+        Parts that are not read hold messages, or queues that consumers see.
         """
         self.note_broker(store)
         for feature in store.files.unread:
@@ -414,7 +414,7 @@ class Session:
 
     @contextmanager
     def output_of_verdict(self, *stores: Store) -> Iterator[TextIO]:
-        """Open the output for a verdict, which stands where a reader has enough of it; see `output`."""
+        """Open the output for a verdict, which stays valid where a reader has enough of it; see `output`."""
         try:
             with self.output(*stores, whole=True) as stream:
                 yield stream

@@ -308,7 +308,7 @@ class VerifyFiles:
         return 0 if self._baseline is None else self._baseline.largest
 
     def compare(self, report: VerifyReport) -> Comparison | None:
-        """Tell findings apart by the baseline, and say what only their number speaks for."""
+        """Compare findings with the baseline, and report those that only their number shows."""
         if self._baseline is None:
             return None
         comparison = self._baseline.compare(report.findings, complete=report.interrupted is None)

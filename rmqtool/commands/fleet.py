@@ -1,4 +1,4 @@
-"""FLEET: one question to many stores; a bad one stops nothing, and all share one engine.
+"""FLEET: one function over many stores; a bad one stops nothing, and all share one engine.
 
 A question is a function of a store, an engine and a progress (`Ask`): any command's. The outcomes are one
 report, in the order in which the stores were named; its exit status is the worst.
@@ -40,14 +40,14 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class StoreOutcome(Generic[R]):
-    """What became of one store.
+    """Outcome of one store.
 
     Attributes:
         store: its path; as it was given, where nothing could be opened.
         status: the exit status that it would have alone.
-        report: what was found; None where that could not be asked.
-        failure: why not, one sentence; None where it could.
-        warnings: what was said on the way that nobody should miss.
+        report: the function's result; None where it failed.
+        failure: the reason, one sentence; None where it did not fail.
+        warnings: sentences of the run that nobody should miss.
         log_bytes: size of the files of its log.
         seconds: wall time.
     """
@@ -130,10 +130,10 @@ _AMID = "interrupted during it"
 
 
 class Closable(Protocol):
-    """What an opened store is to a fleet."""
+    """An opened store, as a fleet needs it."""
 
     def close(self) -> None:
-        """Give files back."""
+        """Close the files."""
         ...
 
 
@@ -160,7 +160,7 @@ class FleetMember(Generic[S]):
 
     @property
     def is_small(self) -> bool:
-        """Whether there is nothing in it to be shared out."""
+        """Whether it has nothing to be shared out."""
         return self.log_bytes <= _SMALL_BYTES
 
     def failed(self, failure: BaseException) -> StoreOutcome[R]:
@@ -180,7 +180,7 @@ class FleetMember(Generic[S]):
 
 
 def _interrupt_in(failure: BaseException | None) -> KeyboardInterrupt | None:
-    """Return the interrupt that a failure is of: amid ``__fspath__``, Python makes a SystemError of it."""
+    """Return the interrupt inside a failure: within ``__fspath__``, Python makes a SystemError of it."""
     while failure is not None and not isinstance(failure, KeyboardInterrupt):
         failure = failure.__cause__ or failure.__context__
     return failure
@@ -196,7 +196,7 @@ def gathered(
     Args:
         paths: Of stores, and globs.
         opening: Opens the store of a path; picklable if questions are to travel.
-        log_bytes: Tells how large its log is.
+        log_bytes: Returns the size of its log.
 
     Raises:
         UsageError: Something that is said of all of them makes no sense.
@@ -260,7 +260,7 @@ def earlier_report(out: Target, name: str, wanted: Mapping[str, Any]) -> dict[st
 
 
 def _difference(name: str, then: object, now: object) -> str:
-    """Say in what a result differs from what is asked for; of members, name the first that does."""
+    """Return how a result differs from the request: by its first member that does."""
     if isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
         then, now = next(pair for pair in zip(then, now, strict=True) if pair[0] != pair[1])
     if isinstance(then, dict) and isinstance(now, dict):

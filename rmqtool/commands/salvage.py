@@ -57,7 +57,7 @@ _PARTIAL = " A part, as requested: consumers find less than before."
 
 @dataclass(frozen=True, slots=True)
 class LogBytes:
-    """What the bytes of the new log are; their sum is the log.
+    """Bytes of the new log by kind; their sum is the log.
 
     Attributes:
         records: true ones.
@@ -80,16 +80,16 @@ class LogBytes:
 
 @dataclass(frozen=True, slots=True)
 class LostMessages:
-    """How many messages are lost, and how many are there and not recovered.
+    """Counts of messages that are lost, or present and not recovered.
 
     Attributes:
         proven: all that are known to be lost, by gaps in queue offsets, by queues, index items or consumer
             offsets; a message that stood in light queues, too, counts once.
-        indexed: of them, those to which index items alone lead: nothing names their queues.
+        indexed: of them, those that index items alone point to: nothing names their queues.
         damaged: those whose records are there, damaged or contradicted, and not recovered.
         placed: of both, those with a tombstone or a repeated unit in their place.
         by_cause: how many of both by cause, see ``Lost``.
-        open: damaged records of which nothing tells whose messages they were: they may be among the proven.
+        open: damaged records whose messages nothing names: they may be among the proven.
         before: messages before the log's first byte to which something still leads; not among the proven.
     """
 
@@ -109,14 +109,14 @@ class SalvageReport:
     Attributes:
         stores: paths of the copies.
         out: path of the result; None where only a plan was made.
-        holes: what takes the place of lost messages.
+        holes: filling in place of lost messages.
         partial: whether the user left something out.
-        records: true records recovered.
-        healed: of them, those that the first copy does not have.
+        records: intact records recovered.
+        healed: of them, those that the first copy lacks.
         bytes: of the new log.
         lost: messages.
         misnamed: files of the log that were read as others, which their records name.
-        left_out: true records that are not recovered, by cause: ``body`` their checksum fails,
+        left_out: intact records that are not recovered, by cause: ``body`` their checksum fails,
             ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
             ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy,
             ``frame`` damaged, and over whole records, which stay.
@@ -268,7 +268,7 @@ def salvage(request: SalvageRequest, out: Target, progress: Progress) -> Salvage
     Raises:
         UsageError: the stores are no copies of one log.
         RefusedError: a broker holds a lock, the output exists, or it lies inside the evidence.
-        EnvironmentFailureError: reading or writing failed, or there is nothing to give back.
+        EnvironmentFailureError: reading or writing failed, or nothing can be recovered.
     """
     seconds: dict[str, float] = {}
     with _staging(request, out) as area, opened_engine(request.engine) as hands:
@@ -314,7 +314,7 @@ def _plan(
 
 def _check(request: SalvageRequest) -> None:
     for store in request.stores:
-        store.base.source.fetch_tails()  # every true record counts, wherever it lies
+        store.base.source.fetch_tails()  # every intact record counts, wherever it lies
         store.require_log("salvage")
         for feature in store.unread:
             if feature.unread is Structure.UNREAD_LOG:
@@ -421,7 +421,7 @@ def _write_papers(
 
 @dataclass(frozen=True)
 class SalvageRequest:
-    """What to salvage, and how; ``stores`` are copies of one log, of which the first leads."""
+    """Request of a salvage; ``stores`` are copies of one log, of which the first leads."""
 
     stores: tuple[Store, ...]
     engine: EngineOptions | Engine

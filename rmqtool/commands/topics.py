@@ -57,13 +57,13 @@ class Lag(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicsRequest:
-    """What to add up.
+    """Request of a count.
 
     Attributes:
         store: The evidence.
         lags: Of all readers, for the backlog.
         max_findings: Findings of one code that are kept; the rest is counted.
-        split_bytes: What one core reads at a time.
+        split_bytes: Bytes that one core reads at a time.
     """
 
     store: Store
@@ -88,7 +88,7 @@ class TopicsRequest:
     split_bytes: int = 64 << 20
 
     def admits(self, topic: str) -> bool:
-        """Whether a topic is asked for."""
+        """Whether a topic is requested."""
         named = not self.topics or any(fnmatchcase(topic, glob) for glob in self.topics)
         return named and (not self.kinds or kind_of(topic) in self.kinds)
 
@@ -139,7 +139,7 @@ class TopicTotals:
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
-    """What the bytes of the log's files are; the parts add up to the files.
+    """Bytes of the log's files by kind; the parts add up to the files.
 
     Attributes:
         size_bytes: of all files.
@@ -172,7 +172,7 @@ class TopicsReport:
         messages: of these topics.
         bytes: of these messages.
         more: how many rows fit the filters and are not shown.
-        findings: what is wrong with the log, as far as its framing tells.
+        findings: damage of the log, as far as its framing shows it.
         log_losses: messages that the log has lost, of all topics, where something points to that; else None.
     """
 
@@ -231,7 +231,7 @@ class TotalsJob(GapJob[SplitTotals]):
 
 
 class FileTotals(FilePass[SplitTotals]):
-    """What lies in one file.
+    """Content of one file.
 
     Attributes:
         bytes: those without messages, by their names in `LogParts`.

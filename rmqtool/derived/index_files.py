@@ -129,7 +129,7 @@ class IndexFile:
 
     @property
     def problem(self) -> str | None:
-        """What is wrong with the header; None if nothing is."""
+        """Damage of the header; None without any."""
         if self.is_short:
             return "it is too short for a header"
         count = self.header.index_count

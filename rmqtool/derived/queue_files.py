@@ -226,7 +226,7 @@ class LiveUnits(NamedTuple):
 
     @property
     def sane(self) -> LiveUnits:
-        """Return those whose size can be that of a record, and that stand for any message."""
+        """Return units of a message whose size can be that of a record."""
         in_size = (self.sizes >= SMALLEST_RECORD) & (self.sizes < PREBLANK_SIZE)
         return self.only(in_size & (self.messages > 0))
 

@@ -5,7 +5,7 @@ Source: ``IndexService#buildIndex`` (4.9.8, 5.3.3, 5.4.0, 5.5.1); the kernels do
 not empty. Brokers before 5.4.0 put none, and nobody adds one later: in a store that changed its broker a
 message has its tag item exactly if one of 5.4.0 or later dispatched it.
 
-Which rule a store follows, its present index shows, else its broker. The index is sampled, not read: where
+The present index shows the rule of a store, else its broker does. The index is sampled, not read: where
 two samples differ, the place between them is searched to the message. Nothing of it is trusted: a message
 counts only if its items are just those that its record demands.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 INDEX_TYPE_TAG = "T"
-"""``MessageConst#INDEX_TAG_TYPE`` (5.4.0): stands between topic and tags in the key of a tag item."""
+"""``MessageConst#INDEX_TAG_TYPE`` (5.4.0): separates topic and tags in the key of a tag item."""
 
 
 def index_keys(properties: Mapping[str, str]) -> list[str]:
@@ -44,7 +44,7 @@ def index_keys(properties: Mapping[str, str]) -> list[str]:
 
 
 def item_keys(properties: Mapping[str, str]) -> list[str]:
-    """Return what stands in the place of a key for every item that a message can have, the tag's last."""
+    """Return the text hashed for every item that a message can have, the tag's last."""
     tags = properties.get("TAGS", "")
     return [*index_keys(properties), *([tag_key(tags)] if tags else [])]
 
@@ -87,7 +87,7 @@ def of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> set[
 
 
 def tag_key(tags: str) -> str:
-    """Return what stands in the place of a key for the tag item (5.4.0+); all of TAGS is one tag."""
+    """Return the text hashed for the tag item (5.4.0+); all of TAGS is one tag."""
     return f"{INDEX_TYPE_TAG}#{tags}"
 
 

@@ -203,7 +203,7 @@ INNER_PROPERTIES_LENGTH: struct.Struct = struct.Struct(">h")
 
 
 class Outcome(IntEnum):
-    """What lies at a position: ``CommitLog#checkMessageAndReturnSize``, its failures told apart."""
+    """Content at a position: ``CommitLog#checkMessageAndReturnSize``, with its failures by kind."""
 
     NEED = 0  # the window ends before the record does
     RECORD = 1
@@ -214,4 +214,4 @@ class Outcome(IntEnum):
     BAD_NUMBER = 6  # DELAY, INNER_NUM or INNER_BASE is not a number
     STOP = 7  # the walk came to the end it was given
     FULL = 8  # no room for another row
-    FOREIGN = 9  # a frame of another place, and below it a true record, which a broker steps over
+    FOREIGN = 9  # a frame of another place, and below it an intact record, which a broker steps over

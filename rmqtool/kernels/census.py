@@ -45,7 +45,7 @@ class CensusTally(IntEnum):
 
 
 ONE_QUEUE = 0
-"""The queue id under which every topic stands in the table."""
+"""The queue id of every topic in the table."""
 
 _MINUTE_MS = 60_000
 

@@ -60,7 +60,7 @@ class Long(IntEnum):
 
 
 class Number(IntEnum):
-    """Columns of int32; a word stands as its number."""
+    """Columns of int32; a word is its number."""
 
     TOTAL_SIZE = 0
     BODY_CRC = 1

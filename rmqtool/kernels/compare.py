@@ -51,7 +51,7 @@ def match_units(
     Args:
         physical_offsets: ``(n,)`` of the units, in the order of the queue.
         expected: ``(m,)`` of the queue's records, ascending. A record that was dispatched to the same queue
-            twice (multi dispatch) stands there twice and has one unit: ``end <= maxPhysicOffset`` skips it.
+            twice (multi dispatch) is there twice and has one unit: ``end <= maxPhysicOffset`` skips it.
         seen: ``(m,)``, set where a unit was found; all rows of a record at once.
         found: ``(n,)``, receives the row of the record, `NOWHERE` if there is none.
         repeated: ``(n,)``, receives whether an earlier unit had that record.
@@ -122,7 +122,7 @@ def follow_chains(key_hashes: Int32s, previous: Int32s, first_item: int, newest:
         wrong: ``(n,)``, receives whether an item names another than the newest before it.
 
     Returns:
-        How many do.
+        Number of rows that do.
     """
     count = 0
     for i in range(len(key_hashes)):

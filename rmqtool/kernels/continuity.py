@@ -79,7 +79,7 @@ def follow_offset(offset: int, count: int, following: int, progress: Int64s) -> 
         progress: see ``QueueProgress``; carried on.
 
     Returns:
-        What is wrong, a ``Discontinuity`` or -1; the queue offset that should come; the one that does.
+        A ``Discontinuity`` or -1; the queue offset that should come; the one that does.
     """
     if not progress[QueueProgress.STARTED]:
         progress[QueueProgress.STARTED] = 1
@@ -114,7 +114,7 @@ def find_breaks(
         totals: breaks by ``Discontinuity``, added to.
 
     Returns:
-        How many breaks were filled in.
+        Number of breaks filled in.
     """
     filled = 0
     for row in range(judged):
@@ -207,7 +207,7 @@ def follow_rows(batch: MessageBatch, table: QueueArrays, states: Int64s, runs: R
     """Follow the queue offsets of a batch whose queues are all in the table; half messages have none.
 
     Returns:
-        How many runs ended, which are in ``runs``.
+        Number of ended runs, which are in ``runs``.
     """
     buffer, rows, values = batch.buffer, batch.rows, batch.values
     filled = 0

@@ -230,7 +230,7 @@ def dispatch(
         room: what is filled.
 
     Returns:
-        A ``DispatchOutcome`` and the row it stands at.
+        A ``DispatchOutcome`` and its row.
     """
     buffer, rows = batch.buffer, batch.rows
     switches, counts, missing = rules.switches, room.counts, room.missing

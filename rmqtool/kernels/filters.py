@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 GLOBS_APART = 0xFF
-"""Stands between globs over a topic; no byte of UTF-8."""
+"""Separator of globs over a topic; never a byte of UTF-8."""
 
 
 class RowFilter(IntEnum):
@@ -160,7 +160,7 @@ def _agrees_with_checksum(buffer: Buffer, row: Row) -> bool:
 
 @inlined
 def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
-    """Whether a message has no odd flag, and nothing but its properties can be wrong."""
+    """Whether a message has no odd flag, and only its properties can be wrong."""
     if row.physical_offset != row.log_offset or row.sys_flag & odd_flags:
         return False
     if row.sys_flag & (BORN_V6 | STORE_V6) and _has_mapped_host(buffer, row):

@@ -6,7 +6,7 @@ the same folder, and each start loads them slower.
 numba keys its on-disk cache by the file that holds a kernel: it notices neither a changed constant that the
 kernel took from another module nor a changed kernel it calls. So the cache folder is named after a digest of
 every source a kernel can depend on. ``RMQTOOL_CACHE_DIR`` (or ``XDG_CACHE_HOME``) places the folder. Where it
-cannot be written, a private folder in the system's temporary directory serves, never one behind a link that
+cannot be written, a private folder in the system's temporary directory serves, never through a link that
 somebody put there. It begins as a copy of one that cannot be written, as in an image, if the owner of that
 could change this program, too.
 

@@ -43,7 +43,7 @@ SECTOR_BYTES = 512
 """A disk overwrites so many bytes as a whole, or none of them."""
 
 DLEDGER_BYTES = 48
-"""The head of an entry of DLedger, which stands before each of its records."""
+"""The head of an entry of DLedger, before each of its records."""
 
 LOOK_BYTES = DLEDGER_BYTES + message.HEAD_OFFSETS[0]["physicalOffset"] + 8
 """Bytes read after a record, to see whether the next one names that place."""
@@ -198,7 +198,7 @@ def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
 
 @kernel
 def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
-    """Return marks for what stands after a record; sets ``blank`` if that is a BLANK."""
+    """Return marks for the bytes after a record; sets ``blank`` for a BLANK."""
     after = found.log_offset + found.total_size
     if at + 8 > window_stop:  # the image ends
         return FoundMark.ENDS

@@ -80,7 +80,7 @@ class MessageBatch(NamedTuple):
         values: ``(k, 8, 2)`` int64, ranges of the values of ``Property``; -1 where there is none.
         base: physical offset of the window's first byte.
         cut: body bytes that the window leaves out of its only record; 0 otherwise.
-        gaps: ``(d,)`` of ``GAP_ROW``, damage that the walk passed; none unless it was asked to.
+        gaps: ``(d,)`` of ``GAP_ROW``, damage that the walk passed; none unless requested.
     """
 
     buffer: Buffer
@@ -198,7 +198,7 @@ KEY_ROW = np.dtype(
 NO_EXT_UNIT = -(1 << 63)
 UNKNOWN_QUEUE_OFFSET = -(1 << 63)
 
-"""Of a unit that a record names without a number: wherever it stands, if anywhere, it is no damage."""
+"""Of a unit that a record names without a number: at any place, or missing, it is no damage."""
 
 
 class Count(IntEnum):

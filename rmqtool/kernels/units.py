@@ -86,7 +86,7 @@ def append_units(
         keep: ``(n,)``, set true where the unit is appended.
 
     Returns:
-        How many are.
+        Number of units that are.
     """
     kept = 0
     for i in range(len(queue_offsets)):

@@ -199,9 +199,9 @@ def check_record(
     row: Row,
     values: Int64s,
 ) -> int:
-    """Return what lies at ``at``, an ``Outcome``; fills ``row`` and its ``values`` for RECORD and MISMATCH.
+    """Return the ``Outcome`` at ``at``; fills ``row`` and its ``values`` for RECORD and MISMATCH.
 
-    ``row`` has TOTALSIZE wherever a record begins, else 0. Where 0 is what the disk has, it is no size to
+    ``row`` has TOTALSIZE wherever a record begins, else 0. A 0 on disk is not a size to
     skip.
     """
     row.total_size = 0
@@ -255,7 +255,7 @@ def walk_records(
     does, the walk goes on after the bytes that were read. Without room for any, the first one ends the walk.
 
     Returns:
-        The ``Outcome`` that ended the walk (never RECORD), the index it stands at, how many rows and how many
+        The ``Outcome`` that ended the walk (never RECORD), its index, how many rows and how many
         of ``passed`` there are, and the array then kept.
     """
     count = mismatches = 0
@@ -360,7 +360,7 @@ def walk_over_damage(
     ``gaps`` and ``passed`` is ``(0,)``.
 
     Returns:
-        What ``walk_records`` returns, and the number of gaps.
+        Results of ``walk_records``, and the number of gaps.
     """
     count = found = 0
     while True:

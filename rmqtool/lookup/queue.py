@@ -103,7 +103,7 @@ def _edge_doubts(segments: tuple[Segment, ...], kind: PathKind) -> Iterator[str]
 
 
 class QueueEntry(NamedTuple):
-    """A unit: the queue offset it stands for, and the place of its message."""
+    """A unit: its queue offset, and the place of its message."""
 
     queue_offset: int
     physical_offset: int
@@ -357,9 +357,9 @@ def is_in_batch(queue_offset: int, entry: QueueEntry, record: Record | None) -> 
 
 
 def unit_at(queue: QueueFiles, physical_offset: int, log: FileQueue | None = None) -> tuple[int, str] | None:
-    """Return where the record around a physical offset begins, and facts, by a unit of a queue in order.
+    """Return the start of the record around a physical offset, and facts, by a unit of a queue in order.
 
-    With ``log``, they tell when it was stored, by the records before and after it.
+    With ``log``, they give its store time, by the records before and after it.
     """
     if queue.kind is not PathKind.CONSUMEQUEUE:
         return None

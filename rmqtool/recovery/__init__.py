@@ -189,7 +189,7 @@ class IndexFileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a broker of one release will do.
+    """Next start of a broker of one release.
 
     Attributes:
         store: path of the evidence.

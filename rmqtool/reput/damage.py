@@ -52,9 +52,9 @@ class GapContents:
 
     Attributes:
         start: physical offset of the range.
-        gap: the gap that it begins in, up to the next true record or the end of the file, even where that
+        gap: the gap that it begins in, up to the next intact record or the end of the file, even where that
             lies after the range; None if it begins in a record.
-        records: true records in it.
+        records: intact records in it.
         record_bytes: their size.
     """
 
@@ -65,7 +65,7 @@ class GapContents:
 
 
 def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
-    """Look for gaps and true records in ranges."""
+    """Look for gaps and intact records in ranges."""
     found = []
     walk: GapWalk | None = None
     for task in tasks:
@@ -76,7 +76,7 @@ def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
 
 
 def true_records(task: InspectTask) -> Iterator[npt.NDArray[np.int64]]:
-    """Yield the physical offsets of the true records in a range."""
+    """Yield the physical offsets of the intact records in a range."""
     split = task.split
     walk = GapWalk(split.segment, task.records, task.stale_from)
     for part in walk.parts(task.due, split.stop, split.segment.stop):
@@ -115,7 +115,7 @@ class UnreachableRange:
         length: how many.
         segment: the file.
         stalled: whether the broker repeats the record at which its way ends; else files are missing there.
-        records: true records in them.
+        records: intact records in them.
         record_bytes: their size.
     """
 
@@ -187,7 +187,7 @@ class SkippedRange:
         skip: the bytes and why.
         segment: the file they lie in.
         gap: what the bytes begin with; None if that is a record, which the broker does not see.
-        records: true records that a salvage would keep.
+        records: intact records that a salvage would keep.
         record_bytes: their size.
         damage: whether this is damage; False for the zeros and leftovers after the log's last record.
     """
@@ -210,7 +210,7 @@ def inspect_skips(
 ) -> list[SkippedRange]:
     """Look at everything that was skipped.
 
-    A skip is damage if the broker dispatched a record after it, or a true record lies in it or after it; a
+    A skip is damage if the broker dispatched a record after it, or an intact record lies in it or after it; a
     BLANK of the wrong length only if one lies in what it skips.
     """
     tasks = skip_tasks(plan, result, edge)

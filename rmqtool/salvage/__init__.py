@@ -311,7 +311,7 @@ class SalvagePlan:
         found: bytes that are put into ``lost+found/``.
         queues: the account of each queue.
         partial: the user left messages out.
-        healed: records taken from other copies than the first.
+        healed: records filled in from other copies than the first.
         conflicts: physical offsets of records put aside for those of another copy that differ.
         kept_damaged: records recovered though their bodies or properties are damaged, as wanted.
         odd_times: records recovered whose store time is out of order between two that are in order.

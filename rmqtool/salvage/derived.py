@@ -40,7 +40,7 @@ class DerivedFiles:
     """What was made over the new log.
 
     Attributes:
-        messages: true records that were dispatched.
+        messages: intact records that were dispatched.
         units: of the queues.
         queues: how many.
         entries: of the index.

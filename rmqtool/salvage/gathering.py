@@ -189,7 +189,7 @@ class LogCopies:
 
         Raises:
             UsageError: the stores are no copies of one log.
-            EnvironmentFailureError: reading failed, or there is nothing to give back.
+            EnvironmentFailureError: reading failed, or nothing can be recovered.
         """
         with timed(seconds, "survey"):
             evidence, of_copies = QueueEvidence(), [read_evidence(store) for store in self.stores]

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     Loss = tuple[str, int, int, int]  # and from where on it lay
 
 _NUMBER, _START, _STOP = attrgetter("number"), attrgetter("start"), attrgetter("stop")
-_PASSED = 64  # hosts of no use in a list, until it is made anew
+_PASSED = 64  # hosts of no use in a list, until it is rebuilt
 
 
 def light_queues(survey: Survey, evidence: QueueEvidence) -> dict[Key, frozenset[Key]]:

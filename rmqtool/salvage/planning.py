@@ -72,7 +72,7 @@ class Planner:
         """Return the plan, its account proven.
 
         Raises:
-            EnvironmentFailureError: there is nothing to give back.
+            EnvironmentFailureError: nothing can be recovered.
         """
         draft, survey, choices = self.draft, self.survey, self.choices
         self.belief = belief = Belief(
@@ -141,7 +141,7 @@ class Planner:
             kept = survey.records[belief.kept]
             stops = kept["log_offset"] + kept["total_size"]
             last = int(stops[-1]) if len(stops) else start
-            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK behind a hole is made anew
+            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK behind a hole is rebuilt
             stay = {
                 at for at in blanks
                 if (at in ends or self._file_stop(at) - self.draft.file_size == at)

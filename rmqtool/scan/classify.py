@@ -88,7 +88,7 @@ def first_stale_record(segments: Sequence[Segment], last: int) -> int | None:
     """Return where copies of older records begin after the log's end; None if none do.
 
     They begin where the next record would, in the last page in use, each is a record of the log's older part
-    byte by byte, as far as that is still there, and no true record follows.
+    byte by byte, as far as that is still there, and no intact record follows.
 
     Args:
         segments: of the log, by start.
@@ -150,7 +150,7 @@ def last_used_byte(segment: Segment) -> int:
 
 
 def start_before(segment: Segment, data_end: int) -> int:
-    """Return the position of a true record shortly before ``data_end``, or the start of the file."""
+    """Return the position of an intact record shortly before ``data_end``, or the start of the file."""
     window = Window(segment)
     for back in _LOOK_BACK_BYTES:
         if back >= data_end:

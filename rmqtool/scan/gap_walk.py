@@ -1,11 +1,11 @@
-"""Walk over gaps at the speed of the kernels: what ``record_walk.ChainWalk`` does, in batches.
+"""Walk over gaps at the speed of the kernels: ``record_walk.ChainWalk`` in batches.
 
 Where a broker's reput gives up, this continues at the next intact record or BLANK: the magic is right,
 PHYSICALOFFSET is its place, and the lengths add up.
 
 A foreign frame can lie over whole records (``HiddenRecords``), and a broker skips them with it: its
-PHYSICALOFFSET is not its place, as that of stale bytes, or of another file. What the body of a frame carries,
-if its checksum holds, is the frame's own, and no record of the log.
+PHYSICALOFFSET is not its place, as that of stale bytes, or of another file. A record in
+the body of a frame whose checksum holds is the frame's own, not one of the log.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COUNTED_BYTES = 64 << 20
 
 
 class HiddenRecords:
-    """Finds the first true record below a frame of one file.
+    """Finds the first intact record below a frame of one file.
 
     Args:
         segment: the file.
@@ -56,7 +56,7 @@ class HiddenRecords:
         self._unread = 2 * segment.size_bytes  # of bodies: frames over frames must not be read without end
 
     def in_batch(self, batch: MessageBatch) -> tuple[int, int] | None:
-        """Return the first row of a batch that is foreign and hides a true record, and where that one lies.
+        """Return a batch's first foreign row that hides an intact record, and that record's place.
 
         Raises:
             EnvironmentFailureError: the file cannot be opened or read.
@@ -85,13 +85,13 @@ class HiddenRecords:
         return None
 
     def below(self, start: int, stop: int, body_stop: int, is_proven: Callable[[], bool]) -> int | None:
-        """Return where the first true record begins in what a frame takes.
+        """Return the start of the first intact record inside a frame.
 
         Args:
             start: physical offset of the frame.
             stop: physical offset after it.
             body_stop: physical offset after its body.
-            is_proven: tells whether the body's checksum holds.
+            is_proven: returns whether the body's checksum holds.
         """
         hidden = self._find_ahead(start + 1, stop)
         if hidden is None or hidden >= body_stop or not is_proven():
@@ -99,7 +99,7 @@ class HiddenRecords:
         return self.find(body_stop, stop)
 
     def _proves(self, start: int, length: int, crc: int) -> bool:
-        """Whether the body at a physical offset is what its checksum says."""
+        """Whether the body at a physical offset matches its checksum."""
         if length > self._unread:
             return False
         self._unread -= length
@@ -119,7 +119,7 @@ class HiddenRecords:
         return found if found is not None and start <= found < stop else None
 
     def find(self, start: int, stop: int) -> int | None:
-        """Return where the first true record or BLANK begins in a range."""
+        """Return where the first intact record or BLANK begins in a range."""
         stop = min(stop, self._reach)
         if start >= stop or self._search.find(start, stop) is Outcome.STOP:
             return None
@@ -143,7 +143,7 @@ def is_file_end(segment: Segment, log_offset: int) -> bool:
 
 
 def count_hidden(segment: Segment, gap: Gap) -> int:
-    """Return how many true records follow each other below the frame that a gap begins with.
+    """Return how many intact records follow each other below the frame that a gap begins with.
 
     Those of its first 64 MiB are counted.
     """

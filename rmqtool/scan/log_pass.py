@@ -1,7 +1,7 @@
 """One pass over a log: cut into splits, which an engine reads side by side into sinks, and put together.
 
-The walk of a job is the policy at damage: `GapWalk` reads on at the next true record, as an examiner does; a
-running broker gives the file up. The files may lie anywhere: a walk reads them by their `Segment`.
+The walk of a job decides what follows damage: `GapWalk` reads on at the next intact record, as an examiner
+does; a running broker gives the file up. The files may lie anywhere: a walk reads them by their `Segment`.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Split:
 
     A split owns the records whose first byte lies in ``[start, stop)`` and may read on after ``stop`` to
     finish the last of them. Where its first record begins is a guess, unless the split begins with the
-    segment: the first position whose bytes are a true record. The chain of the split before decides whether
-    the guess was right (``stitch``); a wrong one costs a second walk, never a wrong result.
+    segment: the first position whose bytes are an intact record. The chain of the split before decides
+    whether the guess was right (``stitch``); a wrong one costs a second walk, never a wrong result.
     """
 
     segment: Segment
@@ -139,7 +139,7 @@ class Sink(Protocol[R_co]):
 
 
 class ReadJob(ABC, Generic[R]):
-    """What is done with every split of a log; picklable."""
+    """Work on every split of a log; picklable."""
 
     __slots__ = ()
 
@@ -279,9 +279,9 @@ class LogPass(Generic[J, S]):
 
 
 class SplitResult(Protocol):
-    """How a split ended, as far as the next one is concerned; see `SplitRead`.
+    """End of a split, as the next one needs it; see `SplitRead`.
 
-    A broker's reput ends at a gap. An examiner reads on at the next true record: where a gap reaches the
+    A broker's reput ends at a gap. An examiner reads on at the next intact record: where a gap reaches the
     split's end, that is what the next split guesses.
     """
 

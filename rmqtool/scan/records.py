@@ -403,7 +403,7 @@ class Gap:
 
     Attributes:
         start: physical offset.
-        stop: physical offset of the next true record or BLANK, or where the search ended.
+        stop: physical offset of the next intact record or BLANK, or where the search ended.
         reason: what the bytes at ``start`` are instead of a record.
         total_size: their TOTALSIZE.
         magic: their MAGICCODE; of a BLANK, when TOTALSIZE is not what is left of the file.

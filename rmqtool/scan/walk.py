@@ -107,7 +107,7 @@ class SegmentWalk:
         rules: see ``rmqtool.kernels.rows.Rules``.
         stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on, and messages on
             both sides of it can be in one batch.
-        passes_gaps: whether damage ends a walk only where the window does not show the next true record;
+        passes_gaps: whether damage ends a walk only where the window does not show the next intact record;
             other damage is told in the batches. Needs ``stops_at_mismatch``.
         outcome: what ended the last walk: STOP, BLANK or a failure.
         log_offset: physical offset of that end.
@@ -173,7 +173,7 @@ class SegmentWalk:
                 return
 
     def find(self, start: int, stop: int) -> Outcome:
-        """Find the first true record or BLANK at ``start`` or after it, before ``stop``.
+        """Find the first intact record or BLANK at ``start`` or after it, before ``stop``.
 
         Returns:
             RECORD or BLANK, with ``log_offset`` where it lies; STOP if there is none.
@@ -200,7 +200,7 @@ class SegmentWalk:
         return start if start == self.segment.start else self.find_after_zeros(start, stop)
 
     def find_after_zeros(self, start: int, stop: int) -> int | None:
-        """Return where the first true record or BLANK begins in a range that may begin with zeros.
+        """Return where the first intact record or BLANK begins in a range that may begin with zeros.
 
         Raises:
             EnvironmentFailureError: the segment cannot be opened or read.

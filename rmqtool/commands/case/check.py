@@ -168,7 +168,7 @@ def check_case(
 def _named(number: int, document: Mapping[str, Any]) -> Iterator[FileLine]:
     """Yield the files of a record, an output after the input that it was; BrokenSealError if it has none.
 
-    What a file is now is unknown yet.
+    The file's present state is unknown yet.
     """
     try:
         for one in (*document["inputs"], *document["outputs"]):

@@ -122,7 +122,7 @@ class StoreComparison:
         beyond: Units and entries that only one side has, and of which the other's log has no record.
         notes: Sentences about parts that were not compared, or whose difference means nothing.
         damaged: Differences in which one log, or both, are damaged, by side.
-        healing: Losses of each side, once all was compared.
+        healing: Losses of each side that the other can fill, once all was compared.
         is_unread: Whether a log, or the only form of queues, is in a form that is not read, so not compared.
     """
 
@@ -143,7 +143,7 @@ class StoreComparison:
     is_unread: bool = False
 
     def differs(self, *, replica: bool = False) -> bool:
-        """Whether anything differs; between replicas, more than what is normal."""
+        """Whether anything differs; between replicas, more than is normal."""
         return bool(self.counts.total() or (self.normal.total() and not replica))
 
     def note(self, sentence: str) -> None:

@@ -369,7 +369,7 @@ def _one_sided(
 
 
 def _lost_its_log(store: Store) -> bool:
-    """Whether a store has no log, and had one: what a rebuild made has neither log nor checkpoint."""
+    """Whether a store has no log, and had one: a rebuilt folder has neither log nor checkpoint."""
     return store.checkpoint is not None and not store.is_log_unread
 
 

@@ -110,17 +110,17 @@ class ExportReport:
         stores: Paths of the evidence.
         left_out: Stores that were named and could not be read; only of several.
         out: Path of the result.
-        format: How files are written.
+        format: Format of the files.
         partition: The field that divides them into folders; None for none.
         columns: Their names, in order.
-        asked: Which messages.
+        asked: The requested messages.
         logs: Extent of each store's log at the beginning.
         engine: ``local`` or ``spark``.
-        messages: How many were exported.
+        messages: Number of exported messages.
         log_bytes: Bytes of log that were read.
         files: All files.
         findings: Damage that was met; of all stores.
-        seconds: How long it took.
+        seconds: Duration.
     """
 
     schema: ClassVar = "rmqtool.export/1"

@@ -81,7 +81,7 @@ class GroupTopics:
         return self.retry, *self.pop_retries(topic), self.dead_letter
 
     def may_be(self, topic: str) -> bool:
-        """Whether a topic is one of these, for some topic."""
+        """Whether a topic is one of these."""
         return topic in {self.retry, self.dead_letter} or self._is_of_pop(topic)
 
     def _is_of_pop(self, topic: str) -> bool:

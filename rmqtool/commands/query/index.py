@@ -155,7 +155,7 @@ class IndexSearch:
         self._limit = context.limit
 
     def answers(self, questions: Sequence[KeyQuestion]) -> list[list[int]]:
-        """Return the physical offsets that answer each question, ascending; the newest, if there are more.
+        """Return the physical offsets that match each question, ascending; the newest, if there are more.
 
         Java: ``IndexService#queryOffset``, ``IndexFile#selectPhyOffset`` (4.9.8, 5.3.3). Where a chain is
         broken, older messages of that file may be missed; the answer says so, as it does for messages outside
@@ -222,7 +222,7 @@ class IndexSearch:
             self._context.explain_doubt(Reason.CHAIN_BROKEN, message, label, slot=slot)
 
     def _check_slot(self, index_file: IndexFile, slot: int, number: int, item: ItemFields) -> None:
-        """Warn if an item stands in a chain that its hash does not lead to: it may be a wanted one."""
+        """Warn if an item is in a chain that its hash does not lead to: it may be a wanted one."""
         if item.key_hash >= 0 and item.key_hash % index_file.slots == slot:
             return
         label = index_file.file.label

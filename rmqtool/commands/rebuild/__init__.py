@@ -104,14 +104,14 @@ class ResultOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RebuildRequest(ResultOptions):
-    """What to rebuild, and how.
+    """Request of a rebuild.
 
     Attributes:
         store: The evidence.
         out: Directory to create, or where in object storage; None with ``compare`` or ``dry_run`` alone.
-        engine: Where the stages run; an open one stays open.
+        engine: Engine of the stages; an open one stays open.
         own: A directory inside the store that is the caller's to write ``out`` into, as that of a repair.
-        tell_lost: Receives every message that the result has not; None if nobody asks.
+        tell_lost: Receives every message that the result lacks; None if unwanted.
         tell_queue: Receives topic and number of every queue of the result, and whether it is a batch queue.
     """
 

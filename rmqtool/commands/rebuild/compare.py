@@ -50,7 +50,7 @@ def compare_derived(
     """Return the first difference of every file that differs.
 
     Index files are compared in the order of their names: the names themselves come from the broker's clock.
-    What cannot be read of the present files is a difference: they may be what the rebuild is to replace.
+    An unreadable part of the present files is a difference: the rebuild may have to replace it.
 
     Args:
         regenerated: directory that holds the regenerated directories.

@@ -252,10 +252,10 @@ class GenerationChoice:
     """Leaves units of older generations out of a run's queues, and remembers which.
 
     Attributes:
-        store: whose queues tell.
-        mode: what the user asked for.
+        store: store with the present queues.
+        mode: the user's choice.
         dropped: queues of which units were left out.
-        unsettled: sentences about queues whose offsets begin again, and nothing tells which live.
+        unsettled: sentences about queues whose offsets begin again, where nothing shows which live.
     """
 
     store: Store

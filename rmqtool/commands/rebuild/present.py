@@ -57,7 +57,7 @@ class QueueMessages:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What the store's own queues and index hold, beside what was made.
+    """The store's own queues and index, compared with the rebuilt ones.
 
     Attributes:
         queues: queues that are there.
@@ -66,8 +66,8 @@ class Present:
         more_messages: messages that only the queues made lead to.
         fewer_by_queue: ``fewer_messages``, by topic and queue id.
         index_entries: of the index that is there, files of expired messages left out; None without one.
-        unread: what could not be held against it, and why.
-        databases: of queues, relative to the store, which are not made anew.
+        unread: files that could not be compared, and why.
+        databases: of queues, relative to the store, which are not rebuilt.
     """
 
     queues: int
@@ -270,7 +270,7 @@ def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
     """Return which units were wrong: their place in the queue another record takes by its own right.
 
     It is not taken from one that the append rule skips, and whose record the log has in this queue: of a
-    topic that was created anew, the messages that live.
+    topic that was created again, the messages that live.
     """
     keys = made.queue_offsets
     if not is_batch:
@@ -313,7 +313,7 @@ class RebuildLosses:
         self._stops = [stop for _, stop in splits]
 
     def report_records(self) -> None:
-        """Report the true records that were not dispatched.
+        """Report the intact records that were not dispatched.
 
         Raises:
             EnvironmentFailureError: a file of the log cannot be opened or read.

@@ -70,7 +70,7 @@ _DATABASES = (
 
 
 def _harm(report: RebuildReport, store: str) -> str:
-    """Return what speaks against a result even if it is whole; empty if nothing does."""
+    """Return contradictions of a result even if it is whole; empty without any."""
     if report.is_log_damaged:
         return _DAMAGED.format(store=store)
     if report.fewer_messages or report.fewer_entries:
@@ -154,11 +154,11 @@ class SkippedUnits:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Where the log's true records went: the parts add up.
+    """Counts of the log's intact records by outcome; the parts add up.
 
     Attributes:
         records: all of them.
-        dispatched: those that got units and index entries, where they ask for them.
+        dispatched: those that got units and index entries, where they need them.
         not_asked_for: those that the user, or a switch of the broker, leaves out.
         skipped: those in damaged ranges, below damaged frames, and in files under another's name.
         unreachable: those after the end of the broker's way.
@@ -173,7 +173,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What ``--salvage`` made of a damaged log.
+    """Result of ``--salvage`` on a damaged log.
 
     Attributes:
         next_start: what a broker's next start makes of the log, one sentence.
@@ -199,9 +199,9 @@ class RebuildReport:
         mode: ``broker``: what a running master's reput builds; ``salvage``: over all intact records.
         engine: ``local`` or ``spark``.
         partial: whether the user left something out.
-        asked: which messages were asked for, and what was to be made of them.
+        asked: the requested messages and structures.
         settings: in effect, by name.
-        doubtful_settings: those that are not sure, and what speaks against them.
+        doubtful_settings: those that are not sure, and their contradictions.
         tag_items: which messages have an index entry for their tags, and why; None without an index.
         records: records dispatched.
         bytes: bytes of the log up to the last dispatched record.
@@ -209,8 +209,8 @@ class RebuildReport:
         index_entries: index entries written.
         queues: queues written.
         files: files written, by directory.
-        present: the queues and the index that are there, held against the result; None for a part of one.
-        account: where the log's true records went.
+        present: the present queues and index, compared with the result; None for a part of one.
+        account: counts of the log's intact records by outcome.
         skipped: damaged ranges that were not dispatched.
         more_skipped: those of them that were only counted.
         unreachable: ranges after the end of the broker's way.
@@ -218,9 +218,9 @@ class RebuildReport:
         older_generations: queues of topics that were created again, without their older messages.
         unsettled_generations: sentences about queues of which nothing shows which messages live.
         unindexed: messages dispatched that an index passes over: they lie before what it holds.
-        salvage_would_add: true records in ranges that were not dispatched.
+        salvage_would_add: intact records in ranges that were not dispatched.
         salvaged: what became of the damage with ``--salvage``; else None.
-        lost_messages: messages that the result has not, added up; None unless they are asked for one by one.
+        lost_messages: messages that the result lacks, added up; None unless requested one by one.
         log_losses: messages that the log has lost: no record of it has them.
         findings: what is wrong with the log.
         not_looked_at: what of the log was not checked, and verify checks.
@@ -282,7 +282,7 @@ class RebuildReport:
 
     @property
     def hidden_records(self) -> int:
-        """Return how many true records lie in ranges that were not dispatched."""
+        """Return how many intact records lie in ranges that were not dispatched."""
         return self.salvage_would_add.records
 
     @property
@@ -292,14 +292,14 @@ class RebuildReport:
 
     @property
     def databases(self) -> tuple[str, ...]:
-        """Return where the broker keeps queues in a form that is not made anew."""
+        """Return where the broker keeps queues in a form that is not rebuilt."""
         return () if self.present is None else self.present.databases
 
     @property
     def fewer_entries(self) -> int:
         """Return how many index entries are lost with the records that are not dispatched.
 
-        An index also has fewer where it is made anew from a sound log: without the doubles of a crash.
+        An index also has fewer where it is rebuilt from a sound log: without the doubles of a crash.
         """
         left_out = self.account.skipped + self.account.unreachable + self.unindexed
         if self.present is None or self.present.index_entries is None or not left_out:
@@ -364,7 +364,7 @@ class RebuildReport:
 
     @property
     def is_installable(self) -> bool:
-        """Whether a broker may start on the result, as far as that can be told."""
+        """Whether a broker may start on the result, as far as is known."""
         harm = self.fewer_messages or self.fewer_entries or self.uncompared or self.databases
         harm = harm or self.hides_losses or self.unsettled_generations
         return not (self.out is None or self.partial or self.doubtful_settings or self.is_log_damaged or harm)

@@ -49,7 +49,7 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
 
     Args:
         request: what to do.
-        progress: is told of stages, remarks and warnings.
+        progress: receives stages, remarks and warnings.
 
     Raises:
         UsageError: nothing to do, or settings that no rebuild can follow.
@@ -145,7 +145,7 @@ def _check_confirmed(store: Store) -> None:
 
 
 def _doubtful(request: RebuildRequest) -> dict[str, str]:
-    """Return the sizes in doubt of what is to be made, and what speaks against them."""
+    """Return the doubtful sizes of the files to make, and their contradictions."""
     of_index = {"maxHashSlotNum", "maxIndexNum"}
     settings = request.store.settings.doubtful_sizes()
     return {
@@ -290,7 +290,7 @@ def _account(
     unreachable: Sequence[UnreachableRange],
     unreached: RecordCount,
 ) -> Account:
-    """Return where the log's true records went; ``unreached`` lie where no way leads."""
+    """Return counts of the log's intact records by outcome; no walk reaches the ``unreached``."""
     left_out = sum((one.records for one in skipped), unreached.records)
     after = sum(one.records for one in unreachable)
     total = result.records + left_out + after
@@ -304,6 +304,6 @@ _TRANSACTIONS = "half and op messages of transactions (CL-HALF, CL-OP, CL-PREPAR
 def _not_looked_at(store: Store, result: ReputResult) -> tuple[str, ...]:
     """Return what `rmqtool.check.transactions` would look at, where there are transactions."""
     topics = {plan.topic for plan in result.plans}
-    with suppress(DeniedError):  # then the queues that were made tell, if any were
+    with suppress(DeniedError):  # then the rebuilt queues show it, if there are any
         topics.update(store.topics())
     return () if topics.isdisjoint(_TRANSACTIONAL) else (_TRANSACTIONS,)

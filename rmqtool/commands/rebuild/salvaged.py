@@ -1,8 +1,8 @@
 """``--salvage``: queues and index over all intact records of a damaged log, as it lies there.
 
-No broker makes them so: its way ends at damage. They are made over the log that ``rmqtool salvage`` would
-write, without writing it: true records keep their places, and where a message is lost, the unit before it is
-repeated, so that all others keep their queue offsets.
+No broker makes them so: it stops at damage. They are made over the log that ``rmqtool salvage`` would write,
+without writing it. Intact records keep their places. Where a message is lost, the unit before it is repeated,
+so all others keep their queue offsets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def salvaged_report(
     Raises:
         EnvironmentFailureError: reading or writing failed, or no record of the log is true.
     """
-    store.base.source.fetch_tails()  # every true record counts, wherever it lies
+    store.base.source.fetch_tails()  # every intact record counts, wherever it lies
     copies = LogCopies((store,))
     seconds = dict(report.seconds)
     plan = copies.plan(Choices(Holes.REPEAT), engine, progress, seconds)

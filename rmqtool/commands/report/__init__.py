@@ -1,8 +1,8 @@
-"""``report``: one page about a store, for those who decide and those who come later.
+"""``report``: one page about a store, for decisions now and for later readers.
 
 Here are request and result. ``gather`` runs the checks of ``verify``, which take a picture of the log on
 the same walk, predicts the next start, and collects the progress of groups, the coverage of queues and
-index, and its own sources. How it looks is `rmqtool.report.page`.
+index, and its own sources. The layout is `rmqtool.report.page`.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def identity(finding: Mapping[str, Any]) -> Identity:
 
 
 class Comparison(NamedTuple):
-    """A run's findings, told apart by a baseline.
+    """A run's findings, compared with a baseline.
 
     Attributes:
         known: for each kept finding, in the order of the log, whether the baseline has it.
@@ -83,7 +83,7 @@ class Baseline:
         return max(sums.values(), default=0)
 
     def compare(self, findings: Findings, *, complete: bool = True) -> Comparison:
-        """Tell the findings of a run apart; one that is not complete cannot miss any."""
+        """Return the known and new findings of a run; an incomplete run cannot miss any."""
         left = Counter(self.listed)
         known = tuple(_take(left, finding) for finding in findings)
         fresh: dict[str, list[Finding]] = {code: [] for code in findings.counts}
@@ -194,7 +194,7 @@ _Queue = tuple[str, int]
 
 @dataclass
 class Roots:
-    """What follows from what.
+    """Findings that follow from others.
 
     Attributes:
         of: for each kept finding, in the order of the log, the finding that it follows from; None if none.
@@ -221,7 +221,7 @@ def label_of_root(root: Finding) -> str:
 
 
 def roots_of(findings: Findings) -> Roots:
-    """Tell what follows from what; findings that are only counted follow what all kept ones of a code do."""
+    """Return which findings follow from others; merely counted ones follow as all kept ones of a code do."""
     losses = sorted(
         (one for one in findings if _is_loss(one)),
         key=lambda one: (one.physical_offset or 0, one.length or 0),
@@ -287,8 +287,8 @@ class Verdict:
     Attributes:
         report: what was found.
         fail_on: which findings fail.
-        comparison: the findings told apart by ``--baseline``, if one was given.
-        predictions: what brokers would do with the store, if that was asked.
+        comparison: the findings compared with ``--baseline``, if one was given.
+        predictions: the next start of brokers on the store, if requested.
         part: what of the store was looked at, relative to it; None for all of it.
         setting_arguments: arguments of the command line that give settings, for the next command.
     """
@@ -309,7 +309,7 @@ class Verdict:
     def status(self) -> ExitStatus:
         """Return the exit status: known findings do not fail, whatever the report's own result is.
 
-        What was interrupted has no other than that.
+        An interrupted run has the status of interrupts.
         """
         if self.report.interrupted is not None:
             return ExitStatus.INTERRUPTED
@@ -327,7 +327,7 @@ ALL = "all"
 
 
 def explained(text: str) -> tuple[FindingCode, ...]:
-    """Return the entries that a user asks for.
+    """Return the entries that a user requests.
 
     Args:
         text: A code in any case, a glob such as ``CL-*``, or ``all``.

@@ -28,7 +28,7 @@ def make_manifest(
     Args:
         store: the store, or a part of it.
         jobs: files hashed at a time; None is all CPUs.
-        progress: told the bytes done.
+        progress: receives the bytes done.
         findings: receives what could not be read.
     """
     files = store_files(store, findings)
@@ -72,7 +72,7 @@ def check_manifest(
         manifest: the manifest, which does not list itself when it lies in the store.
         lines: its lines.
         jobs: files hashed at a time; None is all CPUs.
-        progress: told the bytes done.
+        progress: receives the bytes done.
     """
     unlisted = FindingLog()
     files = {file.label: file for file in store_files(store, unlisted)}
