@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.index_files import LARGEST_LONG, IndexFile, index_headers, warn_of_assumed_geometry
+from rmqtool.derived.index_files import (
+    LARGEST_LONG,
+    IndexFile,
+    index_headers,
+    open_index_file,
+    warn_of_assumed_geometry,
+)
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.index_keys import index_keys, item_hashes
 from rmqtool.findings import Finding, Severity, counted
@@ -322,6 +329,29 @@ def index_files(context: QueryContext) -> Iterator[IndexFile]:
                 context.doubt(f"{bad.length} bytes of {file.label} at {bad.position} cannot be read")
         finally:
             file.close()
+
+
+def item_at(store: Store, physical_offset: int) -> str | None:
+    """Return what an index item that leads to a place shows of the message; None without one.
+
+    The items of a file are in the order of the log.
+    """
+    for file in store.index_files if PathKind.INDEX in store.roots else ():
+        index_file = open_index_file(file, store.settings.index_geometry)
+        header, numbers = index_file.header, range(1, index_file.last_item + 1)
+        if header.begin_phy_offset <= physical_offset <= header.end_phy_offset:
+            row = bisect_left(numbers, physical_offset, key=lambda one: _place_of(index_file, one))
+            item = index_file.item(numbers[row]) if row < len(numbers) else None
+            if item is not None and item.physical_offset == physical_offset:
+                time = time_text(header.begin_timestamp_ms + item.time_diff * 1000)
+                return f"item {numbers[row]} of {file.label} leads there, stored about {time}"
+        file.close()
+    return None
+
+
+def _place_of(index_file: IndexFile, number: int) -> int:
+    item = index_file.item(number)
+    return LARGEST_LONG if item is None else item.physical_offset
 
 
 def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list[list[int]]:

@@ -13,6 +13,7 @@ from rmqtool.commands.query.index import (
     broker_hits,
     contradiction,
     index_problem,
+    item_at,
     part_problem,
 )
 from rmqtool.errors import EnvironmentFailureError
@@ -354,7 +355,7 @@ class Query:
                 self._note(event)
 
     def _proves_lost(self, offset: int) -> bool:
-        """Keep the unit that leads to a record around a physical offset; return whether one is lost."""
+        """Keep the unit or index item that leads to a physical offset; return whether a record is lost."""
         from rmqtool.lookup.queue import unit_at
 
         log, rejected = self._store.commitlog, self._rejected
@@ -363,6 +364,10 @@ class Query:
             if start >= log.start and record_at(log, start) is None:
                 rejected.add(rejected.absence(start)[0], start)
                 rejected.prove(start, facts)
+        by_item = None if rejected.proofs or offset < log.start else item_at(self._store, offset)
+        if by_item is not None:
+            rejected.add(rejected.absence(offset)[0], offset)
+            rejected.prove(offset, by_item)
         return bool(rejected.proofs)
 
     def _by_message_id(self, text: str) -> Iterator[Match]:
@@ -393,9 +398,10 @@ class Query:
         if record is not None and offset_id_of(record) == text.upper():
             return record
         is_lost = record is None and offset_id.doubt is None and self._proves_lost(offset)
+        what = f"{self._what_lies_at(offset, record)}; so it is taken for a unique id"
         message = (
             f"as an offset id, {text} is log offset {offset} of the broker {offset_id.host}:{offset_id.port}:"
-            f" {self._what_lies_at(offset, record)}{'' if is_lost else '; so it is taken for a unique id'}"
+            f" {'its message is lost from the log' if is_lost else what}"
         )
         add = self._explanation.advise if offset_id.doubt is None else self._explanation.add
         add(Reason.ID, message, physicalOffset=offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -97,6 +98,33 @@ def test_a_lost_message_is_named_by_its_place(cut: Path, question: dict[str, Any
     assert "stored after 2026-11-21 03:28:47.594Z" in lost
     assert list(query.lost) == [54600]
     assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
+
+
+def test_the_hint_at_an_offset_id_says_lost_where_its_place_is(cut: Path) -> None:
+    why = Explanation(wanted=False)
+    query = Query(open_store(cut), QueryRequest(msg_id="0A09080700002A9F000000000000D548"), Warnings(), why)
+    assert (list(query.run()), list(query.lost)) == ([], [54600])
+    (hint,) = why.advice
+    assert hint.endswith("is log offset 54600 of the broker 10.9.8.7:10911: its message is lost from the log")
+
+
+@pytest.mark.parametrize(
+    "question", [{"offset": 54600}, {"msg_id": "0A09080700002A9F000000000000D548"}], ids=["place", "id"]
+)
+def test_an_index_item_alone_proves_the_message_of_a_place(
+    cut: Path, tmp_path: Path, question: dict[str, Any]
+) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(cut, store)
+    shutil.rmtree(store / "consumequeue")
+    said = Warnings()
+    query = Query(open_store(store), QueryRequest(**question), said)
+    assert (list(query.run()), list(query.lost)) == ([], [54600])
+    (lost,) = [one for one in said.warnings if one.startswith("lost from the log")]
+    assert re.search(r"54600: item \d+ of index/\d+ leads there, stored about 2026-11-21 03:28:4", lost)
+    assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
+    beyond = Query(open_store(store), QueryRequest(offset=54601), Warnings())
+    assert (list(beyond.run()), beyond.lost) == ([], {})
 
 
 def test_a_place_amid_a_sound_record_is_no_lost_message() -> None:
