@@ -369,8 +369,10 @@ def _one_sided(
 
 
 def _lost_its_log(store: Store) -> bool:
-    """Whether a store has no log, and had one: a rebuilt folder has neither log nor checkpoint."""
-    return store.checkpoint is not None and not store.is_log_unread
+    """Whether a store has no log, and had one: a rebuilt folder has nothing but queues and index."""
+    others = (store.checkpoint, store.config, store.abort, store.lock)
+    is_of_broker = any(others) or any(one.is_directory() for one in store.commitlog.directories)
+    return is_of_broker and not store.is_log_unread
 
 
 def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:
