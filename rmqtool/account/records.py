@@ -1,8 +1,8 @@
 """Every intact record of one copy of a log with its checksums, and checks of all together.
 
-*True* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is the place it lies
-at. Whether its body is what its checksum says is a mark of its row, and whether its unprotected fields can be
-believed is another question (``rmqtool.account.belief``). Everything between intact records is a hole.
+*Intact* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is its place. A mark
+of its row shows whether its body matches its checksum; ``rmqtool.account.belief`` decides whether its
+unprotected fields are plausible. Everything between intact records is a hole.
 
 Memory goes with the number of records: some 70 bytes for each.
 """

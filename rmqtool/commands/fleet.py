@@ -1,6 +1,6 @@
 """FLEET: one function over many stores; a bad one stops nothing, and all share one engine.
 
-A question is a function of a store, an engine and a progress (`Ask`): any command's. The outcomes are one
+A question is any command's function of a store, an engine and a progress (`Ask`). The outcomes are one
 report, in the order in which the stores were named; its exit status is the worst.
 
 The largest store comes first. A small store has nothing to share out: one thread examines it, which is less
@@ -272,7 +272,7 @@ def _difference(name: str, then: object, now: object) -> str:
 
 
 def earlier_status(document: Mapping[str, Any], fail_on: FailOn) -> ExitStatus:
-    """Return the exit status that such a report stands for: that of its findings, or its own negative one."""
+    """Return the exit status of such a report: that of its findings, or its own negative one."""
     weights = [(Severity(one["severity"]), CATALOG[one["code"]].structure) for one in document["findings"]]
     status = status_of(weights, fail_on)
     is_negative = document["exitStatus"] == ExitStatus.NEGATIVE and fail_on is not FailOn.NEVER

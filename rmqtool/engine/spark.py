@@ -363,7 +363,7 @@ def _jobs_of(session: Any) -> tuple[Jobs, str]:  # noqa: ANN401 - pyspark's
 
 
 class ConnectEngine(LiveSparkEngine):
-    """Engine of tasks on a cluster behind a server of Spark Connect; no Java runs here.
+    """Engine of tasks on a cluster, through a server of Spark Connect; no Java runs here.
 
     The settings are those that a session may have.
 

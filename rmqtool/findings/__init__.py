@@ -138,7 +138,7 @@ class Finding:
         message: One sentence; the code's title when empty.
         severity_override: A severity that differs from the code's usual one.
         structure_override: A structure that differs from the code's (an unreadable range of the log).
-        count: Number of equal findings that it stands for.
+        count: Number of equal findings in it.
         remedy_override: Advice where the code's remedy would do harm.
     """
 
@@ -171,12 +171,12 @@ class Finding:
 
     @property
     def remedy(self) -> str:
-        """What the operator can do about this finding."""
+        """Remedy of this finding, for the operator."""
         return self.remedy_override or self.code.remedy
 
     @property
     def sentence(self) -> str:
-        """What is wrong."""
+        """Damage in one sentence."""
         return self.message or self.code.title
 
 
@@ -303,7 +303,7 @@ class FindingLog(Findings):
         return log
 
     def add(self, finding: Finding, *, count: int = 1) -> None:
-        """Add a finding that stands for ``count`` equal ones (a kernel reports the first and the number)."""
+        """Add one finding for ``count`` equal ones (a kernel reports the first and the number)."""
         if count < 1:
             return
         code = finding.code.code

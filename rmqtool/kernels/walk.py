@@ -201,8 +201,7 @@ def check_record(
 ) -> int:
     """Return the ``Outcome`` at ``at``; fills ``row`` and its ``values`` for RECORD and MISMATCH.
 
-    ``row`` has TOTALSIZE wherever a record begins, else 0. A 0 on disk is not a size to
-    skip.
+    ``row`` has TOTALSIZE wherever a record begins, else 0. A 0 on disk is not a size to skip.
     """
     row.total_size = 0
     outcome, total_size, magic = _check_start(buffer, at, window_stop, segment_stop, rules)

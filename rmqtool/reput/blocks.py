@@ -104,7 +104,7 @@ class BlockColumn:
 
 @dataclass(frozen=True)
 class Block:
-    """Where the columns of a block lie.
+    """Places of the columns of a block.
 
     Attributes:
         columns: by name; one that is not needed has no rows. ``runs`` and ``keys`` go together.

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 MAX_SKIPS = 10_000
-"""Skips that are told apart; of a log that is torn more often the others are only counted."""
+"""Skips that are listed; of a log that is torn more often the others are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ReputChain:
 
 @dataclass
 class Region:
-    """How far the two counters have come apart since the region began.
+    """Difference of the two counters since the region began.
 
     Attributes:
         total: TOTALSIZEs of the records whose lengths do not add up.
@@ -158,16 +158,16 @@ def follow(log: FileQueue, file_size: int, until: int, scan: LogPass[ScanJob, Sp
         log_offset = last.log_offset
         chain.stalled = last.stalled
         if last.stalled or (last.outcome is Outcome.STOP and log_offset < segment.stop):
-            break  # the latter: as far as was asked
+            break  # the latter: as far as requested
         log_offset = _next_region(chain, last, segment, region, file_size)
     chain.stop = log_offset
     return chain
 
 
 def _with_kept(chain: ReputChain, reports: Iterable[SplitReport], rescan: Rescan) -> Iterator[SplitReport]:
-    """Yield the reports of one file, as the array is that the chain has kept when each is asked for.
+    """Yield the reports of one file, each for the array that the chain has kept by then.
 
-    A larger array only ever lets a part be read that was too long: what ended otherwise stands.
+    A larger array only lets a part be read that was too long; any other end stays as it is.
     """
     for report in reports:
         log_offset = report.first_log_offset
@@ -216,7 +216,7 @@ def _next_region(
 
 
 class RecordCheck(Protocol):
-    """What holds records against their own bytes: `rmqtool.scan.record_checks.RecordChecker`."""
+    """Check of records by their own bytes: `rmqtool.scan.record_checks.RecordChecker`."""
 
     @property
     def sound_crcs(self) -> int:
@@ -246,7 +246,7 @@ class BrokerWalk(SegmentWalk):
 
 @dataclass(kw_only=True)
 class SplitReport(DispatchedSplit):
-    """What a scan found.
+    """Result of a scan.
 
     Attributes:
         end: physical offset after the last good record; 0 if there is none.

@@ -34,8 +34,8 @@ class InspectTask:
 
     Attributes:
         split: the range.
-        due: physical offset in front of it, or its own, at which one who examines expects a record: a broker
-            that damage led astray stands somewhere inside of one.
+        due: physical offset before it, or its own, at which an examiner expects a record; a broker that
+            damage led astray is somewhere inside of one.
         records: how records are read.
         stale_from: see ``GapWalk``.
     """
@@ -48,7 +48,7 @@ class InspectTask:
 
 @dataclass(frozen=True, slots=True)
 class GapContents:
-    """What a range holds.
+    """Content of a range.
 
     Attributes:
         start: physical offset of the range.
@@ -291,7 +291,7 @@ def log_findings(
 
 
 def counted_skips(chain: ReputChain) -> tuple[Finding, int]:
-    """Return a finding that stands for the skips which the chain only counted, and how many they are."""
+    """Return a finding for the skips that the chain only counted, and their number."""
     finding = Finding(
         code=CL_HALF_RECORD,
         message="more damage, only counted",

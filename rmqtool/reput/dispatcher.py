@@ -37,7 +37,7 @@ _MOST_KNOWN_QUEUES = 1 << 16  # of a larger table the copy would cost more than 
 
 
 class Taken(NamedTuple):
-    """What was put; views that the next dispatch may overwrite.
+    """Dispatched units and entries; views that the next dispatch may overwrite.
 
     Attributes:
         units: ``(n,)`` of ``UNIT_ROW`` in log order.
@@ -136,8 +136,8 @@ class Dispatcher:
     def unknown_batch_topics(self) -> frozenset[str]:
         """Return topics whose records carry inner batches though the policy gives them plain queues.
 
-        What was put for these is wrong: dispatch anew with `DispatchPolicy.with_batch_topics`. Settings that
-        are not there (config/topics.json, the queues' own files) leave the records as the only evidence.
+        Their units are wrong: dispatch again with `DispatchPolicy.with_batch_topics`. Without the settings
+        (config/topics.json, the queues' own files), the records are the only evidence.
         """
         traits = self.queues.rows["traits"][: len(self.queues)]
         is_unknown = (traits & (Trait.INNER_BATCHES | Trait.BATCH)) == Trait.INNER_BATCHES
@@ -248,10 +248,10 @@ class DispatchSink:
         self.dispatcher = Dispatcher(job.policy, passes_stalls=passes_stalls, queues=queues)
 
     def written(self, odd_queues: object, transactions: Rows | None = None) -> dict[str, Any]:
-        """Write the block; return it with what else a `DispatchedSplit` has of the dispatch.
+        """Write the block; return it with the other fields of a `DispatchedSplit`.
 
         Args:
-            odd_queues: what each split with such queues has to report; so these are met anew.
+            odd_queues: reports of each split with such queues, which are met again.
             transactions: see `write_block`.
         """
         taken, queues, policy = self.dispatcher.taken(), self.dispatcher.queues, self.job.policy

@@ -266,7 +266,7 @@ def without_backward_messages(
     dropped["store_timestamp_ms"] = block_entries["store_timestamp_ms"][~keep]
     moved = keyless.copy()
     moved["entries_before"] = kept_before[keyless["entries_before"]]
-    # By place in the log: a keyless message stands before the entry whose number it bears.
+    # By place in the log: a keyless message comes before the entry whose number it bears.
     order = np.argsort(
         np.concatenate([keyless["entries_before"] * 2, np.flatnonzero(~keep) * 2 + 1]), kind="stable"
     )

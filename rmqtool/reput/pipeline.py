@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 _EMIT_TASKS = 16
 _TASK_BYTES = 16 << 20
-"""What a task reads at least, where there is so much: a Spark task costs as much as a few MiB of log."""
+"""Least bytes that a task reads, if there are so many: a Spark task costs as much as a few MiB of log."""
 
 
 @dataclass(frozen=True)
 class ReputPlan:
-    """What is to be made of what.
+    """Plan of a rebuild: its inputs and outputs.
 
     Attributes:
         log: the commit log.
@@ -111,7 +111,7 @@ class ReputPlan:
 
 @dataclass(kw_only=True)
 class ReputResult(EmittedFiles):
-    """What was made.
+    """Result of a rebuild.
 
     Attributes:
         chain: the way through the log, with what was skipped.

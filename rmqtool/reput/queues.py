@@ -1,7 +1,7 @@
-"""Queues that are to be made: their runs, collected from all blocks, and their shares of the emit stage.
+"""Queues to build: their runs, collected from all blocks, and their shares of the emit stage.
 
-Every block has its runs in the order of their queues' keys. Where they are too many for the memory they are
-merged by ranges of keys, each of which is a piece of every block: what is held at a time is one range.
+Every block has its runs in the order of their queues' keys. Too many runs for the memory are merged by ranges
+of keys, each a piece of every block: one range is held at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _QUEUE_WEIGHT = 1000
 _LEAST_WEIGHT = 1 << 16
 
 PLACE = attrgetter("place.position")
-"""What orders plans as their queues lie in every block."""
+"""Sort key of plans, in the order of their queues in every block."""
 
 
 @dataclass(frozen=True, slots=True)

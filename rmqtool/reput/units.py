@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 _PIECE_UNITS = 1 << 18
 _GROUP_UNITS = 1 << 19
 _LEAST_READ_UNITS = 1 << 6
-"""What a read of a block should bring on average, where there are very many blocks."""
+"""Units that a read of a block should yield on average, where there are very many blocks."""
 _LONG_RUN_UNITS = 1 << 10
 """Runs from here on are worth a read of their own: it takes as long as copying so many units."""
 
 
 class _Reading:
-    """The units of runs; each column is read when it is first asked for.
+    """The units of runs; each column is read at its first use.
 
     Args:
         blocks: where they lie.
@@ -57,7 +57,7 @@ class _Reading:
         return read_rows(self._blocks, name, self._runs)
 
     def _queue_offsets(self, name: str) -> Array:
-        """Return what records carry; read only where runs do not tell."""
+        """Return the records' queue offsets; reads them only where the runs do not show them."""
         counts = self._runs["count"]
         stops = np.cumsum(counts)
         offsets = np.repeat(self._runs["first_queue_offset"] - (stops - counts), counts)
@@ -189,12 +189,12 @@ def _turned(rows: Array, places: Int64s, counts: Int64s) -> Array:
 
 
 class RawUnits(NamedTuple):
-    """Units as records ask for them, ``(n,)`` each.
+    """Units as records require them, ``(n,)`` each.
 
     Attributes:
         physical_offsets: of the records.
         sizes: of the records, in bytes.
-        queue_offsets: what the records carry; the first of a batch.
+        queue_offsets: of the records; the first of a batch.
         tags_codes: of the records.
         messages: more than one in a batch queue.
     """

@@ -184,7 +184,7 @@ class Columns:
 
     Attributes:
         file: The file of all of them.
-        count: How many.
+        count: Number of rows.
         longs: ``(Long, n)`` int64.
         numbers: ``(Number, n)`` int32.
         texts: By ``Text``, uint8.
@@ -192,7 +192,7 @@ class Columns:
         list_stops: ``(2, n + 1)`` int32, after how many keys and properties those of a message end.
         words: By ``Word``, the values behind the numbers of words, as stored.
         damage: Codes of findings by number of the message.
-        remarks: What could not be done.
+        remarks: Sentences about steps that failed.
     """
 
     type: ClassVar = "columns"

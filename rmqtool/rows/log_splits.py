@@ -297,8 +297,8 @@ def _file_pieces(job: LogJob, number: int, pool: ThreadPoolExecutor, ahead: int)
 def before_segment(job: LogJob, number: int) -> tuple[list[rows.Row], int | None]:
     """Return the rows before the first split of a file, and the physical offset at which that begins.
 
-    The rows name what is missing before the file. Where the job begins inside of it, they go up to the first
-    message. The offset is None if there is no split.
+    The rows name the bytes missing before the file. Where the job begins inside of it, they go up to the
+    first message. The offset is None if there is no split.
     """
     edge, make = job.facts, MessageRows(job.log, job.delay_levels)
     segment = edge.segments[number]

@@ -9,7 +9,7 @@ each queue what the log has of it and what it has lost. The plan is proven befor
 and ``sidecars`` adds checkpoint, config, compacted topics and reports.
 
 Records keep their bytes and their place, always. Nothing is signed again: a record that does not match its
-checksum goes to ``lost+found/``, and a message that says so stands in its place.
+checksum goes to ``lost+found/``, and a message that says so takes its place.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Holes(StrEnum):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user wants to have."""
+    """The user's choice of messages."""
 
     holes: Holes = options.word(
         Holes,
@@ -73,7 +73,7 @@ class Choices:
 
 
 class PartKind(StrEnum):
-    """What a range of the new log is."""
+    """Kind of a range of the new log."""
 
     RECORDS = "records"  # true ones, copied
     TOMBSTONES = "tombstones"  # messages in the place of lost ones
@@ -92,7 +92,7 @@ class Part:
         length: bytes.
         source: of records, the number of the copy they come from.
         records: how many it holds; 0 for blank and zeros.
-        messages: of tombstones, lost ones that they stand for: an inner batch stands for many.
+        messages: of tombstones, the lost ones that they replace: an inner batch replaces many.
         topic: of tombstones.
         queue_id: of tombstones.
         queue_offset: of the first tombstone; the others follow by one.
@@ -122,7 +122,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Messages of one queue that are not recovered: proven to be lost, or there and not to be believed.
+    """Messages of one queue that are not recovered: proven to be lost, or present and not plausible.
 
     Attributes:
         topic: of the queue.
@@ -139,10 +139,10 @@ class Lost:
         physical_offset: where it was, if a queue or its own damaged record says so; None otherwise.
         size: bytes it had, likewise.
         tags_code: of the queue's unit, likewise.
-        placed: whether a tombstone, or a repeated unit, stands in its place.
-        light: names of light queues that the message stood in, too, with its queue offset in each.
-        from_start: whether they are the queue's first, and only the log's beginning at 0 tells of them.
-        is_there: whether the log has their records, damaged or contradicted in what they say of their queue:
+        placed: whether a tombstone, or a repeated unit, takes its place.
+        light: names of light queues that the message was in, too, with its queue offset in each.
+        from_start: whether they are the queue's first, and only the log's beginning at 0 proves them.
+        is_there: whether the log has their records, damaged, or with contradicted queue fields:
             they are not recovered, and are in ``lost+found/``.
         in_light: whether this is such a queue, and the tombstone is that of another queue, which names it.
         after_ms: store time of the record before.
@@ -272,7 +272,7 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class RecordForm:
-    """How records are made.
+    """Form of the records to make.
 
     Attributes:
         appends_crc: they end in the property ``__CRC32#``.
@@ -289,7 +289,7 @@ class RecordForm:
 
 @dataclass(frozen=True, slots=True)
 class SalvagePlan:
-    """What a salvage will do.
+    """Plan of a salvage.
 
     Attributes:
         tool_version: which made it.

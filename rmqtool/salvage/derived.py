@@ -32,12 +32,12 @@ _DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 PARTS = ("consumequeue", "index")
 _REPEATED = {"consumequeue": UNITS.dtype, "batchconsumequeue": BATCH_UNITS.dtype}
 _NAMING = ("physicalOffset", "size", "tagsCode")
-"""What names a message; the rest of a batch unit, its queue offsets and time, tells where the unit stands."""
+"""Fields that name a message; the rest of a batch unit, its queue offsets and time, is its place."""
 
 
 @dataclass
 class DerivedFiles:
-    """What was made over the new log.
+    """Queues and index made over the new log.
 
     Attributes:
         messages: intact records that were dispatched.

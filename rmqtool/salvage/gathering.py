@@ -1,7 +1,7 @@
-"""Several stores as copies of one log: what is read of them, put together, and the plan that comes of it.
+"""Several stores as copies of one log: their records, joined, and the plan for them.
 
-A hole of the first copy is healed, record by record, from the others. A record heals if it is whole and
-believed in its own copy and lies in a hole of the copies before. Where two copies hold different records,
+A hole of the first copy is filled, record by record, from the others. A record fills it if it is whole and
+trusted in its own copy and lies in a hole of the copies before. Where two copies hold different records,
 both proven, one stays (``disputes``), and the other is kept aside.
 """
 
@@ -53,7 +53,7 @@ def merge(
         surveys: of the copies.
         evidence: what the queues of all copies list.
         of_copies: what those of each list.
-        include_stale: believe what looks stale.
+        include_stale: trust records that look stale.
 
     Returns:
         All of them, and the records that differ from what stays in their place.
@@ -85,7 +85,7 @@ def merge(
 
 
 def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:
-    """Return a survey without what is not believed; with ``only``, without damaged bodies, too."""
+    """Return a survey of the trusted records; with ``only``, without damaged bodies, too."""
     belief = Belief(survey, evidence, from_zero=survey.log.start == 0, include_stale=include_stale)
     keep = belief.kept if only else belief.kept | survey.damaged
     return where(survey, keep)
@@ -118,7 +118,7 @@ class BesideUnits:
     """Lost messages that a store's account knows from something else than units and queue offsets.
 
     Attributes:
-        consumed: those of which consumers' offsets tell, by topic and queue id.
+        consumed: those that consumers' offsets prove, by topic and queue id.
         places: those to which index items alone lead.
         unread: why nothing is known; None if it is.
     """

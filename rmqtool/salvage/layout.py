@@ -2,7 +2,7 @@
 
 Lost messages get their tombstones in the holes between the neighbours of all their queues, those first whose
 last hole comes first; within a hole they lie in the order of their places, as far as anything names those.
-What a hole has left is filled; a hole at the end of a file becomes a BLANK; after the log's last record there
+The rest of a hole is filled; a hole at the end of a file becomes a BLANK; after the log's last record there
 are zeros.
 """
 
@@ -50,7 +50,7 @@ class Wanted:
         first: number of the first piece that they may be in.
         last: number of the last.
         sizes: bytes of a tombstone that says what it is, and of ever smaller ones.
-        batch: one tombstone stands for all.
+        batch: one tombstone replaces all.
     """
 
     lost: Lost
@@ -125,8 +125,8 @@ class Waiting:
             self._missed[one.number] = one.lost.count if one.batch else one.left
 
 
-_BARE = 2  # the rank of the smallest tombstones that stand in all their queues
-_NAMELESS = 3  # of those that stand in no light queue
+_BARE = 2  # the rank of the smallest tombstones that are in all their queues
+_NAMELESS = 3  # of those that are in no light queue
 _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
 
@@ -303,7 +303,7 @@ def _content(rank: int, lost: Lost, time_ms: int, *, batch: bool) -> tuple[Prope
 
 
 def in_batches(lost: Iterable[Lost], batch_topics: Collection[str]) -> Iterator[Lost]:
-    """Yield what is lost, of queues that count inner batches no more at a time than a record stands for."""
+    """Yield lost messages; in batch queues, no more at a time than one record replaces."""
     for one in lost:
         if one.topic not in batch_topics or one.count <= _LARGEST_BATCH:
             yield one

@@ -1,4 +1,4 @@
-"""Messages that stood in light queues, too (multi dispatch): one tombstone stands in all of them.
+"""Messages that were in light queues, too (multi dispatch): one tombstone is in all of them.
 
 A light queue has no records of its own: a record of another queue names it, with its queue offset
 there (``INNER_MULTI_DISPATCH``, ``INNER_MULTI_QUEUE_OFFSET``). So a gap of a light queue is closed by the
@@ -61,7 +61,7 @@ def light_queues(survey: Survey, evidence: QueueEvidence) -> dict[Key, frozenset
 
 
 class LossBounds(NamedTuple):
-    """Physical offsets between which a lost message lay, as far as anything tells."""
+    """Physical offsets between which a lost message lay, as far as is known."""
 
     start: int
     stop: int
@@ -79,7 +79,7 @@ class LossBounds(NamedTuple):
 
 
 class LightRoom:
-    """Tells what the holes of a log have room for.
+    """Measures the room in the holes of a log.
 
     Attributes:
         least: the shortest of the light queues' names, with a queue offset of one digit.
@@ -325,7 +325,7 @@ def _name(light: Lost, hosts: Sequence[_Host], able: Set[Key], room: LightRoom) 
         room: of the holes.
 
     Returns:
-        How many were found, and how many hosts were of no use any more.
+        Number of those found, and of hosts that were of no use any more.
     """
     heap: list[tuple[bool, int, int, int]] = []
     exact = light.physical_offset is not None

@@ -36,7 +36,7 @@ class LossFinder:
         evidence: what queues list.
         takes: whether the user wants a topic.
         horizon: physical offset up to which the log is wanted.
-        consumed: lost messages of which only consumers' offsets tell, by topic and queue id.
+        consumed: lost messages that only consumers' offsets prove, by topic and queue id.
     """
 
     belief: Belief

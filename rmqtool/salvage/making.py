@@ -9,7 +9,7 @@ that read every message, and stop at one they do not understand: theirs carry wh
   message is the order to give up the timed message of that key, which there is none of, and is never
   delivered (5.3.3, 5.5.1).
 * RMQ_SYS_TRANS_HALF_TOPIC: with TRANSACTION_CHECK_TIMES at the limit ``TransactionalMessageServiceImpl``
-  moves the message to TRANS_CHECK_MAX_TIME_TOPIC instead of asking a producer about it (4.9.8, 5.3.3, 5.5.1).
+  moves the message to TRANS_CHECK_MAX_TIME_TOPIC instead of checking with a producer (4.9.8, 5.3.3, 5.5.1).
 * RMQ_SYS_TRANS_OP_HALF_TOPIC: tag ``d`` and a body of queue offsets, here of none; 4.9.8 needs a body.
 
 A filler is a rolled back message: neither a queue nor the index takes it, and every reader passes it.
@@ -39,7 +39,7 @@ _CHECK_TIMES = "99"
 """More than ``transactionCheckMax``, which is 15 if nobody sets it."""
 _V1_LARGEST_TOPIC = 127
 _NO_OFFSET = "-"
-"""What no broker takes for a queue offset: ``TransactionalMessageServiceImpl#getLong`` makes -1 of it."""
+"""No broker takes this for a queue offset: ``TransactionalMessageServiceImpl#getLong`` makes -1 of it."""
 
 _LIGHT = ("INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET")
 _LARGEST_LIGHT = (1 << 15) - 1 - 512
@@ -73,7 +73,7 @@ def _order(store_timestamp_ms: int) -> Properties:
 def short_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Properties, str]:
     """Return the least that a tombstone should carry: it goes where the mark does not fit.
 
-    Of an ordinary topic, that is a property and a byte of body. What sends messages on to tiered storage
+    Of an ordinary topic, that is a property and a byte of body. Dispatch to tiered storage
     never gets beyond one without any property (``MessageStoreDispatcherImpl#doScheduleDispatch``, 5.5.0); a
     proxy fails to deliver one without a body, and all that a client would receive with it
     (``GrpcConverter#buildSystemProperties``, 5.5.0).
@@ -98,7 +98,7 @@ def light_properties(queues: Sequence[tuple[str, int]]) -> Properties:
 
 
 def names_light(properties: Properties) -> bool:
-    """Return whether a record stands in light queues."""
+    """Return whether a record is in light queues."""
     return any(name == _LIGHT[0] for name, _ in properties)
 
 

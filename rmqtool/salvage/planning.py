@@ -57,7 +57,7 @@ class Planner:
         takes: whether a topic is wanted.
         draft: the plan as far as it is known: bytes that are put aside already are among those found.
         batch_topics: topics whose queues count inner batches.
-        consumed: lost messages of which only consumers' offsets tell, by topic and queue id.
+        consumed: lost messages that only consumers' offsets prove, by topic and queue id.
     """
 
     survey: Survey
@@ -141,7 +141,7 @@ class Planner:
             kept = survey.records[belief.kept]
             stops = kept["log_offset"] + kept["total_size"]
             last = int(stops[-1]) if len(stops) else start
-            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK behind a hole is rebuilt
+            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK after a hole is rebuilt
             stay = {
                 at for at in blanks
                 if (at in ends or self._file_stop(at) - self.draft.file_size == at)
@@ -234,7 +234,7 @@ class Planner:
             yield _ELSEWHERE.format(counted(count, "sound record lies", "sound records lie", spec=","))
 
     def _undecided(self) -> Iterator[str]:
-        """Say of which damaged frames nothing tells whether they are false."""
+        """Yield a sentence for each damaged frame that nothing shows to be intact or false."""
         for one in self.survey.aside:
             if one.chosen_by is Grounds.NOTHING:
                 yield _UNDECIDED.format(one.start)

@@ -162,7 +162,7 @@ class ConfigFile:
     Attributes:
         label: path in the store.
         problem: why it is not copied; None if it is.
-        mended: what was written in place of one that is damaged, and what that means; None if it is a copy.
+        mended: the text written in place of a damaged one, and its meaning; None if it is a copy.
     """
 
     label: str
@@ -278,7 +278,7 @@ def copy_compaction(
         staging: where to write.
 
     Returns:
-        What is not copied, and why; and the copies.
+        Files that are not copied, and why; and the copies.
     """
     reported: list[ConfigFile] = []
     written: list[tuple[str, str]] = []

@@ -89,7 +89,7 @@ _HEX_FIELDS = frozenset({Check.COMPRESSION, Check.SYS_FLAG, Check.INNER_FLAG})
 
 
 class Ahead(NamedTuple):
-    """How far clocks of senders were ahead of the broker's.
+    """Lead of senders' clocks over the broker's.
 
     Attributes:
         records: that were born more than a second after they were stored.

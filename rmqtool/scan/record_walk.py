@@ -1,7 +1,7 @@
 """Walk of the log, record by record, with the damage between, and the log's end, found from the back.
 
 The walk follows a chain of records as a broker does. Where the chain breaks, it searches the next intact
-record and names what lies between (``classify``). ``gap_walk`` does the same at memory speed. Nothing on disk
+record and names the bytes between (``classify``). ``gap_walk`` does so at memory speed. Nothing on disk
 states where a log ends, and reading all of it takes minutes: so only its last files are walked.
 """
 
@@ -271,7 +271,7 @@ class LogEnd(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogExtent:
-    """What there is of a log; a later look tells by it whether the log has changed.
+    """Extent of a log; a later read compares it to see whether the log has changed.
 
     Attributes:
         start: Physical offset of its first file.

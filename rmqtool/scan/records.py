@@ -38,7 +38,7 @@ _WIDEST_HOSTS = (8, 20, 20, 20)  # bytes of the wider host by variant: it is rea
 
 
 class PropertyWitness(StrEnum):
-    """What can contradict the properties of a record."""
+    """Contradictions of a record's properties."""
 
     FORM = "their form"  # pieces without name or value
     UNIT = "the tags code of its unit"
@@ -317,8 +317,8 @@ def holds_bytes(log: FileQueue, physical_offset: int) -> bool:
 def record_at(log: FileQueue, physical_offset: int) -> Record | None:
     """Return the record that lies at an offset; None if nothing does, or it cannot be read.
 
-    What a damaged queue or index points to may be anything: only bytes that are a record count, and nothing
-    is read before its length is known to be there.
+    A damaged queue or index may point anywhere: only bytes that are a record count, and nothing is read
+    before its length is known to be present.
     """
     segment = log.segment_at(physical_offset)
     if segment is None:

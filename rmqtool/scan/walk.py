@@ -35,7 +35,7 @@ WINDOW_BYTES = 1 << 20
 WINDOW_MAX_BYTES = 8 << 20
 _ROWS = 4096
 _SIZE_BYTES = HEAD_OFFSETS[0]["magic"]
-_FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log asks at each of its records
+_FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log reads one at each of its records
 _CHUNK_BYTES = 1 << 20
 _TAIL_BYTES = (
     2 + 0x7FFF + 2 + 0x7FFF
@@ -108,7 +108,7 @@ class SegmentWalk:
         stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on, and messages on
             both sides of it can be in one batch.
         passes_gaps: whether damage ends a walk only where the window does not show the next intact record;
-            other damage is told in the batches. Needs ``stops_at_mismatch``.
+            other damage is reported in the batches. Needs ``stops_at_mismatch``.
         outcome: what ended the last walk: STOP, BLANK or a failure.
         log_offset: physical offset of that end.
         kept: bytes of the array that a thread has kept by then, see ``RecordRules.kept_array``; a walk that

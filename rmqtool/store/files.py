@@ -206,7 +206,7 @@ class StoreFiles:
 
 
 def queue_id_of(name: str) -> int | None:
-    """Return the queue id that a directory name stands for, in the only form that a broker writes.
+    """Return the queue id of a directory name, in the only form that a broker writes.
 
     It makes directories by ``String.valueOf`` and reads them by ``Integer#parseInt``, also for records with a
     negative queue id (``DefaultMessageStore#loadConsumeQueue``, 4.9.8; ``ConsumeQueueStore``, 5.3.3).

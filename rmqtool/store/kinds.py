@@ -230,7 +230,7 @@ KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}
 
 
 class Place(NamedTuple):
-    """What a PATH turned out to be, links kept.
+    """Kind of a PATH, links kept.
 
     ``root`` is the store root around it, if its place shows one; the path itself for a store. ``depth``
     counts a queue tree's levels down to queue directories: 2 for ``consumequeue/``, 1 for a topic, 0 for a

@@ -77,7 +77,7 @@ class FileGap(NamedTuple):
     """Difference between a file's start and the end of the file before it.
 
     ``expected`` is the end, ``found`` the next start: lower where files overlap. ``after`` is the file before
-    the gap, ``before`` the one behind it.
+    the gap, ``before`` the one after it.
     """
 
     expected: int

@@ -95,7 +95,7 @@ def _delay_levels(name: str, text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """How a setting is read, and its defaults.
+    """Reader of a setting, and its defaults.
 
     ``defaults`` has each default with the release from which it holds, oldest first; None for "none", for
     "each record decides", and for what the broker's machine decides. ``until`` is the first release without
@@ -147,7 +147,7 @@ _OWN_READERS: dict[str, Callable[[str, str], SettingValue]] = {
     "messageDelayLevel": _delay_levels,
     **dict.fromkeys((*_SIZES, "maxMessageSize", "maxMsgsNumBatch"), _size),
 }
-# Without a default of their own here, and what stands for it.
+# Without a default of their own here, and the substitute.
 _NOTES = {
     "storePathRootDir": "the PATH that was given",
     "storePathCommitLog": "commitlog/ in the store root",
