@@ -109,7 +109,7 @@ class LogLosses:
         beyond: of all these, those beyond the last record: the log was longer once.
         beyond_bytes: from that record's end to that of the last of them; None where nothing measured it.
         queues: those with lost messages, by topic and queue id.
-        states: these and all others, by state; None where the log was not looked at for that.
+        states: these and all others, by state; None where the log was not read for that.
         before: messages before the log's first byte, as in ``states``; they are not among the lost.
     """
 
@@ -182,7 +182,7 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
     Units alone may be what a truncation left.
 
     Args:
-        store: whose index and checkpoint; what cannot be read bears nothing out.
+        store: whose index and checkpoint; unreadable data proves nothing.
         end: physical offset after the log's last record.
         latest_ms: highest store time of its records; None where that is not known.
     """

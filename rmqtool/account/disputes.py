@@ -213,7 +213,7 @@ class Disputes:
         return changed
 
     def _near(self, start: int, stop: int, queues: Int64s) -> _CopySide:
-        """Return what stays for sure between two places, and what comes before and after it in each queue."""
+        """Return the records surely kept between two places, and their neighbours in each queue."""
         records, units = self._around.records, self._around.units
         one, two = np.searchsorted(records["log_offset"], [start, stop])
         found = [units[:0]]

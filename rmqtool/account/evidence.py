@@ -93,7 +93,7 @@ class QueueEvidence:
 
 
 def read_evidence(store: Store) -> QueueEvidence:
-    """Read all queues of a store; what cannot be read proves nothing."""
+    """Read all queues of a store; unreadable data proves nothing."""
     evidence = QueueEvidence(declared=_declared(store))
     for queue, units in queue_units(store, evidence.unread):
         rows = _listed(units.sane)
@@ -294,8 +294,8 @@ class ChainedSurvey:
     """The records of a survey, those trusted so far, and the chains of these.
 
     Args:
-        survey: what was read, of all copies.
-        evidence: what queues list.
+        survey: the records read, of all copies.
+        evidence: the lists of queues.
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
 
     Attributes:

@@ -289,7 +289,7 @@ def _count_before(store: Store, start: int, lost: LossListener | None) -> int:
 
 
 def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | None = None) -> LogLosses:
-    """Return what a log has lost.
+    """Return the losses of a log.
 
     Args:
         account: of the queues beside it.
@@ -363,11 +363,11 @@ class StoreAccount:
 
     @cached_property
     def looked(self) -> SurveyedLog:
-        """Return what is in the log, by the evidence; records that replicas have not confirmed are marked."""
+        """Return the log's content, by the evidence; records that replicas have not confirmed are marked."""
         return self.decided(survey(self.log, self._store.confirm_offset))
 
     def decided(self, looked: SurveyedLog) -> SurveyedLog:
-        """Return what is in the log where the evidence has it, if a walk along it finds anything odd.
+        """Return the log's content where the evidence has it, if a walk along it finds anything odd.
 
         Files then lie where their records say, and records below false frames take the place of these.
 
@@ -426,7 +426,7 @@ class StoreAccount:
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
 
     def losses(self, lost: LossListener | None = None) -> LogLosses:
-        """Return what the log has lost.
+        """Return the losses of the log.
 
         Args:
             lost: receives each message; None: nobody does.

@@ -313,7 +313,7 @@ class _Reader:
         own = ~foreign
         marks = np.zeros(len(batch.rows), np.uint8)
         self._check(batch, marks)
-        doubtful = own & (marks & DAMAGED != 0)  # frames of another place are looked at by the walk
+        doubtful = own & (marks & DAMAGED != 0)  # the walk examines frames of another place
         self._walk.ends_in_doubt = bool(doubtful[-1])
         doubtful[-1] = True
         doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
@@ -391,7 +391,7 @@ class _Reader:
             marks[hits["row"][hits["check"] == Check.ZEROS]] |= _ZEROS
 
     def result(self, read: SplitRead) -> SplitSurvey:
-        """Return what was found."""
+        """Return the results."""
         dispatcher = self._dispatcher
         return SplitSurvey(
             **vars(read),

@@ -227,7 +227,7 @@ class LogSurvey:
                 segment.close()
 
     def finish(self) -> SurveyedLog:
-        """Return what was found; nothing can be taken after that."""
+        """Return the results; nothing can be taken after that."""
         self._add(self.log.stop, ENDLESS)
         for one, two in pairwise(self.log.segments):
             self._add(one.stop, two.start)
@@ -279,7 +279,7 @@ def survey(
     reading: Reading | None = None,
     moved: Container[str] = (),
 ) -> SurveyedLog:
-    """Look at all of a log.
+    """Read all of a log.
 
     Args:
         log: which.

@@ -132,7 +132,7 @@ def export(
         stores: A store, or several, each of which gets a folder ``store=NAME``.
         out: The directory to make, or where in object storage; it must not exist, or be empty.
         left_out: Stores that could not be opened, by their paths, and why, for the report.
-        engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+        engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
         jobs: Tasks at a time; None is all cores.
         progress: Receives stages and remarks.
         options: See `rmqtool.api.options.ExportOptions`.
@@ -218,7 +218,7 @@ def ask_stores(
         broker_version: A release, ``4.9`` or ``5.x``.
         timezone: Zone of times without one.
         fail_on: Which findings count for the exit status: ``error``, ``warning`` or ``never``.
-        engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+        engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
         jobs: Tasks at a time; None is all cores.
         progress: Receives the progress.
 

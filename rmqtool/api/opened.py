@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class OpenedStore:
-    """A store, or a part of one, as it was listed when it was first looked at.
+    """A store, or a part of one, as it was listed at its first use.
 
     Files that a running broker adds or extends afterwards are seen by opening it again.
 
@@ -43,7 +43,7 @@ class OpenedStore:
 
     @property
     def path(self) -> Path:
-        """Return what was opened, absolute.
+        """Return the opened path or URL, absolute.
 
         Raises:
             UsageError: It is no path of this machine's; `location` names it.
@@ -54,7 +54,7 @@ class OpenedStore:
 
     @property
     def location(self) -> str:
-        """Return what was opened as messages name it: its absolute path, or its URL."""
+        """Return the opened path as messages name it: absolute, or as a URL."""
         return str(self._files.place.path)
 
     @property

@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 class Store(OpenedStore):
     """A store, or a part of one, opened by `rmqtool.open`; iteration yields the messages of its log.
 
-    It is what was there when it was first looked at: files that a running broker adds or extends later are
-    seen by opening it again. Several threads may use it at once, and several stores may be open.
+    It holds the files of its first use: files that a running broker adds or extends later are seen by
+    opening it again. Several threads may use it at once, and several stores may be open.
 
     Options are those of the command line, with the same names: see `rmqtool.api.options`. ``progress``
     receives stages and remarks (`rmqtool.progress.Progress`).
@@ -220,10 +220,10 @@ class Store(OpenedStore):
         progress: Progress | None = None,
         **options: Unpack[VerifyOptions],
     ) -> VerifyReport:
-        """Check the store, and say what is wrong.
+        """Check the store, and return its findings.
 
         Args:
-            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
             jobs: Tasks at a time; None is all cores.
             progress: Receives stages and remarks.
             options: See `rmqtool.api.options.VerifyOptions`.
@@ -243,10 +243,10 @@ class Store(OpenedStore):
         return verify(request, progress or NullProgress())
 
     def diff(self, other: Store, *, max_differences: int = 20) -> Differences:
-        """Compare with another store, or the same part of one, by what is said rather than by bytes.
+        """Compare with another store, or the same part of one, by content rather than by bytes.
 
         Args:
-            other: The other; ``a`` in a difference is what this store says, ``b`` what that one says.
+            other: The other; ``a`` in a difference is this store's value, ``b`` the other's.
             max_differences: Reported of each log, queue or index; the rest is counted.
 
         Raises:
@@ -284,7 +284,7 @@ class Store(OpenedStore):
             config: Choices for damaged files of settings, by name, where the doctor's own is not obvious.
             agreed: Receives the plan before anything is written; returns whether to go on.
             command: How it was called, for the journal.
-            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
             jobs: Tasks at a time; None is all cores.
             progress: Receives stages and remarks.
             options: See `rmqtool.api.options.RepairOptions`.
@@ -336,7 +336,7 @@ class Store(OpenedStore):
             parts: ``consumequeue``, ``index``, or both.
             lost: Receives every message that the result has not, one by one; the report then adds them up.
                 It is of a whole rebuild.
-            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or what `rmqtool.open_engine` opened.
+            engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
             jobs: Tasks at a time; None is all cores.
             progress: Receives stages and remarks.
             options: See `rmqtool.api.options.RebuildOptions`.
@@ -370,7 +370,7 @@ class Store(OpenedStore):
         progress: Progress | None = None,
         **options: Unpack[SalvageOptions],
     ) -> SalvagePlan:
-        """Say what `salvage` would do; nothing is written.
+        """Return the plan of `salvage`; nothing is written.
 
         Args:
             copies: Other copies of the same log, from which holes of this one are filled.

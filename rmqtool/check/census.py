@@ -56,7 +56,7 @@ _REASONABLE_MS = (946_684_800_000, 4_102_444_800_000)  # 2000 to 2100
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The time that is looked at, in buckets.
+    """The time of the census, in buckets.
 
     Attributes:
         start_ms: epoch ms, a multiple of the width.

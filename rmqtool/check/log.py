@@ -223,7 +223,7 @@ class LogResult:
 
     Attributes:
         findings: what is wrong.
-        examined: how much was looked at.
+        examined: how much was read.
         blocks: units and index entries of every intact record, in log order.
         plans: runs of every queue.
         log_start: physical offset of the log's first byte.

@@ -120,7 +120,7 @@ def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
 
 
 def changed_findings(segment: Segment) -> Iterator[Finding]:
-    """Yield a finding if a file has another size than when it was listed, or is gone."""
+    """Yield a finding if a file has another size than when it was listed, or is missing."""
     try:
         size_bytes = segment.current_size()
     except EnvironmentFailureError as failure:
@@ -192,7 +192,7 @@ class JudgedEnd(NamedTuple):
 
 
 def damage_findings(scans: Sequence[SegmentScan], end: JudgedEnd) -> Iterator[Finding]:
-    """Yield what is wrong with the framing of the log, in log order."""
+    """Yield the findings with the framing of the log, in log order."""
     for number, scan in enumerate(scans):
         yield from _damage_of(scan, number, end)
     if end.stale is not None:

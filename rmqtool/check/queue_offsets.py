@@ -74,7 +74,7 @@ class RepeatedNames:
         self.skipped = 0
 
     def take(self, queue_offsets: Int64s, log_offsets: Int64s) -> tuple[Int64s, Bools | None]:
-        """Look at consecutive units.
+        """Examine consecutive units.
 
         Returns:
             Queue offsets as they would be had every message named the queue once, and which units to keep;

@@ -95,7 +95,7 @@ class TransactionBalance:
         log: the commit log.
         blocks: the rows, in log order.
         sound: ``(start, stop)`` of ranges in which every record is known, ascending.
-        checked: by half queue, the next queue offset that the broker's check looks at.
+        checked: by half queue, the next queue offset that the broker's check reads.
         max_findings: findings of one code that are kept.
     """
 
@@ -180,7 +180,7 @@ class TransactionBalance:
     def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s, committed: Int64s) -> None:
         """Say how many half messages wait for their end, and since when the oldest does."""
         is_settled = _are_among(halves["target"], np.sort(settled))
-        # Most half messages are settled, so of few keys all copies have to be looked at.
+        # Most half messages are settled, so of few keys all copies have to be read.
         is_copy = _are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
         copies = halves[is_copy]
         last = copies[_last_copies(copies, is_settled[is_copy])]

@@ -126,13 +126,13 @@ class MakingQuestion(Generic[M]):
 
 
 class Fleet(Generic[R]):
-    """The stores that a command line names, and how what is found of them looks.
+    """The stores of a command line, and the form of their reports.
 
     Args:
         session: The run.
         paths: As given.
         forms: How a report of the command looks.
-        kind: What a path is that is no store root, if the user says so.
+        kind: Type of a path that is not a store root, if the user gives it.
         reads_queues: Whether the command reads all queues.
         notes_brokers: Whether it says that a broker is at work on a store.
 

@@ -224,7 +224,7 @@ def shared_options(*formats: str, makes_folder: bool = False) -> Callable[[_Func
 
     Args:
         formats: Of the data.
-        makes_folder: Whether data goes to a directory of files; what is said of it, to standard output.
+        makes_folder: Whether data goes to a directory of files, and its report to standard output.
     """
     chosen = _output(
         "--format",

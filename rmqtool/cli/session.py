@@ -196,10 +196,10 @@ class Session:
         return None if name is None else zone_of_name(name)
 
     def moment(self, option: str, text: str | None) -> int | None:
-        """Return a time in epoch milliseconds, None for none; say what it was taken for if it can be doubted.
+        """Return a time in epoch milliseconds, None for none; report how a doubtful one was read.
 
         Raises:
-            UsageError: It is no time.
+            UsageError: It is not a time.
         """
         if text is None:
             return None
@@ -229,7 +229,7 @@ class Session:
             kind: The part, if the user says so.
             narrows_root: Whether of a store root that part alone is opened.
             takes_config: Whether the command can do something with a config file.
-            reads_queues: Whether it reads all queues, so that it is worth a look at their directories.
+            reads_queues: Whether it reads all queues, so that reading their directories pays.
 
         Raises:
             EnvironmentFailureError: Nothing of a store is there; or a config file, which few commands take.
@@ -314,8 +314,8 @@ class Session:
         """Begin the record of this run with ``--case``, before anything is read or written.
 
         Args:
-            stores: What the command reads.
-            images: What it reads that is no store.
+            stores: Stores that the command reads.
+            images: Inputs that are not stores.
             in_place: Whether it may change the stores.
 
         Raises:

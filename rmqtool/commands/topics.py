@@ -328,7 +328,7 @@ class _LogTotals:
                 progress.advance(done)
 
     def losses(self) -> LogLosses | None:
-        """Return what the log has lost, and report what lay before it; None where nothing points to losses.
+        """Return the losses of the log, and report what lay before it; None where nothing points to losses.
 
         Raises:
             EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.

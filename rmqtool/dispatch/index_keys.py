@@ -151,7 +151,7 @@ def index_seeds(raw_topic: bytes) -> tuple[int, int]:
 
 
 _SAMPLES = 256
-_MESSAGES_PER_SAMPLE = 16  # so many are looked at until one has tags
+_MESSAGES_PER_SAMPLE = 16  # so many are read until one has tags
 _LEAST_AROUND = 16  # items of a message that are read at once with one of them
 
 

@@ -252,7 +252,7 @@ def _group(number: int) -> str:
         return str(number)
 
 
-# struct flock: Linux has (type, whence, start, length, pid), the BSDs and macOS the other order.
+# struct flock: Linux has (l_type, l_whence, l_start, l_len, l_pid), the BSDs and macOS the other order.
 _LINUX = sys.platform.startswith("linux")
 _FLOCK = struct.Struct("@hhqqi4x" if _LINUX else "@qqihh")
 

@@ -108,7 +108,7 @@ def find_breaks(
     Args:
         offsets: ``(n,)`` queue offsets of one queue in log order; `UNKNOWN_QUEUE_OFFSET` is what should come.
         counts: ``(n,)``, how many offsets each takes: more than one in a batch queue.
-        judged: rows to look at; one more may be there to look ahead at.
+        judged: rows to examine; one more may follow, to look ahead.
         progress: see ``QueueProgress``; carried on.
         breaks: filled, of ``BREAK_ROW``; those that find no room only count.
         totals: breaks by ``Discontinuity``, added to.

@@ -106,7 +106,7 @@ def put_unit(
 
 TOTAL_ROW = np.dtype(
     [
-        ("hash", np.uint64),  # this and the next three are what find_queue looks at
+        ("hash", np.uint64),  # this and the next three are what find_queue compares
         ("name_start", np.int64),
         ("name_length", np.int32),
         ("queue_id", np.int32),

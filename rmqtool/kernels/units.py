@@ -49,7 +49,7 @@ def new_state() -> Int64s:
 def _create_file(expected: int, file_size: int, state: Int64s) -> None:
     """Create the file that a unit needs, and pre-blank units as long as nothing else is in the first file.
 
-    It happens before the unit is looked at: one that is skipped has created its file, too.
+    It happens before the unit is examined: one that is skipped has created its file, too.
     """
     beyond = expected % file_size
     if beyond and expected < 0:

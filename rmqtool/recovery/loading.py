@@ -136,7 +136,7 @@ def load_compaction(settings: Settings, root: Location, base: Location, predicti
 def load_timer_wheel(settings: Settings, root: Location, prediction: PredictionDraft) -> None:
     """Load ``timerwheel``; one of another length refuses the start (``TimerWheel``, 5.0.0+).
 
-    With ``timerWheelSnapshotFlush`` the newest ``timerwheel.N`` is the wheel, which is not looked at.
+    With ``timerWheelSnapshotFlush`` the newest ``timerwheel.N`` is the wheel, which is not read.
     """
     setting = settings["timerWheelEnable"]
     if not setting.value or not DEFINITIONS[setting.name].is_known_to(prediction.made.release):

@@ -328,7 +328,7 @@ class ScanJob(DispatchJob[SplitReport]):
 
     Attributes:
         kept: bytes of the array that the reput thread has kept by then, see ``RecordRules.kept_array``.
-        judge: looks at the records themselves, which no reput does; None leaves them alone.
+        judge: checks the records themselves, which no reput does; None leaves them alone.
     """
 
     kept: int = 0

@@ -1,4 +1,4 @@
-"""Bytes that a broker skips or never reaches: what is in them, and the findings that they make."""
+"""Bytes that a broker skips or never reaches: their content, and the findings about them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class InspectTask:
-    """A range of one segment to look at; picklable.
+    """A range of one segment to examine; picklable.
 
     Attributes:
         split: the range.
@@ -135,7 +135,7 @@ class UnreachableRange:
 
 
 def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[UnreachableRange]:
-    """Look at what lies after the end of the broker's way, file by file; nothing if it saw the whole log."""
+    """Examine the bytes after the end of the broker's walk, by file; none if it read the whole log."""
     tasks = unreachable_tasks(plan, result)
     found = engine.map(inspect_gaps, [[task] for task in tasks])
     return [
@@ -153,7 +153,7 @@ def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) ->
 
 
 def unreachable_tasks(plan: ReputPlan, result: ReputResult) -> list[InspectTask]:
-    """Return how to look at what lies after the end of the broker's way; one task a file."""
+    """Return the tasks for the bytes after the end of the broker's walk, one a file."""
     stop = result.chain.stop
     if stop >= plan.until_offset:
         return []
@@ -181,12 +181,12 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class SkippedRange:
-    """Bytes that are not dispatched, and what is in them.
+    """Bytes that are not dispatched, and their content.
 
     Attributes:
         skip: the bytes and why.
         segment: the file they lie in.
-        gap: what the bytes begin with; None if that is a record, which the broker does not see.
+        gap: the gap that they begin with; None if that is a record, which the broker does not see.
         records: intact records that a salvage would keep.
         record_bytes: their size.
         damage: whether this is damage; False for the zeros and leftovers after the log's last record.
@@ -208,7 +208,7 @@ class SkippedRange:
 def inspect_skips(
     plan: ReputPlan, result: ReputResult, engine: Engine, edge: FoundEdge
 ) -> list[SkippedRange]:
-    """Look at everything that was skipped.
+    """Examine all skipped bytes.
 
     A skip is damage if the broker dispatched a record after it, or an intact record lies in it or after it; a
     BLANK of the wrong length only if one lies in what it skips.
@@ -238,14 +238,14 @@ def _skips(plan: ReputPlan, result: ReputResult) -> list[Skip]:
 
 
 def skip_tasks(plan: ReputPlan, result: ReputResult, edge: FoundEdge) -> list[list[InspectTask]]:
-    """Return for everything that was skipped, in log order, how to look at it."""
+    """Return the tasks for all skipped bytes, in log order."""
     skips = _skips(plan, result)
     before = [skips[0], *skips] if skips else []
     return [_tasks(plan, skip, one, edge.stale_from) for skip, one in zip(skips, before, strict=False)]
 
 
 def _inspect(tasks: list[InspectTask], engine: Engine) -> dict[int, GapContents]:
-    """Look at ranges by the group: a torn log has hundreds of thousands, too many for an engine's items."""
+    """Examine ranges by the group: a torn log has hundreds of thousands, too many for an engine's items."""
     size = -(-len(tasks) // _MOST_ITEMS) or 1
     groups = [tasks[first : first + size] for first in range(0, len(tasks), size)]
     return {one.start: one for group in engine.map(inspect_gaps, groups) for one in group}
@@ -268,7 +268,7 @@ def _tasks(plan: ReputPlan, skip: Skip, before: Skip, stale_from: int | None) ->
 def log_findings(
     plan: ReputPlan, result: ReputResult, ranges: Iterable[SkippedRange], edge: FoundEdge
 ) -> Iterator[Finding]:
-    """Yield what the way through the log found wrong with it; the judge's findings are not among them."""
+    """Yield the findings of the walk through the log, without those of the judge."""
     for skips in _by_gap(ranges):
         yield from _skip_findings(skips, edge)
     if result.chain.stalled:
@@ -301,7 +301,7 @@ def counted_skips(chain: ReputChain) -> tuple[Finding, int]:
 
 
 def _by_gap(ranges: Iterable[SkippedRange]) -> Iterator[list[SkippedRange]]:
-    """Put together what one gap made the broker skip: in it, and records after it that it does not find."""
+    """Add up the bytes that one gap made the broker skip, in it and in records after it."""
     skips: list[SkippedRange] = []
     for skipped in ranges:
         gap = skips[0].gap if skips else None
@@ -316,7 +316,7 @@ def _by_gap(ranges: Iterable[SkippedRange]) -> Iterator[list[SkippedRange]]:
 
 
 def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Finding]:
-    """Yield what is wrong in one place, and beside it what the broker does about it."""
+    """Yield the findings at one place, each with the broker's reaction."""
     first = skips[0]
     segment, beside = first.segment, _beside(skips)
     if first.gap is None:  # led astray by damage that was only counted
@@ -327,13 +327,13 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
         defects = list(classified(first.gap, segment, number, edge))
     damage = any(one.damage for one in skips)
     for defect in defects:
-        severity = Severity.ERROR if damage else defect.severity  # what a broker loses is an error
+        severity = Severity.ERROR if damage else defect.severity  # a broker's loss is an error
         text = f"{defect.message}; {beside}" if beside and defect is defects[0] else defect.message
         yield replace(defect, message=text, severity_override=severity)
 
 
 def _beside(skips: list[SkippedRange]) -> str:
-    """Say what the broker skips, and what a salvage would keep of that; empty if it loses nothing."""
+    """Return a sentence on the skipped bytes, and on their records that a salvage would keep."""
     if not any(one.damage for one in skips):
         return ""
     text = f"the broker skips {counted(sum(one.skip.length for one in skips), 'byte')}"

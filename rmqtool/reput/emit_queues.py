@@ -195,7 +195,7 @@ def _append_joined(state: npt.NDArray[np.int64], queue_offset: int, count: int, 
 class _ExtWriter:
     """Writes a queue's ext units and gives its units their addresses (``ConsumeQueueExt#put``).
 
-    A message's ext unit is written before the append rule looks at its unit, so a skipped unit leaves an ext
+    A message's ext unit is written before the append rule reads its unit, so a skipped unit leaves an ext
     unit that nothing points to. Without SQL filters, whose bit maps are not in the log, a unit has 20 bytes.
     """
 

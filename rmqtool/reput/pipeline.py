@@ -63,7 +63,7 @@ class ReputPlan:
         zone: in which index files are named.
         until_offset: physical offset at which to stop.
         split_bytes: greatest size of a split.
-        judge: looks at the records themselves, which no reput does; None leaves them alone.
+        judge: checks the records themselves, which no reput does; None leaves them alone.
         max_findings: findings of one code that it keeps in a split.
         choose: leaves units out of the queues, given these and the blocks; None keeps all.
     """
@@ -142,7 +142,7 @@ def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool
     """Regenerate the derived files of a commit log into the staging area.
 
     Args:
-        plan: what to make.
+        plan: the files to make.
         engine: runs the tasks.
         progress: shows how far it is.
         emit: False stops after the chain: counts only, and nothing of the output is written.

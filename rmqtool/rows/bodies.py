@@ -52,7 +52,7 @@ class BatchedMessage(NamedTuple):
 
 
 class BatchError(ValueError):
-    """A batch ends in something that is no message; the message says what."""
+    """A batch ends in bytes that are not a message; the text names them."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(f"no message at byte {position} of the batch: {reason}")

@@ -190,7 +190,7 @@ class Columns:
         texts: By ``Text``, uint8.
         stops: ``(Text, p + 1)`` int32, where texts end in their row of ``texts``.
         list_stops: ``(2, n + 1)`` int32, after how many keys and properties those of a message end.
-        words: By ``Word``, the values behind the numbers of words, as stored.
+        words: By ``Word``, the values of the numbers of words, as stored.
         damage: Codes of findings by number of the message.
         remarks: Sentences about steps that failed.
     """

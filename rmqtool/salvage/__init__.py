@@ -26,7 +26,7 @@ PLAN_SCHEMA = "rmqtool.salvage-plan/1"
 
 
 class Holes(StrEnum):
-    """Values of ``--holes``: what takes the place of lost messages."""
+    """Values of ``--holes``: replacements of lost messages."""
 
     TOMBSTONE = "tombstone"  # a message that says so, at the lost one's queue offset
     REPEAT = "repeat"  # nothing in the log; the queue's unit repeats the one before it
@@ -298,7 +298,7 @@ class SalvagePlan:
         file_size: ``mappedFileSizeCommitLog``.
         start: physical offset of the first byte.
         end: physical offset after the last record; zeros follow.
-        holes: what takes the place of lost messages.
+        holes: replacement of lost messages.
         form: how records are made.
         parts: the new log, in order, without a byte left out.
         kept_blanks: physical offsets of the BLANKs that were there.

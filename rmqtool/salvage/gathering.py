@@ -182,7 +182,7 @@ class LogCopies:
         """Read all copies and plan the new log.
 
         Args:
-            choices: what the user wants.
+            choices: the user's.
             engine: runs the tasks.
             progress: receives the stages.
             seconds: receives their times.

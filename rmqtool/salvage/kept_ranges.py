@@ -51,7 +51,7 @@ class KeptRanges:
 
     @cached_property
     def starts(self) -> Rows:
-        """Physical offsets of what stays, ``(n,)``."""
+        """Physical offsets of the kept ranges, ``(n,)``."""
         return np.ascontiguousarray(self.records["log_offset"])
 
     def file_stop(self, log_offset: int) -> int:
@@ -59,7 +59,7 @@ class KeptRanges:
         return self.start + ((log_offset - self.start) // self.file_size + 1) * self.file_size
 
     def pieces(self, reach: int) -> list[FreeRange]:
-        """Return what is free up to the end of the file before ``reach``, in order."""
+        """Return the free bytes up to the end of the file before ``reach``, in order."""
         stop = self.file_stop(max(reach - 1, self.start))
         starts = self.starts
         ends = starts + self.records["total_size"]
@@ -71,7 +71,7 @@ class KeptRanges:
         return found
 
     def room(self, start: int, stop: int) -> int:
-        """Return the bytes of the longest record that what is free between two places has room for."""
+        """Return the size of the longest record that fits into the free bytes between two places."""
         starts, stops, usable = self._free
         one, two = np.searchsorted(stops, start, "right"), np.searchsorted(starts, stop)
         return int(usable[one:two].max(initial=0))
@@ -85,7 +85,7 @@ class KeptRanges:
         return np.append(starts, self.end), np.append(stops, NEVER), np.append(usable, self.file_size)
 
     def _cut(self, start: int, stop: int) -> Iterator[FreeRange]:
-        """Cut what is free at the ends of files; BLANKs that stay are not free."""
+        """Cut the free bytes at the ends of files; BLANKs that stay are not free."""
         while start < stop:
             file_stop = self.file_stop(start)
             if start not in self.blanks:

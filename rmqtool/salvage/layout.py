@@ -45,7 +45,7 @@ class Wanted:
 
     Attributes:
         lost: which.
-        number: in what is lost.
+        number: in the lost messages.
         start: physical offset from which they can lie.
         first: number of the first piece that they may be in.
         last: number of the last.
@@ -134,7 +134,7 @@ class HoleFiller:
     """Fills the free pieces of a log.
 
     Args:
-        ranges: what stays.
+        ranges: kept ranges.
         batch_topics: topics whose queues count inner batches.
     """
 
@@ -142,11 +142,11 @@ class HoleFiller:
         self.ranges, self.form, self.batch_topics = ranges, ranges.form, batch_topics
 
     def fill(self, names: LightNames) -> tuple[list[Part], list[Lost], int]:
-        """Return what the free pieces become, what is lost with what was placed, and the log's end.
+        """Return the parts for the free pieces, the lost messages, and the log's end.
 
         Args:
-            names: what is lost in the order of each queue's offsets, with where its tombstones may lie; what
-                is not ``placed`` is left alone.
+            names: lost messages in the order of each queue's offsets, with the bounds of its tombstones;
+                those not ``placed`` are left alone.
         """
         lost = names.lost
         reach = max(
@@ -172,7 +172,7 @@ class HoleFiller:
 
     @staticmethod
     def _settled(lost: Sequence[Lost], without: dict[int, int]) -> list[Lost]:
-        """Return what is lost, apart from it what has no tombstone."""
+        """Return the lost messages, and apart those without a tombstone."""
         reported = []
         for number, one in enumerate(lost):
             missed = without.get(number, 0)

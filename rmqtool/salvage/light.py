@@ -227,7 +227,7 @@ class LightNames:
     Args:
         lost: by queue and queue offset.
         queues: see ``light_queues``.
-        ranges: what stays of the log.
+        ranges: kept ranges of the log.
 
     Attributes:
         lost: the losses, those whose tombstones name light queues one by one.
@@ -257,7 +257,7 @@ class LightNames:
 
         Args:
             parts: of the new log, in order.
-            reported: what is lost, of light queues as it was found.
+            reported: lost messages, those of light queues as they were found.
         """
         done: defaultdict[Loss, int] = defaultdict(int)
         named: dict[Loss, tuple[Key, ...]] = {}

@@ -33,7 +33,7 @@ class LossFinder:
 
     Attributes:
         belief: the records that are recovered.
-        evidence: what queues list.
+        evidence: the lists of queues.
         takes: whether the user wants a topic.
         horizon: physical offset up to which the log is wanted.
         consumed: lost messages that only consumers' offsets prove, by topic and queue id.

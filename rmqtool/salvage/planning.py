@@ -1,4 +1,4 @@
-"""From what was read of a log to the plan of the new one."""
+"""Plan of a new log, from the records read of the damaged one."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Planner:
     """Makes the plan.
 
     Attributes:
-        survey: what was read of all copies.
-        evidence: what queues list.
-        choices: what the user wants.
+        survey: the records read of all copies.
+        evidence: the lists of queues.
+        choices: the user's.
         takes: whether a topic is wanted.
         draft: the plan as far as it is known: bytes that are put aside already are among those found.
         batch_topics: topics whose queues count inner batches.
@@ -109,7 +109,7 @@ class Planner:
         plan.check()
         return plan
 
-    # -- what stays
+    # -- kept ranges
 
     def _choose(self) -> None:
         belief, choices, survey = self.belief, self.choices, self.survey
@@ -127,7 +127,7 @@ class Planner:
             belief.leave_out(out, Cause.CHOICE)
 
     def _kept_ranges(self) -> KeptRanges:
-        """Return what stays, without records that leave too little room beside them."""
+        """Return the kept ranges, without records that leave too little room beside them."""
         survey, belief = self.survey, self.belief
         start = survey.log.start
         sizes = {segment.start: segment.size_bytes for segment in survey.log}
@@ -215,7 +215,7 @@ class Planner:
         for at in ranges.blanks:
             yield Part(PartKind.BLANK, at, ranges.file_stop(at) - at)
 
-    # -- what is lost
+    # -- lost messages
 
     def _lost(self, ranges: KeptRanges) -> list[Lost]:
         choices = self.choices
@@ -275,7 +275,7 @@ class Planner:
         yield from self._torn()
 
     def _torn(self) -> Iterator[Found]:
-        """Yield what lies between records and is none; zeros are left out when it is written."""
+        """Yield the bytes between records; zeros are left out when they are written."""
         survey = self.survey
         mine = survey.records[survey.records["source"] == 0]
         starts = np.ascontiguousarray(mine["log_offset"])

@@ -151,7 +151,7 @@ def _status(part: Part, plan: SalvagePlan) -> str:
 
 _TIMER_PLACES = ("timerwheel", "config/timercheck")
 _TIMER_LOG = "timerlog"
-_MANY = 1000  # config files that are looked at
+_MANY = 1000  # config files that are read
 _NOTHING_LEFT = "nothing is left of it: restore it from a backup or a replica before the next start"
 
 

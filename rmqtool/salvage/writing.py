@@ -140,7 +140,7 @@ class PlannedFile:
         return len(made)
 
     def _made(self, part: Part, start: int, length: int) -> bytes:
-        """Return bytes of a part that is no record's: some of them, or all from ``start`` on."""
+        """Return bytes of a part outside of records: some of them, or all from ``start`` on."""
         if part.kind is PartKind.TOMBSTONES:
             size = part.length // part.records
             first = start // size

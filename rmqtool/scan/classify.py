@@ -291,7 +291,7 @@ def _hiding(gap: Gap, segment: Segment) -> Finding:
 
 
 def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
-    """Name what lies after the last record of the log."""
+    """Name the bytes after the last record of the log."""
     if gap.zero:
         return _found(CL_TAIL_ZERO, gap, segment, "")
     if gap.magic == BLANK_MAGIC:
@@ -310,7 +310,7 @@ def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
 
 
 def _page_tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
-    """Name what a broker writes after the last record, up to the next page."""
+    """Name the bytes that a broker writes after the last record, up to the next page."""
     message = (
         f"stale bytes after the log's end, none after the next multiple of {PAGE_BYTES} in the file:"
         f" {edge.page_writer}"

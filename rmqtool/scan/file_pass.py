@@ -79,7 +79,7 @@ class GapSink(ABC, Generic[F]):
             read.more_gap_bytes += gap.length
 
     def result(self, read: SplitRead) -> SplitGaps[F]:
-        """Return what was found."""
+        """Return the results."""
         return replace(self._read, **vars(read))
 
 
@@ -105,7 +105,7 @@ class FilePass(Generic[F]):
         number: of the file in its log, from 0.
         edge: of that log.
         engine: reads the splits.
-        job: what is done with each split.
+        job: the work on each split.
         split_bytes: what one task reads.
 
     Attributes:
@@ -130,7 +130,7 @@ class FilePass(Generic[F]):
         self.more_gaps = sum(part.more_gaps for part in self.parts)
 
     def defects(self) -> Iterator[Finding]:
-        """Yield what is wrong, in the words of the plain walk."""
+        """Yield the findings, in the words of the plain walk."""
         segment = self.segment
         for part in self.parts:
             for bad in part.unreadable:

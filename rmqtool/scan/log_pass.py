@@ -67,9 +67,9 @@ class SplitRead:
     """A split that was read by an examiner; results of sinks extend it.
 
     Attributes:
-        split: what was read.
+        split: the range read.
         first_log_offset: physical offset of the first record; None if no true one begins in the split.
-        outcome: what ended the walk, see `GapWalk`.
+        outcome: end of the walk, see `GapWalk`.
         log_offset: physical offset of that end.
         unreadable: ranges of the file that the disk did not deliver.
     """
@@ -134,7 +134,7 @@ class Sink(Protocol[R_co]):
         ...
 
     def result(self, read: SplitRead) -> R_co:
-        """Return what was found, once the walk is at its end."""
+        """Return the results, once the walk is at its end."""
         ...
 
 
@@ -214,7 +214,7 @@ class LogPass(Generic[J, S]):
 
     Args:
         engine: runs the tasks.
-        job: what is done with each split.
+        job: the work on each split.
         splits: what to read, in log order.
         reader: `read_split`, or what guards it.
         task_bytes: what a task reads at least, where there is so much.

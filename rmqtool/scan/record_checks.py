@@ -1,4 +1,4 @@
-"""Findings about well-framed records: what the check kernels hit, and what only Python can look at."""
+"""Findings about well-framed records: hits of the check kernels, and checks that only Python can make."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class RecordChecker:
 
     Args:
         segment: the file.
-        findings: receives what is wrong.
+        findings: receives the damage.
         stop: physical offset from which on records are left alone: see ``LogEdge.stale_from``.
     """
 
@@ -189,7 +189,7 @@ class RecordChecker:
             self._findings.add(self._at(batch, 0, Check.RECORD_CRC, crc & _CRC_MASK, stored))
 
     def _crc_of_file(self, log_offset: int, length: int, value: int) -> int:
-        """Return CRC-32 of bytes of the log; what cannot be read counts as zeros (the walk reports it)."""
+        """Return CRC-32 of bytes of the log; unreadable data counts as zeros (the walk reports it)."""
         buffer = bytearray(min(_CHUNK_BYTES, max(length, 1)))
         position, stop = log_offset - self._segment.start, log_offset - self._segment.start + length
         while position < stop:

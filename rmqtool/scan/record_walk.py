@@ -283,7 +283,7 @@ class LogExtent:
 
     @classmethod
     def of(cls, store: Store) -> LogExtent:
-        """Look at the log of a store; little of it is read."""
+        """Find the extent of a store's log; little of it is read."""
         edge = FoundEdge.of(store)
         end = find_log_end(edge).end
         for segment in edge.segments:

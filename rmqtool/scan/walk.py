@@ -103,13 +103,13 @@ class SegmentWalk:
     """The chain of records of one segment, as a reput reads it.
 
     Attributes:
-        segment: what is walked.
+        segment: the walked file.
         rules: see ``rmqtool.kernels.rows.Rules``.
         stops_at_mismatch: whether a failure of size > 0 ends a walk, too; a broker walks on, and messages on
             both sides of it can be in one batch.
         passes_gaps: whether damage ends a walk only where the window does not show the next intact record;
             other damage is reported in the batches. Needs ``stops_at_mismatch``.
-        outcome: what ended the last walk: STOP, BLANK or a failure.
+        outcome: end of the last walk: STOP, BLANK or a failure.
         log_offset: physical offset of that end.
         kept: bytes of the array that a thread has kept by then, see ``RecordRules.kept_array``; a walk that
             passes gaps is no broker's, and keeps none.

@@ -118,7 +118,7 @@ def judge_log(
     add_breaks(findings, plan.log, _breaks(plan, result, edge, engine), lost)
     report_old_tail(findings, plan, result, engine, edge)
     if not plan.is_partial:
-        with suppress(EnvironmentFailureError):  # what is there is compared later, which says so
+        with suppress(EnvironmentFailureError):  # present files are compared later, which reports it
             findings.extend(_expiry(store, result, edge))
     return findings
 

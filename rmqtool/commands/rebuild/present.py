@@ -1,7 +1,7 @@
 """Comparison of a result with the present queues and index: units, properties, missing messages.
 
 A queue all of whose units made are there at their places, and that has no others before and after them, holds
-the same. Only the others are looked at unit by unit.
+the same. Only the others are compared unit by unit.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class PresentComparison:
         self.other_tags: list[int] = []
 
     def present(self, findings: FindingLog) -> Present:
-        """Compare all; what cannot be read of what is there is reported, and is no failure.
+        """Compare all; unreadable parts of the present files are reported, and are not a failure.
 
         ``findings`` receives records whose properties unit and index contradict.
 

@@ -341,7 +341,7 @@ class RebuildReport:
         return ", ".join(parts)
 
     def _made(self) -> str:
-        """Return what was made, beside what is there."""
+        """Return the counts of the rebuilt files, beside those of the present ones."""
         if not self.queues:
             return counted(self.index_entries, "index entry", "index entries", spec=",")
         made = f"{counted(self.units, 'message', spec=',')} in {counted(self.queues, 'queue', spec=',')}"
@@ -370,7 +370,7 @@ class RebuildReport:
         return not (self.out is None or self.partial or self.doubtful_settings or self.is_log_damaged or harm)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 5 for a damaged log, 3 where what is there was not read, 1 for other or less than that."""
+        """Return 5 for a damaged log, 3 where present files were not read, 1 for other or less than that."""
         status = self.findings.exit_status(FailOn(fail_on))
         if self.uncompared and status is not ExitStatus.LOG_DAMAGED:
             return ExitStatus.FAILED

@@ -302,7 +302,7 @@ _TRANSACTIONS = "half and op messages of transactions (CL-HALF, CL-OP, CL-PREPAR
 
 
 def _not_looked_at(store: Store, result: ReputResult) -> tuple[str, ...]:
-    """Return what `rmqtool.check.transactions` would look at, where there are transactions."""
+    """Return what `rmqtool.check.transactions` would check, where there are transactions."""
     topics = {plan.topic for plan in result.plans}
     with suppress(DeniedError):  # then the rebuilt queues show it, if there are any
         topics.update(store.topics())

@@ -289,7 +289,7 @@ class Verdict:
         fail_on: which findings fail.
         comparison: the findings compared with ``--baseline``, if one was given.
         predictions: the next start of brokers on the store, if requested.
-        part: what of the store was looked at, relative to it; None for all of it.
+        part: the examined part of the store, relative to it; None for all of it.
         setting_arguments: arguments of the command line that give settings, for the next command.
     """
 
