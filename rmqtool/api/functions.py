@@ -217,7 +217,7 @@ def ask_stores(
         properties: Settings of the broker by their own names.
         broker_version: A release, ``4.9`` or ``5.x``.
         timezone: Zone of times without one.
-        fail_on: Which findings count for the exit status: ``error``, ``warning`` or ``never``.
+        fail_on: Findings that count for the exit status: ``error``, ``warning`` or ``never``.
         engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
         jobs: Tasks at a time; None is all cores.
         progress: Receives the progress.

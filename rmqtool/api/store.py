@@ -283,14 +283,14 @@ class Store(OpenedStore):
             undo: Take the newest repair back.
             config: Choices for damaged files of settings, by name, where the doctor's own is not obvious.
             agreed: Receives the plan before anything is written; returns whether to go on.
-            command: How it was called, for the journal.
+            command: The command line of the call, for the journal.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
             jobs: Tasks at a time; None is all cores.
             progress: Receives stages and remarks.
             options: See `rmqtool.api.options.RepairOptions`.
 
         Raises:
-            UsageError: It is no store root, or an argument makes no sense.
+            UsageError: It is not a store root, or an argument makes no sense.
             RefusedError: A broker holds the lock, or has worked on the store since the repair to be undone.
             EnvironmentFailureError: A file cannot be read or written; run it again to finish, or undo.
         """
@@ -403,7 +403,7 @@ class Store(OpenedStore):
             out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
                 In object storage, it is complete when ``manifest.json`` is there.
             copies: Other copies of the same log, from which holes of this one are filled.
-            plan: What `plan_salvage` returned for the same copies, to be done to the letter.
+            plan: Plan of `plan_salvage` for the same copies, to be done to the letter.
             jobs: Tasks at a time; None is all cores.
             progress: Receives stages and remarks.
             options: See `rmqtool.api.options.SalvageOptions`; with a plan only ``live`` counts.

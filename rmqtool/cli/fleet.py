@@ -98,7 +98,7 @@ class MakingQuestion(Generic[M]):
         name: Name of the report in a result.
         make: Makes the result of a store; picklable, as `asked` is.
         asked: Members of the report, with the values that a result of an earlier run must have.
-        fail_on: Which findings fail.
+        fail_on: Findings that fail.
         outs: Where the result of each store goes, by its path; empty where nothing is written.
         resume: Whether the result of an earlier run counts.
     """
@@ -131,7 +131,7 @@ class Fleet(Generic[R]):
     Args:
         session: The run.
         paths: As given.
-        forms: How a report of the command looks.
+        forms: Forms of a report of the command.
         kind: Type of a path that is not a store root, if the user gives it.
         reads_queues: Whether the command reads all queues.
         notes_brokers: Whether it says that a broker is at work on a store.

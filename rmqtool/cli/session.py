@@ -115,8 +115,8 @@ class Session:
     Attributes:
         options: The same; times among them become epoch milliseconds with `read_times`.
         console: Where everything that is not data goes.
-        format: How data is written.
-        fail_on: Which findings count for the exit status.
+        format: Format of the data.
+        fail_on: Findings that count for the exit status.
         color: Whether colours are used; None is found out.
         reports_tails: Whether the command's report says what was not fetched of objects.
     """
@@ -395,7 +395,7 @@ class Session:
         Args:
             stores: All that the command reads. Nothing is written anywhere before they are known.
             whole: Whether all is written at the end; else rows come as they are found.
-            evidence: What it reads besides.
+            evidence: Its other inputs.
 
         Raises:
             RefusedError: The log file lies in one of them.

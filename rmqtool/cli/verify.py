@@ -210,7 +210,7 @@ def verified(
 
     Args:
         options: Of the command.
-        files: What is written and compared with; None for one store of many.
+        files: Files to write and to compare with; None for one store of many.
         store: Its errors are those of `Store.verify`; or a prediction is of a part of a store.
         engine: Serves the run.
         progress: Receives stages and remarks.

@@ -103,12 +103,12 @@ class StoreSummary:
 
     Attributes:
         path: The given path.
-        kind: What it is.
+        kind: Its kind.
         settings: Settings in effect.
         log: The commit log; None when there is none, or it is not shown.
         queues: Queues, by kind, topic and number.
         index: Index files, oldest first.
-        index_coverage: What they cover together; None when no file has an item.
+        index_coverage: Their common coverage; None when no file has an item.
         other_parts: Other parts, which were not examined.
         checkpoint: Its fields; None when there is none.
         abort: Whether the store was not stopped cleanly, or runs.

@@ -369,7 +369,7 @@ def encode_columns(
         first: Index of the first row.
         segment_start: Physical offset of the file's first byte.
         wanted: The messages to write.
-        room: What is filled.
+        room: The columns to fill.
 
     Returns:
         A ``Stopped``, and the index of the first row that was not written.

@@ -236,7 +236,7 @@ class Step:
     """One step of a look-up.
 
     Attributes:
-        reason: What it is about.
+        reason: Its subject.
         message: One sentence.
         file: Of the store, where it happened.
         facts: Numbers of the sentence: item, slot, physicalOffset and the like.

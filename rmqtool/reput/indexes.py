@@ -55,7 +55,7 @@ class IndexNames:
 
 
 def _following(name: str) -> str:
-    """Return the name one millisecond after, or simply the next number where a name is no time."""
+    """Return the name one millisecond after, or simply the next number where a name is not a time."""
     try:
         moment = datetime.strptime(name + "000", _DIGITS) + timedelta(milliseconds=1)  # noqa: DTZ007 - no zone
     except (ValueError, OverflowError):

@@ -117,7 +117,7 @@ class LogJob(ReadJob[ReadSplit]):
     """Job that reads a range of a log; if ``begin`` is inside a record, the next one is the first.
 
     Attributes:
-        messages: Which messages; a topic is a glob of ``*`` and ``?``.
+        messages: The requested messages; a topic is a glob of ``*`` and ``?``.
         edge: Facts about the log as a whole; None: its files alone.
         advance: Called with the physical offset up to which pieces have been yielded.
         ranges: Where wanted messages can lie; None: anywhere.

@@ -256,7 +256,7 @@ class LogEnd(NamedTuple):
     Attributes:
         last: The record, None in a log without any.
         end: Physical offset after the last record or BLANK; the log's start when there is none.
-        tail: What follows in that file, if that is anything but zeros.
+        tail: Bytes after it in that file, if they are not all zeros.
     """
 
     last: Record | None

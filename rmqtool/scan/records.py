@@ -133,7 +133,7 @@ class Checked(NamedTuple):
     Attributes:
         success: The broker goes on: a message, or a BLANK.
         size: Bytes to advance: TOTALSIZE; 0 at a BLANK; -1 when the broker cannot know.
-        outcome: What lies there; None where only the body's checksum is wrong.
+        outcome: Content there; None where only the body's checksum is wrong.
     """
 
     success: bool

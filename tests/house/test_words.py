@@ -1,10 +1,12 @@
-"""Words that stay out of texts for users, and first words that stay out of module docstrings."""
+"""Words that stay out of texts for users, docstrings and comments, and first words that do."""
 
 from __future__ import annotations
 
 import ast
 import re
 from functools import cache
+from io import StringIO
+from tokenize import COMMENT, generate_tokens
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +15,7 @@ from rmqtool.caches import packaged_text
 from tests.house.readme import DOCS, README, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 BETTER = {
@@ -37,13 +39,20 @@ BETTER = {
 }
 """Expressions for words of our own, by what to say instead; each stands for a whole word."""
 
-QUESTIONS_AS_FIRST_WORD = 0
-"""Module docstrings that begin with What, Which, How, Where or Who; lower it, never raise it."""
+BETTER_IN_DOCSTRINGS = {
+    **{words: better for words, better in BETTER.items() if not words.startswith("is no ")},
+    r"tells?|asks?(?! first)|asked|asking": "returns, shows; requests, calls, reads",
+    r"(?<!left )behind": "after, of",
+    r"(?:give|gives|giving) (?:\w+ )?back": "returns, closes",
+    r"believe|heal|healing|mending": "trusts, fills, repairs",
+    r"speaks? for|holds? records against": "shows, compares with",
+}
+"""As `BETTER`, for docstrings and comments, which may say that "there is no record"."""
 
 PACKAGE = ROOT / "rmqtool"
-_OWN = re.compile("|".join(rf"(?P<w{n}>\b(?:{words})\b)" for n, words in enumerate(BETTER)), re.IGNORECASE)
 _CODE = re.compile(r"```.*?```|`[^`]+`|<!-- (\w+) -->.*?<!-- end -->|\]\([^)]*\)", re.DOTALL)
-_QUESTION = re.compile(r"(?:What|Which|How|Where|Who)\b")
+_LITERAL = re.compile(r"``.*?``|`[^`]+`|^ *\w+: ?", re.DOTALL | re.MULTILINE)
+_QUESTION = re.compile(r"\A(?:What|Which|How|Where|Who)\b|^ *(?:What|Which|How|Who)\b", re.MULTILINE)
 _WORDS_OF_A_SENTENCE = 3
 
 
@@ -53,10 +62,28 @@ def trees() -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text("utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def own_words(text: str) -> list[str]:
+@cache
+def expression(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Return an expression that finds any of these as a whole word, each in a group of its own."""
+    groups = (rf"(?P<w{number}>\b(?:{one})\b)" for number, one in enumerate(words))
+    return re.compile("|".join(groups), re.IGNORECASE)
+
+
+def own_words(text: str, dictionary: Mapping[str, str] = BETTER) -> list[str]:
     """Return the words of our own in a text, each with what to say instead."""
-    better = list(BETTER.values())
-    return [f"{found[0]!r} (say: {better[int(str(found.lastgroup)[1:])]})" for found in _OWN.finditer(text)]
+    better = list(dictionary.values())
+    found = expression(tuple(dictionary)).finditer(text)
+    return [f"{one[0]!r} (say: {better[int(str(one.lastgroup)[1:])]})" for one in found]
+
+
+def remarks(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of every docstring and comment, without literals and names of members."""
+    for node in ast.walk(trees()[path]):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            yield node.lineno, _LITERAL.sub("", str(node.value.value))
+    for token in generate_tokens(StringIO(path.read_text("utf-8")).readline):
+        if token.type == COMMENT:
+            yield token.start[0], _LITERAL.sub("", token.string)
 
 
 def sentences(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -104,9 +131,24 @@ def test_help_of_commands_uses_plain_words() -> None:
     assert found == []
 
 
-def test_no_more_module_docstrings_begin_with_a_question() -> None:
-    first = [path for path, tree in trees().items() if _QUESTION.match(ast.get_docstring(tree) or "")]
-    assert len(first) <= QUESTIONS_AS_FIRST_WORD
+def test_docstrings_and_comments_use_plain_words() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {word}"
+        for path in trees()
+        for line, text in remarks(path)
+        for word in own_words(text, BETTER_IN_DOCSTRINGS)
+    ]
+    assert found == []
+
+
+def test_no_docstring_and_no_entry_of_one_begins_with_a_question() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in trees()
+        for line, text in remarks(path)
+        if _QUESTION.search(text)
+    ]
+    assert found == []
 
 
 @pytest.mark.parametrize(
