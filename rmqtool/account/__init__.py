@@ -35,7 +35,7 @@ class AccountError(RmqtoolError):
 
 @dataclass(frozen=True, slots=True)
 class QueueLosses:
-    """Messages of one queue that a store's log has lost, by what proves them.
+    """Messages of one queue that a store's log has lost, by their proof.
 
     Attributes:
         topic: of the queue.
@@ -179,7 +179,7 @@ def before_words(losses: CountsBefore | None) -> str:
 def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
     """Return whether index or checkpoint, too, know of messages beyond a log: then it has lost its end.
 
-    Units alone may be what a truncation left.
+    Units alone may be left from a truncation.
 
     Args:
         store: whose index and checkpoint; unreadable data proves nothing.
@@ -197,7 +197,7 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
 
 
 def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
-    """Return whether units lead to what lies beyond a log, by the ends of the queues.
+    """Return whether units lead beyond a log, by the ends of the queues.
 
     Raises:
         EnvironmentFailureError: a file of a queue cannot be opened or read.

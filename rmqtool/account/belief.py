@@ -36,7 +36,7 @@ class _StaleJudge:
         self.belief = belief
 
     def judge(self) -> None:
-        """Mark what is old."""
+        """Mark old records."""
         if not len(self.belief.cause):
             return
         times = self.belief.times
@@ -248,7 +248,7 @@ class _FieldJudge:
         return in_order & alone
 
     def judge(self) -> None:
-        """Leave out whole records that are contradicted in what they say of their queue."""
+        """Leave out whole records whose queue fields are contradicted."""
         self._linked = np.zeros(len(self.survey.units), bool)
         for chain in self.belief.chains.values():
             self._linked[chain.rows] = True
@@ -269,7 +269,7 @@ class _FieldJudge:
         self._forget_left_out()
 
     def _leave_out_intruders(self) -> None:
-        """Leave out records of no chain that a broker would put into their queue, and shift what follows.
+        """Leave out records of no chain that a broker would put into their queue, and shift later ones.
 
         A unit after its queue's end is appended there, whatever its offset says; one before the end is
         skipped (``ConsumeQueue#putMessagePositionInfo``, 4.9.8, 5.3.3).
@@ -326,7 +326,7 @@ class _FieldJudge:
         return not vouched and self._claimed_by_an_end(record, offset, own)
 
     def _lacks_room(self, gap: ChainGap) -> bool:
-        """Whether the holes of the log have no room for what a gap misses."""
+        """Whether the holes of the log have no room for the messages that a gap misses."""
         ends = np.searchsorted(self.places, [gap.start, gap.stop])
         taken = int(self._kept_before[ends[1]] - self._kept_before[ends[0]])
         blanks = self.belief.blank_bytes(gap.start, gap.stop)

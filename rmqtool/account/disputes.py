@@ -1,4 +1,4 @@
-"""Places where two readings of a log differ: copies of it, or what lies below a damaged frame.
+"""Places where two readings of a log differ: copies of it, or records below a damaged frame.
 
 The units of present queues decide, then text, then the neighbours in queue and log.
 """
@@ -97,7 +97,7 @@ class Disputes:
         self._around = self._sides[0].where(~met).joined(self._sides[1].where(taken))
 
     def settle(self) -> tuple[Bools, list[Aside]]:
-        """Return which records of the later copy stay, ``(n,)``, and what is put aside of both."""
+        """Return which records of the later copy stay, ``(n,)``, and those put aside of both."""
         places = self._places()
         votes = self._votes(places)
         grounds = np.where(votes != 0, _BY_UNITS, _BY_NOTHING)
@@ -368,7 +368,7 @@ def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:
 
 
 def oddities(log: FileQueue, row: Rows, known: Set[str]) -> tuple[int, int]:
-    """Count what no client writes into properties, and the names that other records have.
+    """Count properties that no client writes, and the names that other records have.
 
     Odd are bytes that are no text, broken pairs, unknown names, and a batch whose head says otherwise.
     """

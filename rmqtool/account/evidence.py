@@ -1,4 +1,4 @@
-"""Evidence about places of records in queues: what present queues list, and chains of a log's own records.
+"""Evidence about places of records in queues: lists of present queues, and chains of a log's own records.
 
 Each unit names place and size of a message. A queue is trusted if its list fits into the log; a wrong one
 only costs a read. In every queue, the queue offsets of records go up by one along the log;
@@ -58,7 +58,7 @@ class QueueEvidence:
 
     Attributes:
         units: by topic and queue id, ``(n,)`` of ``LISTED_ROW`` by queue offset.
-        unread: sentences about what could not be read.
+        unread: sentences about unreadable files.
         declared: by topic, how many queues ``topics.json`` gives it.
     """
 

@@ -209,7 +209,7 @@ class LossReporter:
                 self._tell(_unreadable(place, offset, size, tags_code, LostReason.BEFORE))
 
     def totals(self, gaps: OffsetGaps, unnamed: int = 0) -> LostTotals:
-        """Return what was reported, and what is missing in the whole log."""
+        """Return the reported messages, and those missing in the whole log."""
         topics = tuple(
             LostTopic(topic, kind_of(topic), *both) for topic, both in sorted(self._topics.items())
         )

@@ -52,8 +52,8 @@ _SMALL = np.iinfo(np.int16)
 class Mark(IntFlag):
     """Marks of a record."""
 
-    BODY_CRC = 1  # the body is not what BODYCRC says
-    RECORD_CRC = 2  # the record is not what its property __CRC32# says
+    BODY_CRC = 1  # the body fails BODYCRC
+    RECORD_CRC = 2  # the record fails its property __CRC32#
     STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
     PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
     TORN = 16  # no text beside a hole, lengths that take in the file's BLANK, or other properties than it was
@@ -95,7 +95,7 @@ class Cause(IntEnum):
     """Why an intact record is not recovered."""
 
     NONE = 0
-    BODY = 1  # its body is not what its checksum says
+    BODY = 1  # its body fails its checksum
     STALE = 2  # older bytes after a rewritten tail, or of another life of the file
     FIELDS = 3  # its queue fields are contradicted
     CHOICE = 4  # the user's choice: topic, time or offset
@@ -140,7 +140,7 @@ class Aside(NamedTuple):
         start: physical offset.
         length: bytes.
         source: number of the copy.
-        chosen_by: what decided.
+        chosen_by: the reason of the decision.
     """
 
     start: int
@@ -248,7 +248,7 @@ class Survey:
 
     @property
     def damaged(self) -> npt.NDArray[np.bool_]:
-        """Return which records are not what their checksums say, ``(n,)``."""
+        """Return which records fail their checksums, ``(n,)``."""
         damaged: npt.NDArray[np.bool_] = (self.records["marks"] & int(DAMAGED)) != 0
         return damaged
 

@@ -156,7 +156,7 @@ class Answer(Rows["rows.Message"]):
                 yield question, row
 
     def marked(self) -> Iterator[tuple[KeyQuestion | None, rows.Message | rows.Damage]]:
-        """Yield the same, and what is wrong with a message before it."""
+        """Yield the same, and the findings about a message before it."""
         from rmqtool.rows import Damage, Message
 
         for found, question in self._query.answers():
@@ -221,7 +221,7 @@ class Answer(Rows["rows.Message"]):
 
     @property
     def hints(self) -> tuple[str, ...]:
-        """Return what to try where nothing was found."""
+        """Return suggestions where nothing was found."""
         return tuple(self._explanation.advice)
 
 

@@ -1,4 +1,4 @@
-"""``topics``: what lies in the log by topic, added up at the speed of a scan."""
+"""``topics``: contents of the log by topic, added up at the speed of a scan."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ class TopicsReport:
     """The topics of a log.
 
     Attributes:
-        store: path of what was read.
-        log: what its bytes are.
+        store: path of the input.
+        log: its bytes by kind.
         rows: topics, or queues, in the order that was requested; iteration yields them.
         topics: how many topics fit the filters, shown or not.
         messages: of these topics.
@@ -306,7 +306,7 @@ class _LogTotals:
 
     @property
     def parts(self) -> LogParts:
-        """Return what the bytes are."""
+        """Return the bytes by kind."""
         return LogParts(
             size_bytes=self.request.store.commitlog.size_bytes,
             messages=sum(one.messages for one in self.totals.values()),
@@ -438,7 +438,7 @@ def _row(
 
 
 def _backlogs(request: TopicsRequest) -> dict[_Key, tuple[int, str]]:
-    """Return what the slowest reader has before it, by topic or queue; of equals the first by name."""
+    """Return the backlog of the slowest reader, by topic or queue; of equals the first by name."""
     by_reader: dict[tuple[_Key, str], int] = {}
     for lag in request.lags:
         place = (lag.topic, lag.queue_id if request.by_queue else None), lag.reader

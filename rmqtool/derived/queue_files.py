@@ -261,7 +261,7 @@ def all_live_units(queue: QueueFiles) -> LiveUnits:
 
 
 def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, LiveUnits]]:
-    """Yield the queues of a store that are files, and what each lists.
+    """Yield the queues of a store that are files, each with its list.
 
     Args:
         store: whose queues.

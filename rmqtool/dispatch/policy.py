@@ -1,4 +1,4 @@
-"""The broker's switches that decide what a message is dispatched to."""
+"""The broker's switches that decide the queues and index of a message."""
 
 from __future__ import annotations
 

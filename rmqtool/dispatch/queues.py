@@ -261,7 +261,7 @@ class OffsetWalk:
             self._runs.append(runs[:filled].copy())
 
     def finish(self) -> OffsetGaps:
-        """Return what is missing; nothing can be taken after that."""
+        """Return the count of missing queue offsets; nothing can be taken after that."""
         runs = np.empty(2 * len(self._states), RUN_ROW)
         self._runs.append(runs[: judge_last(self._states, runs)])
         missing = self._states[:, RunState.MISSING]

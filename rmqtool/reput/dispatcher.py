@@ -106,7 +106,7 @@ class Dispatcher:
         return row if outcome == DispatchOutcome.STALLED else None
 
     def taken(self) -> Taken:
-        """Return what was put since the beginning, or since `clear`."""
+        """Return the units and entries since the beginning, or since `clear`."""
         room = self._room
         units, entries, keyless, end_phy_offset, messages, unindexed = (int(count) for count in room.counts)
         return Taken(
@@ -119,7 +119,7 @@ class Dispatcher:
         )
 
     def clear(self) -> None:
-        """Forget what was put; queues and endPhyOffset stay."""
+        """Drop the units and entries; queues and endPhyOffset stay."""
         for count in (Count.UNITS, Count.ENTRIES, Count.KEYLESS, Count.MESSAGES, Count.UNINDEXED):
             self._room.counts[count] = 0
 

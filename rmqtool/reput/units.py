@@ -244,7 +244,7 @@ def left_out_units(
 
 
 def no_units() -> KeptUnits:
-    """Return what a queue holds of which the log knows nothing."""
+    """Return no units, as of a queue that the log knows nothing about."""
     none = np.empty(0, np.int64)
     return KeptUnits(0, none, none, none, none, none)
 

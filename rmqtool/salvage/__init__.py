@@ -2,7 +2,7 @@
 
 ``rmqtool.account`` reads every intact record of a copy, and decides where readings of it differ;
 ``gathering`` puts several copies of one log together, and goes from stores to a plan. ``losses`` counts
-lost messages, and what each queue has of the new log, ``layout`` puts records in their place (of several
+lost messages, and each queue's share of the new log, ``layout`` puts records in their place (of several
 queues: ``light``), and ``planning`` makes the plan, whose types are here: every byte of the new log, and of
 each queue what the log has of it and what it has lost. The plan is proven before it is used.
 ``making`` encodes records, ``writing`` writes the new log, ``derived`` makes queues and index over it,
@@ -87,7 +87,7 @@ class Part:
     """A range of the new log.
 
     Attributes:
-        kind: what it is.
+        kind: its kind.
         start: physical offset.
         length: bytes.
         source: of records, the number of the copy they come from.
@@ -232,7 +232,7 @@ class Found:
         queue_id: likewise.
         queue_offset: likewise.
         is_open: whether nothing bears that out: whose message it was is not known.
-        chosen_by: of a record that differs from another copy's: what decided between them.
+        chosen_by: of a record that differs from another copy's: the reason of the decision.
     """
 
     physical_offset: int

@@ -1,4 +1,4 @@
-"""Lost messages of a plan, and what each queue has of the new log and has lost."""
+"""Lost messages of a plan, and each queue's share of the new log and losses."""
 
 from __future__ import annotations
 

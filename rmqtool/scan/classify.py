@@ -124,7 +124,7 @@ def copied_records(segment: Segment, log_offset: int) -> frozenset[int]:
 
 
 def _is_copy(record: Record, segments: Sequence[Segment]) -> bool:
-    """Whether a record claims an older place, and is what lies there."""
+    """Whether a record claims an older place, and equals the record there."""
     claimed = record.head.physical_offset
     if claimed >= record.physical_offset or claimed < 0:
         return False
@@ -234,7 +234,7 @@ def ghosts(segment: Segment, blank: int) -> Finding:
 
 
 def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Finding | None:
-    """Return what is missing between two files that follow each other; None if they join.
+    """Return the finding of a gap between two files that follow each other; None if they join.
 
     A file that is shorter than ``file_size`` is a stray, and no gap.
     """
@@ -438,7 +438,7 @@ class FoundEdge:
         return cls(segments, store.is_end_torn_by_kill, size if known else None, writer)
 
     def missing_before(self, number: int) -> Finding | None:
-        """Return what is missing in front of a file; None if it joins the one before it, or is the first."""
+        """Return the finding of a gap before a file; None if it joins the one before it, or is the first."""
         if number == 0:
             return None
         return gap_between(self.segments[number - 1], self.segments[number], self.file_size)

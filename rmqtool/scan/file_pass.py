@@ -37,7 +37,7 @@ class SplitGaps(SplitRead, Generic[F]):
     """A split with its gaps, and what else a sink found in it.
 
     Attributes:
-        found: what the sink found.
+        found: the results of the sink.
         gaps: the first ones, at most ``MAX_GAPS``, and one that reaches the split's end.
         more_gaps: how many more there were.
         more_gap_bytes: their size.
@@ -57,7 +57,7 @@ class GapSink(ABC, Generic[F]):
 
     @abstractmethod
     def take(self, batch: MessageBatch, found: F) -> None:
-        """Add what is in records to what was found."""
+        """Add the records to the results."""
 
     def batch(self, batch: MessageBatch) -> None:
         """Take records, and list the gaps among them."""

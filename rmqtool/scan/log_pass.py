@@ -123,7 +123,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Sink(Protocol[R_co]):
-    """Takes what is in one split, in order."""
+    """Takes the contents of one split, in order."""
 
     def batch(self, batch: MessageBatch) -> None:
         """Take records, and the gaps among them."""

@@ -97,7 +97,7 @@ class ChainWalk:
         self._window = Window(self._segment)
 
     def run(self, begin: int, end: int | None) -> Iterator[LogEvent]:
-        """Yield what lies between two physical offsets, as ``walk_log`` does."""
+        """Yield records and gaps between two physical offsets, as ``walk_log`` does."""
         stop = self._window.size_bytes if end is None else end - self._segment.start
         first = max(0, begin - self._segment.start)
         for event in self._walk(self._safe_start(first), stop):

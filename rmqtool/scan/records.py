@@ -160,7 +160,7 @@ def check_record(
     read_body: bool = False,
     kept: int = 0,
 ) -> Checked:
-    """Return what a broker makes of the bytes at ``position`` of a file, which ends where its buffer ends.
+    """Return a broker's reading of the bytes at ``position`` of a file, which ends where its buffer ends.
 
     Java: ``CommitLog#checkMessageAndReturnSize`` (4.9.8, 5.3.3) without ``checkDupInfo`` and
     ``forceVerifyPropCRC``, both off by default. Recovery reads the body and checks its CRC; reput does
@@ -214,7 +214,7 @@ def _read_parts(
     check_crc: bool,
     read_body: bool,
 ) -> _Parts | None:
-    """Read what lies after the fixed part; None where Java throws an exception."""
+    """Read the bytes after the fixed part; None where Java throws an exception."""
     variant = message.host_variant(head.sys_flag)
     body_length = max(head.body_length, 0)
     if array < _WIDEST_HOSTS[variant] or (read_body and body_length > array):

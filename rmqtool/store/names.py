@@ -51,7 +51,7 @@ def component_problem(name: str) -> str | None:
 
 
 def topic_problem(raw_topic: bytes) -> tuple[str, Severity] | None:
-    """Return what is wrong with the name of a topic, and how bad that is; None for a legal name."""
+    """Return the fault in the name of a topic, and its severity; None for a legal name."""
     topic = decode_utf8(raw_topic)
     unsafe = component_problem(topic)
     if unsafe is not None:

@@ -50,7 +50,7 @@ class RecordLine:
         command: its command line, as words.
         outcome: how its run ended.
         exit_status: the exit status of its run.
-        problem: what is wrong with it; null if nothing is.
+        problem: its damage; null without any.
     """
 
     number: int

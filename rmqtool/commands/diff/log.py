@@ -309,7 +309,7 @@ def _wrong_size(segment: Segment, file_size: int | None) -> Finding | None:
 
 
 def _tail(side: str, store: Store, end: LogEnd, comparison: StoreComparison) -> Iterator[Difference]:
-    """Yield what lies after the last record, unless that is zeros: after a crash that is a torn write."""
+    """Yield the bytes after the last record, unless they are zeros: after a crash that is a torn write."""
     if end.tail is None:
         return
     sentence = f"{side.upper()}: after the last record, at {end.end}: {end.tail.message}"

@@ -266,7 +266,7 @@ class IndexSearch:
             self._explanation.add(reason, f"{message}: {why}", label, **facts)
 
     def _proof(self, index_file: IndexFile, item: ItemFields, search: _Search) -> str:
-        """Return what is known of a message that a hit leads to and that the log lacks."""
+        """Return the known facts of a message that a hit leads to and that the log lacks."""
         topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
         queues = self._context.store.queues(PathKind.CONSUMEQUEUE, topic)
         found = (unit_at(queue, item.physical_offset) for queue in queues)

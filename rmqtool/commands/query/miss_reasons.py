@@ -1,4 +1,4 @@
-"""Why nothing was found, and what else in the store bears witness to a message."""
+"""Reasons for an empty answer, and other traces of a message in the store."""
 
 from __future__ import annotations
 

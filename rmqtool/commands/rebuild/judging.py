@@ -55,10 +55,10 @@ def report_old_tail(
 
     Args:
         findings: about the whole log; changed in place.
-        plan: what was made.
+        plan: the rebuilt files.
         result: how that went.
         engine: reads the last files again, if need be.
-        edge: what is known of the log as a whole.
+        edge: facts about the log as a whole.
 
     Raises:
         RmqtoolError: the engine or the scratch files failed.
@@ -67,7 +67,7 @@ def report_old_tail(
     signs = [one for one in findings if one.code in _SIGNS]
     if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):
         return
-    # Verify's checks of a log are not what every rebuild needs.
+    # Not every rebuild needs verify's checks of a log.
     from rmqtool.check.log import LogCheck, check_log
 
     check = LogCheck(
@@ -96,7 +96,7 @@ def judge_log(
     edge: FoundEdge,
     engine: Engine,
 ) -> FindingLog:
-    """Return what is wrong with the log: its files, the way through it, its records, their queue offsets.
+    """Return the findings about the log: its files, the walk through it, its records, their queue offsets.
 
     Raises:
         RmqtoolError: the engine or the scratch files failed, or the log cannot be read.
@@ -159,7 +159,7 @@ def _breaks(plan: ReputPlan, result: ReputResult, edge: FoundEdge, engine: Engin
 def judge_delay_table(
     store: Store, plan: ReputPlan, result: ReputResult, findings: FindingLog, progress: Progress
 ) -> tuple[str, ...]:
-    """Report what is wrong with the delay table, or that it is assumed; return why queues were not read."""
+    """Report damage of the delay table, or that it is assumed; return why queues were not read."""
     try:
         findings.extend(_delay_findings(store, plan, result))
         if (doubt := _assumed_delay_table(store, result)) is not None:
@@ -178,7 +178,7 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
     delayed = _delayed(result)
     if not delayed:
         return
-    # The checks of queues are not what every rebuild needs.
+    # Not every rebuild needs the checks of queues.
     from rmqtool.check.expected import QueueCheck, QueueCheckTask
     from rmqtool.check.queue_units import tell_delay_table_once
     from rmqtool.check.queues import check_queues

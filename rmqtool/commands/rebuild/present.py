@@ -151,7 +151,7 @@ class PresentComparison:
         return count
 
     def _compare(self, kind: PathKind) -> None:
-        """Add to what is known of all queues."""
+        """Add to the facts of all queues."""
         is_batch = kind is PathKind.BATCHCONSUMEQUEUE
         made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is is_batch}
         there = {(queue.topic or "", queue.queue_id or 0): queue for queue in self._there(kind)}
@@ -285,7 +285,7 @@ class RebuildLosses:
     Args:
         plan: what was to be made.
         result: how that went.
-        edge: what is known of the log as a whole.
+        edge: facts about the log as a whole.
         account: of the log.
         tell: receives each message.
     """
@@ -333,7 +333,7 @@ class RebuildLosses:
         self.lost.units(queue, there, self._report_left_out)
 
     def totals(self) -> LostTotals:
-        """Return what was reported, and what is missing in the whole log."""
+        """Return the reported messages, and those missing in the whole log."""
         return self.lost.totals(self._account.looked.gaps)
 
     def _report_left_out(self, place: QueuePlace, log_offset: int) -> None:
@@ -345,7 +345,7 @@ class RebuildLosses:
 def _report_changed_properties(
     store: Store, log: FileQueue, other_tags: Sequence[int], findings: FindingLog
 ) -> None:
-    """Add what verify says of these records; index files that cannot be read show nothing."""
+    """Add verify's findings about these records; index files that cannot be read show nothing."""
     odd = {one.physical_offset for one in findings if one.code is CL_PROPERTIES}
     if not other_tags and not odd:
         return

@@ -217,13 +217,13 @@ class RebuildReport:
         skipped_units_by_queue: units that the append rule skipped.
         older_generations: queues of topics that were created again, without their older messages.
         unsettled_generations: sentences about queues of which nothing shows which messages live.
-        unindexed: messages dispatched that an index passes over: they lie before what it holds.
+        unindexed: dispatched messages that an index skips, as they lie before its first item.
         salvage_would_add: intact records in ranges that were not dispatched.
         salvaged: what became of the damage with ``--salvage``; else None.
         lost_messages: messages that the result lacks, added up; None unless requested one by one.
         log_losses: messages that the log has lost: no record of it has them.
-        findings: what is wrong with the log.
-        not_looked_at: what of the log was not checked, and verify checks.
+        findings: about the log.
+        not_looked_at: parts of the log that only verify checks.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
         seconds: wall time of each stage.
@@ -326,7 +326,7 @@ class RebuildReport:
         return "as requested" if self.asked.is_partial else "up to the confirm offset"
 
     def _lost(self) -> str:
-        """Return what the log itself has lost; empty if nothing."""
+        """Return the losses of the log itself; empty without any."""
         lost = self.log_losses.messages
         return (f"; {lost_words(lost)}" if lost else "") + before_words(self.log_losses)
 

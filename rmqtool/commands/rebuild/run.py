@@ -276,7 +276,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
 
 
 def _before(store: Store) -> LogLosses:
-    """Return what lies before a log that has lost nothing else."""
+    """Return the messages before a log that has lost nothing else."""
     if store.commitlog.start <= 0:
         return NO_LOSSES
     from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none

@@ -152,7 +152,7 @@ class StoreReport:
         store: path of the evidence.
         provenance: its sources.
         verification: the findings, and the picture of the log.
-        predictions: what the next start would do; empty if that is not known, for which there is a finding.
+        predictions: of the next start; empty if that is not known, for which there is a finding.
         losses: by topic, those with the most first.
         lost: the first of the messages themselves.
         backlogs: by reader and topic, the largest first.

@@ -1,4 +1,4 @@
-"""Verdict of ``verify``: what fails, what a baseline knows already, what a broker would do; and manifests."""
+"""Verdict of ``verify``: failures, findings of a baseline, predictions of a start; and manifests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
     Attributes:
         known: for each kept finding, in the order of the log, whether the baseline has it.
         known_count: findings that the baseline has, listed or by number.
-        new: what it does not have, with counts.
+        new: findings that it lacks, with counts.
         by_number: findings of a code that are known by number only.
         gone: findings that the baseline lists and the run did not meet; None if it did not look everywhere.
     """
@@ -285,7 +285,7 @@ class Verdict:
     """Verdict on one store.
 
     Attributes:
-        report: what was found.
+        report: the findings.
         fail_on: which findings fail.
         comparison: the findings compared with ``--baseline``, if one was given.
         predictions: the next start of brokers on the store, if requested.

@@ -1,4 +1,4 @@
-"""SHA-256 of every file of a store: written down, or compared with what was written down.
+"""SHA-256 of every file of a store: written down, or compared with earlier ones.
 
 The manifest is that of ``sha256sum``; ``cd STORE && sha256sum -c FILE`` checks it without us.
 """
@@ -29,7 +29,7 @@ def make_manifest(
         store: the store, or a part of it.
         jobs: files hashed at a time; None is all CPUs.
         progress: receives the bytes done.
-        findings: receives what could not be read.
+        findings: receives unreadable files.
     """
     files = store_files(store, findings)
     lines = []
@@ -65,7 +65,7 @@ def load_manifest(path: Path) -> list[ManifestLine]:
 def check_manifest(
     store: Store, manifest: Path, lines: Sequence[ManifestLine], jobs: int | None, progress: Progress
 ) -> list[Finding]:
-    """Return what differs from a manifest; for a part of a store, only the lines of that part count.
+    """Return the differences from a manifest; for a part of a store, only the lines of that part count.
 
     Args:
         store: the store, or a part of it.
