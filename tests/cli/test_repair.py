@@ -41,6 +41,15 @@ def test_a_plan_shows_all_choices_and_changes_nothing(run: Callable[..., Run], r
     assert sorted(map(str, root.rglob("*"))) == before
 
 
+def test_without_a_log_it_advises_what_salvage_would_not_refuse(run: Callable[..., Run], root: Path) -> None:
+    shutil.rmtree(root / "commitlog")
+    (root / "abort").touch()
+    shown = run("repair", root, "--plan")
+    assert shown.status == 5
+    assert shown.out.count("restore the log from a replica or a backup, or use the replica itself") == 2
+    assert "salvage" not in shown.out
+
+
 def test_it_is_told_in_json(run: Callable[..., Run], root: Path) -> None:
     planned = json.loads(run("repair", root, "--plan", "--format", "json").out)
     assert (planned["schema"], planned["outcome"], planned["journal"]) == (

@@ -56,6 +56,9 @@ class RepairOutcome(StrEnum):
     UNDONE = "undone"
 
 
+RESTORE_LOG = "start no broker; restore the log from a replica or a backup, or use the replica itself"
+"""Next step where a store has no log at all: nothing is left to salvage."""
+
 _UNSETTLED = frozenset({RepairOutcome.PLANNED, RepairOutcome.INTERRUPTED, RepairOutcome.ROLLED_BACK})
 
 

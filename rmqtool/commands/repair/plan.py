@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.repair import (
+    RESTORE_LOG,
     LeftAlone,
     Rebuilt,
     RepairAction,
@@ -242,7 +243,9 @@ class _Planner:
         if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
             return
         if self._is_log_damaged:
-            why = f"the log is damaged: either start can cut it; {_SALVAGE}"
+            is_gone = codes.ST_NO_COMMITLOG.code in self._findings.counts
+            damage = f"the log is damaged: either start can cut it; {_SALVAGE}"
+            why = f"there is no log: {RESTORE_LOG}" if is_gone else damage
             self._leave(RepairPart.ABORT, "abort", why)
         elif not complete:
             why = "a start completes queues and index only with it, and they are not repaired here"
