@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.lost import last_plausible_place
+from rmqtool.account.beyond import UnitsBeyond
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, by_queue, read_record
 from rmqtool.derived.queue_files import queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
@@ -94,14 +94,14 @@ class QueueEvidence:
 
 def read_evidence(store: Store) -> QueueEvidence:
     """Read all queues of a store; unreadable data proves nothing."""
-    evidence = QueueEvidence(declared=_declared(store))
+    evidence, beyond = QueueEvidence(declared=_declared(store)), UnitsBeyond(store)
     for queue, units in queue_units(store, evidence.unread):
         rows = _listed(units.sane)
         if queue.topic is not None and queue.queue_id is not None and len(rows):
             evidence.units[queue.topic, queue.queue_id] = rows
-    places = np.concatenate([np.empty(0, np.int64), *(one["log_offset"] for one in evidence.units.values())])
-    last = last_plausible_place(store, places)
-    evidence.units = {key: rows[rows["log_offset"] <= last] for key, rows in evidence.units.items()}
+            beyond.add((queue.topic, queue.queue_id), units)
+    for key, rows in evidence.units.items():
+        evidence.units[key] = rows[beyond.proves(key, rows["log_offset"])]
     return evidence
 
 

@@ -17,7 +17,8 @@ from rmqtool.account import (
     cut_finding,
     is_borne_out,
 )
-from rmqtool.account.lost import ENDLESS, Absent, AbsentFinder, Kept, Pin, last_plausible_place
+from rmqtool.account.beyond import UnitsBeyond
+from rmqtool.account.lost import ENDLESS, Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.survey import (
     Hole,
     SurveyedLog,
@@ -65,13 +66,11 @@ class LogAccount:
         self._places: dict[QueueKey, Int64s] = {}  # to which the units of a queue lead
         self._indexed: Int64s | None = None
         self.unread: list[str] = []
-        beyond = [np.empty(0, np.int64)]
+        self._beyond = UnitsBeyond(store)
         for queue, units in queue_units(store, self.unread):
             key = queue.topic or "", queue.queue_id or 0
             self._files[key], self._places[key] = queue, np.sort(units.physical_offsets)
-            if units.physical_offsets.max(initial=0) >= store.log.stop:
-                beyond.append(units.sane.physical_offsets)
-        self._last_plausible = last_plausible_place(store, np.concatenate(beyond))
+            self._beyond.add(key, units)
 
     def queue_files(self, key: QueueKey) -> QueueFiles | None:
         """Return the files of a queue; None of one that is not there, or cannot be read."""
@@ -141,7 +140,7 @@ class LogAccount:
     def _reach(self, looked: SurveyedLog) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
         places = [int(one[-1]) for one in self._places.values() if len(one)]
-        places = [place for place in places if place <= self._last_plausible]
+        places = [place for place in places if place <= self._beyond.last]
         places += self.indexed(looked)[-1:].tolist()
         return max(places, default=looked.end - SMALLEST_RECORD) + SMALLEST_RECORD
 
@@ -158,7 +157,7 @@ class LogAccount:
         if not looked.without_record(places).any():
             return []
         units = all_live_units(self._files[key])
-        pins = _free(units.only(units.physical_offsets <= self._last_plausible), looked)
+        pins = _free(units.only(self._beyond.proves(key, units.physical_offsets)), looked)
         columns = pins.keys, pins.messages, pins.physical_offsets, pins.sizes, pins.tags_codes
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return sorted(Pin(key, count, place, size, tags, "listed") for key, count, place, size, tags in rows)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.dispatch.queues import OffsetGaps
-    from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
 
 
@@ -414,21 +413,3 @@ class AbsentFinder(NamedTuple):
             return False
         start, stop = absent[0].start, max(one.stop for one in absent)
         return self.room(start, stop) < sum(one.messages for one in absent) * SMALLEST_RECORD
-
-
-def last_plausible_place(store: Store, places: Int64s) -> int:
-    """Return up to which place units are plausible: a rotted bit leads anywhere.
-
-    None lies farther after all before it than a file of the log, and than the log up to these, is long.
-
-    Args:
-        store: whose log; where it has no file, all places are plausible.
-        places: physical offsets to which sane units of all queues lead.
-    """
-    log, file_size = store.log, store.settings.commitlog_file_size
-    if not len(log):
-        return ENDLESS
-    beyond = np.unique(places[places >= log.stop])
-    before = np.concatenate([[log.stop], beyond])[:-1]
-    wild = np.flatnonzero(beyond - before > np.maximum(before - log.start, file_size))
-    return int(before[wild[0]]) if len(wild) else ENDLESS

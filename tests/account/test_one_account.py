@@ -427,6 +427,19 @@ def test_a_rotted_unit_leads_nobody_far_beyond_the_log(tmp_path: Path) -> None:
     assert plan.end <= 49152 + 16384
 
 
+def test_a_file_of_another_queue_names_no_message_twice(tmp_path: Path) -> None:
+    """Beyond the log, that queue is believed whose other units lead to records of its own."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    _without_the_last(root)
+    queues = root / "consumequeue"
+    shutil.copy(queues / "Orders" / "1" / f"{0:020d}", queues / "TopicTest" / "3" / f"{400:020d}")
+    assert check(root) == 19
+    losses = rmqtool.open(root).verify(jobs=1).log_losses
+    assert losses is not None
+    assert ("Orders", 1, 2) in {(one.topic, one.queue_id, one.messages) for one in losses.queues}
+
+
 @pytest.mark.parametrize("other", ["transaction-4.9.8", "unicode-5.5.1"])
 def test_a_first_file_of_another_store_is_one_number_of_lost_messages(other: str, tmp_path: Path) -> None:
     """Units that lead into its records prove nothing: what they list is in the present queues only."""

@@ -1,0 +1,98 @@
+"""Units that lead beyond the end of a log: up to where they are plausible, and of which queue."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rmqtool.account.lost import ENDLESS
+from rmqtool.scan.records import record_at
+from rmqtool.topics import LMQ_PREFIX
+
+if TYPE_CHECKING:
+    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.store import Store
+
+
+_NOWHERE = np.empty(0, np.int64)
+_WITNESSES = 16  # units before one that leads beyond the log, up to the first with a record
+
+
+class UnitsBeyond:
+    """Decides which units that lead beyond a log prove a message of their queue.
+
+    Args:
+        store: whose log; where it has no file, all units are plausible.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._log, self._file_size = store.log, store.settings.commitlog_file_size
+        self._places: dict[tuple[str, int], Int64s] = {}  # by queue offset; of few before those beyond
+
+    def add(self, key: tuple[str, int], units: LiveUnits) -> None:
+        """Take the units of a queue, before the first decision."""
+        beyond = units.physical_offsets >= self._log.stop
+        if not len(self._log) or not beyond.any():
+            return
+        units = units.sane
+        places = units.physical_offsets[np.argsort(units.keys, kind="stable")]
+        number = np.arange(len(places))
+        far = len(places) + _WITNESSES
+        due = np.where(places >= self._log.stop, number, far)
+        due = np.minimum.accumulate(due[::-1])[::-1]  # the next that leads beyond
+        self._places[key] = places[due - number <= _WITNESSES]
+
+    def proves(self, key: tuple[str, int], places: Int64s) -> Bools:
+        """Return which units of a queue, by where they lead to, ``(n,)``, can prove a message of it."""
+        proves: Bools = places <= self.last
+        return proves & ~np.isin(places, self._of_others.get(key, _NOWHERE))
+
+    @cached_property
+    def last(self) -> int:
+        """Up to which place units are plausible: a rotted bit leads anywhere.
+
+        None lies farther after all before it than a file of the log, and than the log up to these, is long.
+        """
+        if not self._places:
+            return ENDLESS
+        places = np.concatenate(list(self._places.values()))
+        beyond = np.unique(places[places >= self._log.stop])
+        before = np.concatenate([[self._log.stop], beyond])[:-1]
+        wild = np.flatnonzero(beyond - before > np.maximum(before - self._log.start, self._file_size))
+        return int(before[wild[0]]) if len(wild) else ENDLESS
+
+    @cached_property
+    def _of_others(self) -> dict[tuple[str, int], Int64s]:
+        """Return, by queue, the places that are another queue's.
+
+        A file of one queue copied over another's names its messages twice. Of two ordinary queues that name
+        a place, it belongs to the one whose units before it lead to records of its own, where those of the
+        other lead to records of other queues.
+        """
+        ordinary = [key for key in self._places if not key[0].startswith(LMQ_PREFIX)]
+        named = [np.unique(self._places[key]) for key in ordinary]
+        places, counts = np.unique(np.concatenate([_NOWHERE, *named]), return_counts=True)
+        shared = places[(counts > 1) & (places >= self._log.stop)] if len(places) else _NOWHERE
+        found = {
+            key: self._witnessed(key, shared)
+            for key, places in zip(ordinary, named, strict=True)
+            if np.isin(shared, places).any()
+        }
+        owned = np.concatenate([_NOWHERE, *(own for own, _ in found.values())])
+        return {key: others[np.isin(others, owned)] for key, (_, others) in found.items()}
+
+    def _witnessed(self, key: tuple[str, int], shared: Int64s) -> tuple[Int64s, Int64s]:
+        """Return before which shared places a queue leads to a record of its own, and to one of another."""
+        own, others = list[int](), list[int]()
+        wanted, is_own = set(shared.tolist()), None
+        for place in self._places[key].tolist():
+            if place < self._log.stop:
+                record = record_at(self._log, place)
+                if record is not None and record.head.physical_offset == place:
+                    is_own = (record.topic, record.head.queue_id) == key
+            elif place in wanted and is_own is not None:
+                (own if is_own else others).append(place)
+        return np.array(own, np.int64), np.array(others, np.int64)
