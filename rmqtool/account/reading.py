@@ -80,15 +80,22 @@ def misnamed(log: FileQueue, read: FileQueue) -> Iterator[str]:
 
 
 def _claimed(log: FileQueue, segment: Segment, file_size: int) -> int | None:
-    """Return where a file begins by one of its first sound records, if that is the place of another file."""
-    alone = replace(log, segments=(segment,))
+    """Return where a file begins by one of its first sound records, if that is the place of another file.
+
+    A place that a rotted bit can name, away from the log's other files, takes two records.
+    """
+    alone, doubted = replace(log, segments=(segment,)), set[int]()
+    near = range(log.start - file_size, log.stop + 1)
     for at in islice(_magics(segment), _TRIED):
         record = record_at(alone, at)
         if record is None or not record.body_crc_holds:
             continue
-        own = record.head.physical_offset - (at - segment.start)
+        said = record.head.physical_offset
+        own = said - (at - segment.start)
         if own >= 0 and (own - segment.start) % file_size == 0:
-            return own if own != segment.start else None
+            if own in near or own in doubted or (said ^ at).bit_count() != 1:
+                return own if own != segment.start else None
+            doubted.add(own)
     return None
 
 

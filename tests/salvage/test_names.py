@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.formats import message
 from rmqtool.salvage.sidecars import plan_text, read_plan
 from tests.broker.log_damage import LogCopy
 from tests.salvage.incidents import drop_queues
@@ -80,3 +81,17 @@ def test_a_stale_block_at_its_head_renames_no_file(damaged: Path, tmp_path: Path
     spoilt = sum(place - int(files[2].name) < 512 for place in places[2])
     assert report.misnamed == 0
     assert report.records == sum(map(len, places)) - len(places[3]) - spoilt
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_a_rotted_bit_of_the_only_record_renames_no_file(tmp_path: Path, *, queues: bool) -> None:
+    """A file of one record was read as one far beyond the log, which then took as many files."""
+    root = copy_of("segments-5.3.3", tmp_path)
+    log = LogCopy(root)
+    (place,) = next(places for places in log.records if len(places) == 1)
+    log.write(place + message.HEAD_OFFSETS[0]["physicalOffset"], (place ^ 1 << 23).to_bytes(8, "big"))
+    if not queues:
+        drop_queues(root)
+    plan = opened(root).plan_salvage()
+    assert not plan.misnamed
+    assert plan.end <= log.segment_size * len(log.segments)
