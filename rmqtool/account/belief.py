@@ -259,6 +259,8 @@ class _FieldJudge:
         for record in np.flatnonzero((self._suspects() | elsewhere) & self.belief.kept):
             unit = self._own_unit(int(record))
             refuted = elsewhere[record] and not self._vouched(unit)
+            if elsewhere[record] and not refuted and not self._follows(unit):
+                refuted = self.belief.is_listed_by_another(int(record))
             if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
                 self.cause[record] = Cause.FIELDS
                 self._count_kept()
@@ -369,6 +371,16 @@ class _FieldJudge:
         end = int(self.survey.units["queue_offset"][before] + self.survey.units["count"][before])
         gap = ChainGap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
         return place in self.belief.chains[queue].resets or offset == end or not self._lacks_room(gap)
+
+    def _follows(self, unit: int | None) -> bool:
+        """Whether a record is the next of its queue: no message is missing before it."""
+        if unit is None or not self._linked[unit]:
+            return False
+        units, chain = self.survey.units, self.belief.chains[int(self.survey.units["queue"][unit])]
+        place = int(np.searchsorted(chain.rows, unit))
+        before = chain.rows[place - 1] if place else None
+        due = 0 if before is None else units["queue_offset"][before] + units["count"][before]
+        return place in chain.resets or bool(units["queue_offset"][unit] == due)
 
     def _is_alone(self, unit: int | None) -> bool:
         """Whether a record is the only trace of its queue."""

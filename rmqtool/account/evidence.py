@@ -343,6 +343,19 @@ class ChainedSurvey:
         listed_there[self.record_of[self.confirmed]] = False
         return listed_there
 
+    def is_listed_by_another(self, record: int) -> bool:
+        """Return whether an ordinary queue lists a record at its queue offset, beside records of its own."""
+        row, units = self.survey.records[record], self.survey.units
+        offset = int(row["queue_offset"])
+        for number, key in enumerate(self.survey.queues):
+            listed = self.evidence.at(key, np.array([offset]))[0]
+            if key[0].startswith(LMQ_PREFIX) or listed["size"] != row["total_size"]:
+                continue
+            beside = (units["queue"] == number) & np.isin(units["queue_offset"], [offset - 1, offset + 1])
+            if listed["log_offset"] == row["log_offset"] and self.confirmed[beside].any():
+                return True
+        return False
+
     @property
     def times(self) -> Int64s:
         """Return store times, odd ones replaced by that of the record before, ``(n,)``."""

@@ -394,6 +394,16 @@ def test_messages_before_the_log_have_a_state_of_their_own(tmp_path: Path) -> No
     assert 0 < found.before <= gone
 
 
+def test_a_record_that_its_own_queue_lists_is_no_proof_of_a_gap_in_another(tmp_path: Path) -> None:
+    """A hole elsewhere has room for the message that its changed queue id makes another queue miss."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("segments-5.5.1"), root)
+    log = LogCopy(root)
+    log.write(60539, bytes(354))
+    log.write(63443 + 12, bytes(4))
+    assert check(root) == 1
+
+
 def test_damage_that_no_end_of_a_file_shows_is_not_counted_by_info(tmp_path: Path) -> None:
     """It says so, and how many messages lie before the log all the same."""
     root = tmp_path / "store"
