@@ -57,7 +57,7 @@ _PERHAPS_LIGHT = "which may alone hold the light queues: give combineCQUseRocksd
 _ALONE = "the only form of the queues that is here"
 _UNSETTLED = "or beside them: the broker's settings (-c broker.conf) say which queues it reads"
 _FEWEST_GAPS = 2
-"""Equal gaps from which on a log is taken as one of several directories' parts."""
+"""Equal gaps from which on a log is taken as one of several directories' parts, whatever settings name."""
 _LISTED = 100
 """Places of one row that are reported singly."""
 
@@ -168,19 +168,32 @@ def _may_hold_light(root: Location, settings: Settings) -> bool:
     return not any((root / FILE_QUEUES).matching(f"{LMQ_PREFIX}*"))
 
 
-def split_log(log: FileQueue) -> Iterator[Feature]:
+def split_log(log: FileQueue, settings: Settings) -> Iterator[Feature]:
     """Yield a log that is one part of several directories: its files lie apart by equal gaps.
+
+    A single gap shows that only where settings name more directories than are there, and just as many as fit.
 
     Java: ``MultiPathMappedFileQueue#tryCreateMappedFile`` (4.9.2+): file k lies in directory k mod n.
     """
     gaps = list(log.gaps())
     strides = {(gap.found - gap.after.start, gap.after.size_bytes) for gap in gaps}
-    if len(gaps) < _FEWEST_GAPS or len(gaps) < len(log) - 1 or len(strides) > 1:
+    if not gaps or len(gaps) < len(log) - 1 or len(strides) > 1:
         return
     stride, size = strides.pop()
-    if size > 0 and stride > size and stride % size == 0:
-        note = f"1 of {stride // size} (storePathCommitLog): the files between are in the others"
+    if size <= 0 or stride <= size or stride % size:
+        return
+    parts = stride // size
+    if len(gaps) >= _FEWEST_GAPS or (parts == _paths_in(settings) > _directories_of(log)):
+        note = f"1 of {parts} (storePathCommitLog): the files between are in the others"
         yield Feature(ST_ONE_PATH, log.segments[0].path.parent.name, unread=Structure.UNREAD_LOG, note=note)
+
+
+def _paths_in(settings: Settings) -> int:
+    return len(str(settings["storePathCommitLog"].value or "").split(","))
+
+
+def _directories_of(log: FileQueue) -> int:
+    return sum(one.is_directory() for one in log.directories)
 
 
 def _has_rows(directory: Location) -> bool:

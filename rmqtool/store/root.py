@@ -175,7 +175,7 @@ class Store(StoreFiles):
         """The same, and the empty ones."""
         found = features_of(self.root, self.settings) if self.root is not None else ()
         with suppress(DeniedError):  # IO-DENIED reports it
-            found = (*found, *split_log(self.around.commitlog))
+            found = (*found, *split_log(self.around.commitlog, self.settings))
         return found
 
     @property

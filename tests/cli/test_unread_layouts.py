@@ -89,6 +89,25 @@ def test_the_second_of_several_log_directories_lacks_no_expired_messages(
     assert "CL-EXPIRED" not in counts
 
 
+@pytest.mark.parametrize(("paths", "is_part"), [(3, True), (2, False), (1, False)])
+def test_two_files_of_one_of_several_log_directories_have_no_gap(
+    run: Callable[..., Run], paths: int, tmp_path: Path, *, is_part: bool
+) -> None:
+    """One gap shows no stride; that of as many directories as the settings name does."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    for number, file in enumerate(sorted((root / "commitlog").iterdir())):
+        if number not in {0, 3}:
+            file.unlink()
+    conf = tmp_path / "broker.conf"
+    conf.write_text(
+        f"storePathRootDir=/live\nstorePathCommitLog={','.join(f'/disk{one}' for one in range(paths))}\n"
+    )
+    counts = run("verify", root, "-c", conf, "--format", "json").document["counts"]
+    assert ("ST-ONE-PATH" in counts) == is_part
+    assert ("CL-GAP" in counts) != is_part
+
+
 def test_a_salvage_without_the_database_of_queues_does_not_say_that_nothing_was_lost(
     run: Callable[..., Run], tmp_path: Path
 ) -> None:
