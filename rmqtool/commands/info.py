@@ -14,11 +14,12 @@ from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
-from rmqtool.findings.codes import IO_CHANGED, IO_DENIED
+from rmqtool.findings.codes import CQ_MISSING_MSG, IO_CHANGED, IO_DENIED
 from rmqtool.projection import json_object
+from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, first_record
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.segments import denied_finding
@@ -170,6 +171,9 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     found = list(_queue_summaries(store, 0 if log is None else log.start, end, denied))
     beyond = sum(messages for _, messages in found)
     index = tuple(_index_summaries(store, denied))
+    if end is not None and not found and _lacks_queues(store, findings):
+        message = "there is no consume queue, and the log has messages"
+        findings.add(Finding(code=CQ_MISSING_MSG, message=message))
     losses, before = None, 0
     with denied.noted():
         if _points_to_loss(store, log, end, beyond, findings):
@@ -210,6 +214,16 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         log_losses=losses,
         before=before,
     )
+
+
+def _lacks_queues(store: Store, findings: FindingLog) -> bool:
+    """Whether a store has no queue, and its log has a message for one."""
+    if store.kind is not PathKind.STORE or findings.counts.keys() & {IO_DENIED.code, IO_CHANGED.code}:
+        return False
+    if store.unread or store.queue_databases or store.confirm_offset is not None:
+        return False
+    record = first_record(store.commitlog.segments)
+    return record is not None and has_unit(record)
 
 
 def _points_to_loss(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rmqtool.account import before_words, lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import NOT_READ, Severity, counted
-from rmqtool.findings.codes import IO_DENIED
+from rmqtool.findings.codes import CQ_MISSING_MSG, IO_DENIED
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import Format, document_of, several, size_text, write_document
 from rmqtool.report.sentences import before_facts, log_loss_facts
@@ -59,6 +59,8 @@ def _verdict(summary: StoreSummary) -> str:
         for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
         if severities[severity]
     ]
+    if CQ_MISSING_MSG.code in summary.findings.counts:
+        found.insert(0, "consume queues are missing")
     if losses := summary.log_losses and summary.log_losses.messages:
         found.insert(0, lost_words(losses))
     if summary.lock_holder:

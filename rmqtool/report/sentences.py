@@ -120,6 +120,12 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
         yield "of queues", _first(names, _LISTED)
 
 
+def unconfirmed_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
+    """Yield name and value of the records that replicas have not confirmed; nothing if there are none."""
+    if losses is not None and losses.states is not None and losses.states.unconfirmed:
+        yield "not confirmed", f"{several(losses.states.unconfirmed, 'record')}: replicas may lack them"
+
+
 def before_facts(counted: CountsBefore) -> Iterator[tuple[str, str]]:
     """Yield name and value of the messages before a log's first byte; nothing if there are none."""
     if counted.before:

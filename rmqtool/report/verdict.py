@@ -34,7 +34,14 @@ from rmqtool.io.local import as_owner
 from rmqtool.io.source import is_object_url
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import Format, several, size_text, write_document
-from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
+from rmqtool.report.sentences import (
+    finding_line,
+    grouped,
+    prediction_facts,
+    prediction_title,
+    unconfirmed_facts,
+    worst_of,
+)
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import SEVERITY_WORDS, TextReport, stages_text
 from rmqtool.topics import LMQ_PREFIX
@@ -336,6 +343,7 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "not examined", escape_text("; ".join(report.limits))
     if report.level:
         yield from _figures(examined)
+        yield from unconfirmed_facts(report.log_losses)
     else:
         yield "contents", "not read; --level 1, 2 or 3 reads them"
     if not is_healthy(verdict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import subprocess
 import sys
@@ -120,6 +121,25 @@ fcntl.lockf(file, fcntl.LOCK_EX, 1, 0)
 print("held", flush=True)
 sys.stdin.read()
 """
+
+
+def test_queues_that_are_gone_are_damage(run: Callable[..., Run], plain_copy: Path) -> None:
+    shutil.rmtree(plain_copy / "consumequeue")
+    found = run("info", plain_copy)
+    assert (found.status, run("verify", plain_copy).status) == (1, 1)
+    assert "onsume queues are missing" in found.out.splitlines()[0]
+    assert [one["code"] for one in run("info", plain_copy, "--format", "json").document["findings"]] == [
+        "CQ-MISSING-MSG"
+    ]
+
+
+def test_records_that_are_not_confirmed_are_in_the_text(run: Callable[..., Run], plain_copy: Path) -> None:
+    checkpoint = bytearray((plain_copy / "checkpoint").read_bytes())
+    checkpoint[32:40] = (49152).to_bytes(8, "big")
+    (plain_copy / "checkpoint").write_bytes(checkpoint)
+    controlled = ("-p", "enableControllerMode=true")
+    line = r"not confirmed +11 records: replicas may lack them"
+    assert re.search(line, run("verify", plain_copy, *controlled).out)
 
 
 def test_a_broker_at_work_is_named_and_reading_goes_on(run: Callable[..., Run], plain_copy: Path) -> None:
