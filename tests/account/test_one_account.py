@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from rmqtool import StoreSummary
+
 
 _PROVEN = {
     LostReason.GONE,
@@ -75,6 +77,11 @@ def _salvaged(store: rmqtool.Store) -> list[Place]:
     lines = map(json.loads, lost_lines(store.plan_salvage(jobs=1)))
     lost = [one for one in lines if not one["isThere"] and not (one["topic"] or "").startswith(LMQ_PREFIX)]
     return sorted((place for one in lost for place in _places_of(one)), key=repr)
+
+
+def _before_of(summary: StoreSummary) -> set[int]:
+    """Return what ``info`` counts before the log; where it counts no losses, it goes by the files' names."""
+    return set() if summary.log_losses is None and not summary.before else {summary.before}
 
 
 def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
@@ -124,7 +131,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
 
     def shown() -> int | None:
         summary = summarise(store.files)
-        before.add(summary.before)
+        before.update(_before_of(summary))
         return None if summary.log_losses is None else messages(summary.log_losses)
 
     asked: dict[str, Callable[[], int | None]] = {

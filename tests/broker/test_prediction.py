@@ -134,7 +134,8 @@ def _is_for_a_store(damage: DamageCase, version: jvm.Version) -> bool:
     if version == "4.9.8" and damage.code == "CL-HUGE-SIZE":
         return False
     fifo = any("fifo" in edit for edit in damage.edits)
-    return not (fifo or damage.code in _OF_THE_BROKER_AROUND or is_not_predicted(damage))
+    wheel = any(edit.get("file") == "timerwheel" for edit in damage.edits)  # the broker around opens it
+    return not (fifo or wheel or damage.code in _OF_THE_BROKER_AROUND or is_not_predicted(damage))
 
 
 def _decodes(path: Path) -> bool:

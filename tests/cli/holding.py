@@ -36,7 +36,7 @@ _ASKER, _MARK = "RMQTOOL_TEST_ASKER", "RMQTOOL_TEST_MARK"
 SPLIT_BYTES = 2048
 _HELD = {
     "log": "rmqtool.check.log:read_split",
-    "derived": "rmqtool.check.derived:_check_queues",
+    "derived": "rmqtool.check.derived:run_guarded",
     "manifest": "rmqtool.commands.verify.manifest:make_manifest",
     "prediction": "rmqtool.recovery.predict:predict_recovery",
     "emit": "rmqtool.reput.pipeline:emit_queues",

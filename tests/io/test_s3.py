@@ -173,7 +173,7 @@ def test_no_server_is_an_error(capsys: pytest.CaptureFixture[str], monkeypatch: 
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{deaf.getsockname()[1]}")
         status, out, err = run_line(capsys, *DUMP)
     assert (status, out, err.count("\n")) == (3, "", 1)
-    assert f"s3://bucket/{SMALL}/commitlog: cannot be examined, tried 4 times" in err
+    assert f"s3://bucket/{SMALL}: cannot be examined, tried 4 times" in err
 
 
 def test_denied_is_said_with_the_way_out(proxy: Proxy, capsys: pytest.CaptureFixture[str]) -> None:

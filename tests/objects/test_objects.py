@@ -147,7 +147,7 @@ def test_no_server_is_an_error_and_no_finding(server: Server, tmp_path: Path) ->
     url = f"{server.deaf.url}/whole"
     ((status, out, err),) = steps(server.deaf, tmp_path, ["run", "verify", url], timeout=SILENT_S)
     assert (status, out, err.count("\n")) == (3, "", 1)
-    assert f"{url}/commitlog: cannot be examined, tried 2 times" in err
+    assert f"{url}: cannot be examined, tried 2 times" in err
     assert server.deaf.told in err
     assert "no verdict on the store" in err
 
