@@ -305,14 +305,15 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
         return _batch_bounds(queue.files, log_start)
     files = [QueueFile(segment, UNITS) for segment in queue.files]
     last = next((file for file in reversed(files) if file.is_begun), files[0])
-    max_offset = last.first_number + _count_valid(last)
+    valid = _count_valid(last)
+    max_offset = last.first_number + valid
     for file in files:
 
         def is_alive(number: int) -> bool:
             unit = file.unit(number)  # noqa: B023 - used at once
             return unit != PREBLANK and unit.physical_offset >= log_start
 
-        count = _count_valid(file)
+        count = valid if file is last else _count_valid(file)
         alive = bisect_left(range(count), True, key=is_alive)
         if alive < count:
             return Bounds(file.first_number + alive, max_offset)
