@@ -20,8 +20,11 @@ from rmqtool.columns import ColumnFile
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.export import ExportReport
 from rmqtool.commands.fleet import StoreOutcome
+from rmqtool.commands.info import StoreSummary
+from rmqtool.commands.rebuild import ResultOptions
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair import RepairReport
+from rmqtool.commands.topics import TopicsReport
 from rmqtool.dispatch.index_keys import TagRule
 from rmqtool.doctor import ConfigCopy
 from rmqtool.doctor.choices import ConfigChoice
@@ -38,6 +41,7 @@ OTHERWISE = [
     *(rows.Damage, ColumnFile, StoreFinding),
     *(Finding, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
     *(CarveReport, ConfigChoice, ConfigCopy, ExportReport, RepairReport, StoreOutcome, VerifyReport),
+    *(ResultOptions, StoreSummary, TopicsReport),
 ]
 
 
