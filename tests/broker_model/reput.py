@@ -81,12 +81,12 @@ class BrokerModel:
 
     def _put_position(self, request: Request) -> None:
         queue = self._find_queue(request.topic, request.queue_id)
-        if isinstance(queue, BatchConsumeQueue):
-            if request.base_offset >= 0 and request.batch_size >= 0:
+        if request.topic in self.policy.batch_topics:  # also where no directory can have its name
+            if isinstance(queue, BatchConsumeQueue) and request.base_offset >= 0 and request.batch_size >= 0:
                 position = request.physical_offset, request.size, request.tags_code
                 queue.put(*position, request.store_timestamp_ms, request.base_offset, request.batch_size)
             return
-        if queue is not None:
+        if isinstance(queue, ConsumeQueue):
             tags_code = request.tags_code
             if self.policy.ext:
                 tags_code = queue.put_ext(tags_code, request.store_timestamp_ms)
