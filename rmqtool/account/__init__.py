@@ -19,13 +19,15 @@ from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.positions import read_checkpoint
-from rmqtool.derived.queue_files import messages_from, queue_bounds
+from rmqtool.derived.queue_files import ends_by, messages_from
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, counted
 from rmqtool.findings.codes import CL_LOST
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rmqtool.store import Store
     from rmqtool.store.files import StoreFiles
 
@@ -197,15 +199,25 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
     return False
 
 
-def lists_beyond(store: Store, log_start: int, log_end: int) -> bool:
+def lists_beyond(
+    store: Store, log_start: int, log_end: int, ends: Mapping[tuple[str, int], int] | None = None
+) -> bool:
     """Return whether units lead beyond a log, by the ends of the queues.
+
+    Args:
+        store: whose queues.
+        log_start: physical offset.
+        log_end: physical offset after the last record.
+        ends: where the log's records end queues, if known; those that do end there list no more.
 
     Raises:
         EnvironmentFailureError: a file of a queue cannot be opened or read.
     """
     for kind in UNIT_QUEUE_KINDS:
         for queue in store.queues(kind):
-            if messages_from(queue, queue_bounds(queue, log_start).max_offset, max(log_start, log_end)):
+            end = (ends or {}).get((queue.topic or "", queue.queue_id or 0))
+            is_known = end is not None and ends_by(queue, end)
+            if not is_known and messages_from(queue, max(log_start, log_end)):
                 return True
             queue.files.close()
     return False

@@ -121,7 +121,8 @@ def _listed(units: LiveUnits) -> Rows:
     columns = units.keys, units.physical_offsets, units.tags_codes, units.sizes, units.messages
     for name, column in zip(LISTED_ROW.names or (), columns, strict=True):
         rows[name] = column
-    return np.sort(rows, order="queue_offset", kind="stable")
+    is_sorted = (units.keys[1:] >= units.keys[:-1]).all()
+    return rows if is_sorted else np.sort(rows, order="queue_offset", kind="stable")
 
 
 def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.bool_]:
@@ -141,26 +142,26 @@ def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.b
 
 def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> None:
     """Mark records whose properties changed since a unit and the index took tags and keys from them."""
-    units, marks = survey.units, survey.records["marks"]
+    units, marks, starts = survey.units, survey.records["marks"], survey.records["log_offset"]
     odd = [np.empty(0, np.int64)]
     for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
         if key[0] == SCHEDULE_TOPIC or not len(evidence.of(key)):
             continue
         listed = evidence.at(key, units["queue_offset"][rows])
-        code, place = listed["tags_code"], units["log_offset"][rows]
-        is_code = (code >= _CODES.min) & (code <= _CODES.max) & (listed["log_offset"] == place)
-        differs = np.flatnonzero(is_code & (code != units["tags_code"][rows]))
+        differs = np.flatnonzero(listed["tags_code"] != units["tags_code"][rows])
         if not len(differs):
             continue
-        records = survey.records[np.searchsorted(survey.records["log_offset"], place[differs])]
-        odd.append(place[differs[records["total_size"] == listed["size"][differs]]])
+        listed, place = listed[differs], units["log_offset"][rows[differs]]
+        code, records = listed["tags_code"], survey.records[np.searchsorted(starts, place)]
+        is_code = (code >= _CODES.min) & (code <= _CODES.max) & (listed["log_offset"] == place)
+        odd.append(place[is_code & (records["total_size"] == listed["size"])])
     of_unit = set(np.concatenate(odd)[:_MOST_COMPARED].tolist())
     numbers = np.flatnonzero(marks & np.uint8(Mark.FORM | Mark.ZEROS))
-    of_form = set(survey.records["log_offset"][numbers[:_MOST_COMPARED]].tolist())
+    of_form = set(starts[numbers[:_MOST_COMPARED]].tolist())
     doubtful = of_unit | of_form
     of_item = of_other_keys(store, survey.log, doubtful) if doubtful else set()
     for place in doubtful:
-        number = int(np.searchsorted(survey.records["log_offset"], place))
+        number = int(np.searchsorted(starts, place))
         record = read_record(survey.log, survey.records[number])
         against = {PropertyWitness.UNIT} if place in of_unit else set()
         against |= {PropertyWitness.ITEM} if place in of_item else set()
@@ -329,7 +330,10 @@ class ChainedSurvey:
     def listed_elsewhere(self) -> Bools:
         """Return which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
         records, units = self.survey.records, self.survey.units
-        listed_there = np.zeros(len(records), bool)
+        listed_there, owned = np.zeros((2, len(records)), bool)
+        owned[self.record_of[self.confirmed]] = True
+        if owned.all():
+            return listed_there
         light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
         for key, listed in self.evidence.units.items():
             if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
@@ -340,8 +344,7 @@ class ChainedSurvey:
                 records["total_size"][place] == listed["size"]
             )
             listed_there[place[met]] = True
-        listed_there[self.record_of[self.confirmed]] = False
-        return listed_there
+        return listed_there & ~owned
 
     def is_listed_by_another(self, record: int) -> bool:
         """Return whether an ordinary queue lists a record at its queue offset, beside records of its own."""
@@ -384,14 +387,18 @@ class ChainedSurvey:
                 continue
             offsets = units["queue_offset"][rows]
             stops = offsets + units["count"][rows]
-            places = units["log_offset"][rows]
-            ends = places + records["total_size"][self.record_of[rows]]
             if self.from_zero and offsets[0] > 0:
-                yield ChainGap(chain.queue, 0, int(offsets[0]), self.survey.log.start, int(places[0]))
+                start, stop = self.survey.log.start, int(units["log_offset"][rows[0]])
+                yield ChainGap(chain.queue, 0, int(offsets[0]), start, stop)
             for number in np.flatnonzero(offsets[1:] > stops[:-1]):
                 if number + 1 not in chain.resets:
                     one, two = int(stops[number]), int(offsets[number + 1])
-                    yield ChainGap(chain.queue, one, two, int(ends[number]), int(places[number + 1]))
+                    before = records[self.record_of[rows[number]]]
+                    start, stop = (
+                        before["log_offset"] + before["total_size"],
+                        units["log_offset"][rows[number + 1]],
+                    )
+                    yield ChainGap(chain.queue, one, two, int(start), int(stop))
 
     def blank_bytes(self, start: int, stop: int) -> int:
         """Return the bytes of BLANKs that begin between two places."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Int64s
     from rmqtool.derived.queue_files import LiveUnits
-    from rmqtool.dispatch.queues import OffsetGaps
     from rmqtool.store.segments import FileQueue
 
 
@@ -103,6 +102,18 @@ class LostTopic:
     kind: TopicKind
     messages: int
     bytes: int
+
+
+class OffsetGaps(NamedTuple):
+    """Queue offsets that are missing between those of a log.
+
+    Attributes:
+        offsets: how many.
+        queues: in how many queues.
+    """
+
+    offsets: int
+    queues: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,9 @@ SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
 _FORM, _ZEROS = np.uint8(Mark.FORM), np.uint8(Mark.ZEROS)
+_MAGICS = tuple(magic.to_bytes(4, signed=True) for magic in (message.MAGIC_V1, message.MAGIC_V2))
+_PLACED_BYTES = 36
+"""Bytes of a record's head up to PHYSICALOFFSET."""
 
 
 @dataclass(kw_only=True)
@@ -315,7 +318,7 @@ class _Reader:
         self._check(batch, marks)
         doubtful = own & (marks & DAMAGED != 0)  # the walk examines frames of another place
         self._walk.ends_in_doubt = bool(doubtful[-1])
-        doubtful[-1] = True
+        doubtful[-1] |= not _is_followed(batch)
         doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
         hidden = None
         body_stops = batch.base + batch.rows["body_start"] + np.maximum(batch.rows["body_length"], 0)
@@ -404,6 +407,14 @@ class _Reader:
             false=np.array(self._false, np.int64),
             covers=self._covers,
         )
+
+
+def _is_followed(batch: MessageBatch) -> bool:
+    """Return whether the head of a record that claims this very place follows a batch, in its window."""
+    row = batch.rows[-1]
+    stop = int(row["log_offset"] + row["total_size"])
+    head = batch.buffer[max(stop - batch.base, 0) :][:_PLACED_BYTES].tobytes()
+    return head[4:8] in _MAGICS and len(head) == _PLACED_BYTES and int.from_bytes(head[-8:]) == stop
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,14 +21,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.lost import ENDLESS, Absent
+from rmqtool.account.lost import ENDLESS, Absent, OffsetGaps
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
-from rmqtool.dispatch.queues import OffsetGaps, OffsetWalk
+from rmqtool.dispatch.queues import QueueTotals
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, counted
 from rmqtool.findings.codes import CL_PHY_MISMATCH
 from rmqtool.formats.message import SMALLEST_RECORD, Outcome
+from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunState, follow_rows, judge_last
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap
@@ -136,6 +137,52 @@ class SurveyedLog:
         """Bytes of the ranges before each."""
         lengths = (self.stops - self.starts)[:-1]  # the last has no end
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+class OffsetWalk:
+    """Follows the queue offsets along a log, and adds its records up by queue.
+
+    Attributes:
+        queues: the totals.
+    """
+
+    def __init__(self, *, from_zero: bool) -> None:
+        self._from_zero = from_zero
+        self.queues = QueueTotals()
+        self._states: Int64s = np.zeros((0, STATE_WIDTH), np.int64)
+        self._runs: list[Rows] = []
+
+    def add(self, batch: MessageBatch) -> None:
+        """Take messages, in log order."""
+        numbers = self.queues.add(batch)
+        missing = len(self.queues.table.rows) - len(self._states)
+        if missing:
+            more = np.zeros((missing, STATE_WIDTH), np.int64)
+            more[:, QueueProgress.STARTED] = self._from_zero
+            self._states = np.concatenate((self._states, more))
+        runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
+        filled = follow_rows(batch, numbers, self._states, runs)
+        if filled:
+            self._runs.append(runs[:filled].copy())
+
+    def finish(self) -> OffsetGaps:
+        """Return the count of missing queue offsets; nothing can be taken after that."""
+        runs = np.empty(2 * len(self._states), RUN_ROW)
+        self._runs.append(runs[: judge_last(self._states, runs)])
+        missing = self._states[:, RunState.MISSING]
+        return OffsetGaps(int(missing.sum()), int(np.count_nonzero(missing)))
+
+    def runs(self) -> dict[tuple[str, int], Rows]:
+        """Return the runs of each queue in log order, ``(n,)`` of ``RUN_ROW``, once it is finished."""
+        runs = np.concatenate([np.empty(0, RUN_ROW), *self._runs])
+        runs = runs[np.argsort(runs["queue"], kind="stable")]
+        bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
+        found: dict[tuple[str, int], Rows] = {}
+        for number, (key, _) in enumerate(self.queues):
+            mine = runs[bounds[number] : bounds[number + 1]]
+            if len(mine):
+                found[key] = np.concatenate((found[key], mine)) if key in found else mine
+        return found
 
 
 @dataclass

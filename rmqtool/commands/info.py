@@ -308,7 +308,7 @@ def _queue_summaries(
 def _queue_summary(queue: QueueFiles, start: int, end: int | None) -> tuple[QueueSummary, int]:
     bounds, beyond = queue_bounds(queue, start), 0
     if end is not None and not (queue.topic or "").startswith(LMQ_PREFIX):  # light queues list what others do
-        beyond = messages_from(queue, bounds.max_offset, max(end, start))
+        beyond = messages_from(queue, max(end, start), bounds.max_offset)
     queue.files.close()
     messages, files = bounds.max_offset - bounds.min_offset, len(queue.files)
     return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, files, *bounds, messages), beyond

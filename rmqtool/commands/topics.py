@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool import options
 from rmqtool.account import LogLosses, indexes_beyond, lists_beyond
-from rmqtool.dispatch.queues import OffsetWalk, Total
+from rmqtool.dispatch.queues import QueueTotals, Total
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity
 from rmqtool.findings.codes import CL_HALF_RECORD
@@ -199,38 +199,23 @@ class TopicsReport:
         return len(self.rows)
 
 
-@dataclass
-class SplitTotals:
-    """Records of a split by queue.
-
-    Attributes:
-        offsets: their queue offsets, and the totals.
-        has_strangers: whether records claim another place, which hide those that were there.
-    """
-
-    offsets: OffsetWalk = field(default_factory=lambda: OffsetWalk(from_zero=False))
-    has_strangers: bool = False
-
-
-class _TotalsSink(GapSink[SplitTotals]):
-    def take(self, batch: MessageBatch, found: SplitTotals) -> None:
+class _TotalsSink(GapSink[QueueTotals]):
+    def take(self, batch: MessageBatch, found: QueueTotals) -> None:
         """Add records up."""
-        rows = batch.rows
-        found.offsets.add(batch)
-        found.has_strangers |= bool((rows["log_offset"] != rows["physical_offset"]).any())
+        found.add(batch)
 
 
 @dataclass(frozen=True, slots=True)
-class TotalsJob(GapJob[SplitTotals]):
+class TotalsJob(GapJob[QueueTotals]):
     """Totals of all splits; picklable."""
 
     def sink(self, split: Split, walk: GapWalk) -> _TotalsSink:
         """Return a new sink for a split."""
         del walk
-        return _TotalsSink(split, SplitTotals())
+        return _TotalsSink(split, QueueTotals())
 
 
-class FileTotals(FilePass[SplitTotals]):
+class FileTotals(FilePass[QueueTotals]):
     """Content of one file.
 
     Attributes:
@@ -297,9 +282,6 @@ class _LogTotals:
     request: TopicsRequest
     totals: dict[tuple[str, int], Total] = field(default_factory=dict)
     bytes: Counter[str] = field(default_factory=Counter)
-    has_strangers: bool = False
-    has_jumps: bool = False
-    _ends: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.findings = FindingLog(self.request.max_findings)
@@ -337,11 +319,13 @@ class _LogTotals:
         if store.kind is not PathKind.STORE or not len(store.commitlog):
             return None
         is_suspect = any(self.bytes[name] for name in ("damaged_bytes", "stale_bytes"))
-        is_suspect = is_suspect or self.has_strangers or self.has_jumps or bool(len(self.findings))
+        start, queues = store.commitlog.start, self.totals.values()
+        is_suspect |= bool(len(self.findings)) or any(one.breaks or one.strangers for one in queues)
+        is_suspect |= not start and any(one.first > 0 for one in queues)
         log_end = find_log_end(FoundEdge.of(store))
         if not is_suspect:
-            start, end = store.commitlog.start, log_end.end
-            is_suspect = lists_beyond(store, start, end) or indexes_beyond(store, end)
+            ends, end = {key: one.stop for key, one in self.totals.items()}, log_end.end
+            is_suspect = lists_beyond(store, start, end, ends) or indexes_beyond(store, end)
         if store.commitlog.start > 0:
             from rmqtool.check.bounds import check_expiry, of_queues
 
@@ -366,14 +350,7 @@ class _LogTotals:
 
     def _add(self, segment: FileTotals) -> None:
         for part in segment.parts:
-            self.has_strangers |= part.found.has_strangers
-            part.found.offsets.finish()
-            for queue, runs in part.found.offsets.runs().items():
-                first, due = int(runs["first"][0]), self._ends.get(queue, 0)
-                is_due = first == due or (queue not in self._ends and segment.segment.start > 0)
-                self.has_jumps |= len(runs) > 1 or not is_due
-                self._ends[queue] = int(runs["stop"][-1])
-            for key, total in part.found.offsets.queues:
+            for key, total in part.found:
                 self.totals[key] = total.plus(self.totals.get(key))
         for defect in segment.defects():
             if defect.severity is not Severity.INFO:

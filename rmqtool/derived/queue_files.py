@@ -19,7 +19,7 @@ from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -304,7 +304,7 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
     if queue.kind is PathKind.BATCHCONSUMEQUEUE:
         return _batch_bounds(queue.files, log_start)
     files = [QueueFile(segment, UNITS) for segment in queue.files]
-    last = next((file for file in reversed(files) if file.is_begun), files[0])
+    last = _last_begun(files)
     valid = _count_valid(last)
     max_offset = last.first_number + valid
     for file in files:
@@ -320,14 +320,19 @@ def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
     return Bounds(max_offset, max_offset)
 
 
-def messages_from(queue: QueueFiles, max_offset: int, physical_offset: int) -> int:
+def messages_from(queue: QueueFiles, physical_offset: int, max_offset: int | None = None) -> int:
     """Return how many messages at the end of a queue lie at a physical offset, or after it.
 
-    The queue's units are in order; ``max_offset`` is its end as in `queue_bounds`. Most often the offset is
-    after all of them: then only the last unit is read.
+    The queue's units are in order; ``max_offset`` is its end as in `queue_bounds`, if known. Most often the
+    offset is after all of them: then only the last unit is read.
     """
-    position = (max_offset - 1) * UNITS.size
+    if not queue.files.segments:
+        return 0
     if queue.kind is not PathKind.BATCHCONSUMEQUEUE:
+        if max_offset is None:
+            last_file = _last_begun([QueueFile(segment, UNITS) for segment in queue.files])
+            max_offset = last_file.first_number + _count_valid(last_file)
+        position = (max_offset - 1) * UNITS.size
         segment = queue.files.segment_at(position)
         if segment is None:
             return 0
@@ -338,20 +343,34 @@ def messages_from(queue: QueueFiles, max_offset: int, physical_offset: int) -> i
     return bounds.max_offset - bounds.min_offset
 
 
+def ends_by(queue: QueueFiles, max_offset: int) -> bool:
+    """Return whether the last file of a consume queue, with units in order, shows that it ends by then."""
+    if queue.kind is PathKind.BATCHCONSUMEQUEUE or not queue.files.segments:
+        return False
+    file, position = QueueFile(queue.files.segments[-1], UNITS), max_offset * UNITS.size
+    if not file.segment.start <= position < file.segment.stop:
+        return position == file.segment.stop
+    return _is_invalid(file.unit(max_offset - file.first_number))
+
+
+def _last_begun(files: Sequence[QueueFile[UnitT]]) -> QueueFile[UnitT]:
+    """Return the last file with a unit, or else the first one."""
+    return next((file for file in reversed(files) if file.is_begun), files[0])
+
+
 def _count_valid(file: QueueFile[UnitFields]) -> int:
     """Return the units before the first invalid one, as if all after it were invalid."""
+    return bisect_left(range(file.room), True, key=lambda number: _is_invalid(file.unit(number)))
 
-    def is_invalid(number: int) -> bool:
-        unit = file.unit(number)
-        return unit.physical_offset < 0 or unit.size <= 0
 
-    return bisect_left(range(file.room), True, key=is_invalid)
+def _is_invalid(unit: UnitFields) -> bool:
+    return unit.physical_offset < 0 or unit.size <= 0
 
 
 def _batch_bounds(queue: FileQueue, log_start: int) -> Bounds:
     """Return base of the first live unit, and last base with its batch."""
     files = [QueueFile(segment, BATCH_UNITS) for segment in queue]
-    last = next((file for file in reversed(files) if file.is_begun), files[0])
+    last = _last_begun(files)
     count = _count_batch_units(last)
     if count == 0:
         return Bounds(0, 0)

@@ -14,7 +14,6 @@ import numpy as np
 
 from rmqtool.dispatch.index_keys import index_seeds
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunState, follow_rows, judge_last
 from rmqtool.kernels.queues import TOTAL_ROW, QueueArrays, add_up, fill_slots, find_queue, hash_queue
 from rmqtool.kernels.rows import KEY_ROW, QUEUE_ROW
 
@@ -160,6 +159,10 @@ class Total(NamedTuple):
         newest_ms: greatest STORETIMESTAMP.
         largest: bytes of the largest record.
         largest_at: its physical offset.
+        first: queue offset of the first record that has one; -1 without, as half messages.
+        stop: queue offset after the last one.
+        breaks: records whose queue offset does not follow the one before; of one queue only.
+        strangers: records that claim another place, and hide what was there.
     """
 
     messages: int
@@ -168,17 +171,26 @@ class Total(NamedTuple):
     newest_ms: int
     largest: int
     largest_at: int
+    first: int
+    stop: int
+    breaks: int
+    strangers: int
 
     def plus(self, other: Total | None) -> Total:
-        """Return both together; of two records of one size the one further to the front."""
+        """Return both together, ``other`` being in front; of two records of one size the first one."""
         if other is None:
             return self
+        breaks = self.breaks + other.breaks + (-1 < self.first != other.stop > -1)
         return Total(
             self.messages + other.messages,
             self.bytes + other.bytes,
             min(self.oldest_ms, other.oldest_ms),
             max(self.newest_ms, other.newest_ms),
-            *max((self[4:], other[4:]), key=lambda one: (one[0], -one[1])),
+            *max((self[4:6], other[4:6]), key=lambda one: (one[0], -one[1])),
+            other.first if other.first > -1 else self.first,
+            self.stop if self.stop > -1 else other.stop,
+            breaks,
+            self.strangers + other.strangers,
         )
 
 
@@ -194,13 +206,13 @@ class QueueTotals:
         self.table = QueueArrays(slots, np.empty(_QUEUES, TOTAL_ROW), names)
         self._used = np.zeros(2, np.int64)
 
-    def add(self, batch: MessageBatch) -> None:
-        """Add all messages of a batch."""
-        row = 0
+    def add(self, batch: MessageBatch) -> Int64s:
+        """Add all messages of a batch; return the number of each one's queue, ``(n,)``."""
+        row, numbers = 0, np.empty(len(batch.rows), np.int64)
         while True:
-            row = add_up(batch, row, self.table, self._used)
+            row = add_up(batch, row, self.table, self._used, numbers)
             if row == len(batch.rows):
-                return
+                return numbers
             one = batch.rows[row]
             self._make_room(int(one["topic_stop"]) - int(one["topic_start"]))
 
@@ -220,61 +232,3 @@ class QueueTotals:
         while names_used + name_bytes > len(names):
             names = np.concatenate((names, np.empty_like(names)))
         self.table = QueueArrays(slots, rows, names)
-
-
-class OffsetGaps(NamedTuple):
-    """Queue offsets that are missing between those of a log.
-
-    Attributes:
-        offsets: how many.
-        queues: in how many queues.
-    """
-
-    offsets: int
-    queues: int
-
-
-class OffsetWalk:
-    """Follows the queue offsets along a log, and adds its records up by queue.
-
-    Attributes:
-        queues: the totals.
-    """
-
-    def __init__(self, *, from_zero: bool) -> None:
-        self._from_zero = from_zero
-        self.queues = QueueTotals()
-        self._states: Int64s = np.zeros((0, STATE_WIDTH), np.int64)
-        self._runs: list[Rows] = []
-
-    def add(self, batch: MessageBatch) -> None:
-        """Take messages, in log order."""
-        self.queues.add(batch)
-        table = self.queues.table
-        if len(self._states) < len(table.rows):
-            more = np.zeros((len(table.rows) - len(self._states), STATE_WIDTH), np.int64)
-            more[:, QueueProgress.STARTED] = self._from_zero
-            self._states = np.concatenate((self._states, more))
-        runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
-        filled = follow_rows(batch, table, self._states, runs)
-        if filled:
-            self._runs.append(runs[:filled].copy())
-
-    def finish(self) -> OffsetGaps:
-        """Return the count of missing queue offsets; nothing can be taken after that."""
-        runs = np.empty(2 * len(self._states), RUN_ROW)
-        self._runs.append(runs[: judge_last(self._states, runs)])
-        missing = self._states[:, RunState.MISSING]
-        return OffsetGaps(int(missing.sum()), int(np.count_nonzero(missing)))
-
-    def runs(self) -> dict[tuple[str, int], Rows]:
-        """Return the runs of each queue in log order, ``(n,)`` of ``RUN_ROW``, once it is finished."""
-        runs = np.concatenate([np.empty(0, RUN_ROW), *self._runs])
-        runs = runs[np.argsort(runs["queue"], kind="stable")]
-        bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
-        found: dict[tuple[str, int], Rows] = {}
-        for number, (key, _) in enumerate(self.queues):
-            mine = runs[bounds[number] : bounds[number + 1]]
-            if len(mine):
-                found[key] = np.concatenate((found[key], mine)) if key in found else mine
-        return found

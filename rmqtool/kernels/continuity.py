@@ -14,8 +14,7 @@ import numpy as np
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.jit import empty, entry, kernel
-from rmqtool.kernels.properties import has_inner_batch, inner_batch
-from rmqtool.kernels.queues import TOTAL_ROW, QueueArrays, find_queue, no_queues
+from rmqtool.kernels.properties import offsets_taken
 from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET, MessageBatch, no_messages
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 
@@ -201,10 +200,10 @@ def _judge(number: int, state: Int64s, following: int, runs: Rows, filled: int) 
     return filled
 
 
-@entry(lambda: (no_messages(), no_queues(TOTAL_ROW), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
+@entry(lambda: (no_messages(), *empty(np.int64), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
 @kernel
-def follow_rows(batch: MessageBatch, table: QueueArrays, states: Int64s, runs: Rows) -> int:
-    """Follow the queue offsets of a batch whose queues are all in the table; half messages have none.
+def follow_rows(batch: MessageBatch, numbers: Int64s, states: Int64s, runs: Rows) -> int:
+    """Follow the queue offsets of a batch, with the numbers of their queues; half messages have none.
 
     Returns:
         Number of ended runs, which are in ``runs``.
@@ -216,10 +215,8 @@ def follow_rows(batch: MessageBatch, table: QueueArrays, states: Int64s, runs: R
         kind = row.sys_flag & TRANSACTION_MASK
         if kind != TRANSACTION_NONE and kind != TRANSACTION_COMMIT:  # noqa: PLR1714 - a kernel
             continue
-        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, table)
-        state, count = states[number], 1
-        if has_inner_batch(values[i]):
-            count = max(inner_batch(buffer, values[i])[2], 1)
+        number = as_int(numbers[i])
+        state, count = states[number], offsets_taken(buffer, values[i])
         filled = _judge(number, state, row.queue_offset, runs, filled)
         state[RunState.WAITS], state[RunState.OFFSET], state[RunState.COUNT] = 1, row.queue_offset, count
         state[RunState.PLACE], state[RunState.END] = row.log_offset, row.log_offset + row.total_size

@@ -244,6 +244,12 @@ def inner_batch(buffer: Buffer, values: Int64s) -> tuple[bool, int, int]:
 
 
 @inlined
+def offsets_taken(buffer: Buffer, values: Int64s) -> int:
+    """Return how many queue offsets a message takes: INNER_NUM of an inner batch, else 1."""
+    return max(inner_batch(buffer, values)[2], 1) if has_inner_batch(values) else 1
+
+
+@inlined
 def next_property(buffer: Buffer, position: int, stop: int) -> tuple[int, int]:
     """Return where the name of the piece ends and where the piece ends.
 

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rmqtool.kernels.bytes import as_int, begins_with, hash_bytes, parse_long, same_bytes
 from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.properties import offsets_taken
 from rmqtool.kernels.rows import (
     NO_EXT_UNIT,
     QUEUE_ROW,
@@ -116,6 +118,10 @@ TOTAL_ROW = np.dtype(
         ("newest_ms", np.int64),
         ("largest", np.int64),  # bytes of the largest record, the first of equals
         ("largest_at", np.int64),  # physical offset of that
+        ("first", np.int64),  # queue offset of the first record that has one, -1 without
+        ("stop", np.int64),  # queue offset after the last one
+        ("breaks", np.int64),  # records whose queue offset does not follow the one before
+        ("strangers", np.int64),  # records that claim another place
     ],
     align=True,
 )
@@ -129,7 +135,8 @@ def _begin(buffer: Buffer, row: Row, table: QueueArrays, used: Int64s) -> int:
     total.hash = hash_queue(buffer, row.topic_start, row.topic_stop, row.queue_id)
     total.name_start, total.name_length = start, row.topic_stop - row.topic_start
     total.queue_id = row.queue_id
-    total.messages = total.bytes = total.largest = 0
+    total.messages = total.bytes = total.largest = total.breaks = total.strangers = 0
+    total.first = total.stop = -1
     total.oldest_ms = total.newest_ms = row.store_timestamp_ms
     for i in range(row.topic_start, row.topic_stop):
         table.names[start + i - row.topic_start] = buffer[i]
@@ -147,9 +154,9 @@ def fill_slots(totals: Rows, count: int, slots: Int32s) -> None:
         put_slot(totals[number].hash, number, slots)
 
 
-@entry(lambda: (no_messages(), 0, no_queues(TOTAL_ROW), np.zeros(2, np.int64)))
+@entry(lambda: (no_messages(), 0, no_queues(TOTAL_ROW), np.zeros(2, np.int64), *empty(np.int64)))
 @kernel
-def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s) -> int:
+def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s, numbers: Int64s) -> int:
     """Add up messages by topic and queue, from row ``first`` on.
 
     Args:
@@ -157,6 +164,7 @@ def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s) ->
         first: the first row to add.
         table: of ``TOTAL_ROW``, with at least twice as many slots; added to.
         used: rows and bytes of names of the table in use.
+        numbers: ``(n,)``; receives the number of each message's queue.
 
     Returns:
         The row for whose queue there is no room, or the number of rows.
@@ -171,6 +179,7 @@ def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s) ->
             if not has_room:
                 return i
             number = _begin(buffer, row, table, used)
+        numbers[i] = number
         total = table.rows[number]
         total.messages += 1
         total.bytes += row.total_size
@@ -178,6 +187,14 @@ def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s) ->
         total.newest_ms = max(total.newest_ms, row.store_timestamp_ms)
         if row.total_size > total.largest:
             total.largest, total.largest_at = row.total_size, row.log_offset
+        total.strangers += row.log_offset != row.physical_offset
+        kind = row.sys_flag & TRANSACTION_MASK
+        if kind in (TRANSACTION_NONE, TRANSACTION_COMMIT):
+            if total.first < 0:
+                total.first = row.queue_offset
+            else:
+                total.breaks += row.queue_offset != total.stop
+            total.stop = row.queue_offset + offsets_taken(buffer, batch.values[i])
     return len(rows)
 
 

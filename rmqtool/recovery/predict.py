@@ -46,7 +46,7 @@ from rmqtool.store.kinds import PathKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.dispatch.queues import OffsetGaps
+    from rmqtool.account.lost import OffsetGaps
     from rmqtool.findings import FindingCode
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.releases import Release

@@ -63,6 +63,8 @@ class GapSink(ABC, Generic[F]):
         """Take records, and list the gaps among them."""
         read = self._read
         self.take(batch, read.found)
+        if not len(batch.gaps):
+            return
         room = max(MAX_GAPS - len(read.gaps), 0)
         read.gaps += [gap_of(row) for row in batch.gaps[:room]]
         left = batch.gaps[room:]

@@ -66,6 +66,8 @@ class HiddenRecords:
         is_foreign = rows["physical_offset"] != starts
         if self._false is not None:
             is_foreign |= np.isin(starts, self._false)
+        if not is_foreign.any():
+            return None
         foreign = np.flatnonzero(is_foreign)
         stops = starts[foreign] + rows["total_size"][foreign]
         while len(foreign):

@@ -35,6 +35,10 @@ _COMMANDS: dict[str, tuple[str, ...]] = {
     "dump": ("dump", "STORE/commitlog", "--format", "ndjson", "--topic", _TOPIC, "-o", "OUT"),
     "export": ("export", "STORE", *_LOCAL, "--format", "ndjson", "--topic", _TOPIC, "--out", "OUT"),
     "salvage": ("salvage", "STORE", "--out", "OUT"),
+    "topics": ("topics", "STORE"),
+    "info": ("info", "STORE"),
+    "report": ("report", "STORE", "-o", "OUT"),
+    "repair": ("repair", "STORE", "--plan"),
 }
 _MAY_FAIL = {"query": 1}  # nothing has the key
 
