@@ -168,8 +168,8 @@ class CountsBefore(Protocol):
     """Structure that counts the messages before a log's first byte."""
 
     @property
-    def before(self) -> int:
-        """Return how many."""
+    def before(self) -> int | None:
+        """Return how many; None if they are not counted."""
 
 
 def before_words(losses: CountsBefore | None) -> str:

@@ -68,7 +68,5 @@ def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, 
         chosen = {name: session.options[name] for name in names}
         report = carve_images(images, out, progress=session.console, **chosen)
         status = report.exit_status(session.fail_on)
-        session.show(report, status, stream, carve_text)
-    if report.hint:
-        session.console.note(report.hint)
+        session.show(report, status, stream, carve_text, session.remark(report.hint))
     return status

@@ -54,6 +54,19 @@ def diff_command(
     def status() -> ExitStatus:
         return _status(comparison, session.fail_on, replica=replica)
 
+    def remark() -> bool:
+        for sentence in comparison.notes:
+            session.console.note(sentence)
+        helped = [one.side for one in comparison.healing if one.helps]
+        for side in helped:
+            first, second = (a, b) if side == "a" else (b, a)
+            line = other_command("salvage", first, second, more=["--out", "DIR"])
+            session.console.note(f"next: {second} can heal {first}: {line}")
+        if comparison.is_damaged and not helped:
+            for path in (a, b):
+                session.console.note(f"next: {other_command('verify', path)}")
+        return comparison.is_damaged or bool(helped)
+
     with session.output(one, other) as stream:
         paths = {"a": one.location, "b": other.location}
         data = partial(
@@ -63,17 +76,7 @@ def diff_command(
             Difference,
             lambda: (status(), paths | diff_facts(comparison)),
         )
-        session.write(stream, partial(diff_text, rows, comparison, session.zone), data)
-    for sentence in comparison.notes:
-        session.console.note(sentence)
-    helped = [one.side for one in comparison.healing if one.helps]
-    for side in helped:
-        first, second = (a, b) if side == "a" else (b, a)
-        line = other_command("salvage", first, second, more=["--out", "DIR"])
-        session.console.note(f"next: {second} can heal {first}: {line}")
-    if comparison.is_damaged and not helped:
-        for path in (a, b):
-            session.console.note(f"next: {other_command('verify', path)}")
+        session.write(stream, partial(diff_text, rows, comparison, session.zone), data, remark)
     return status()
 
 

@@ -50,11 +50,11 @@ READ, WRITTEN = "read", "written"
 
 
 class LocalPath(click.Path):
-    """A path of this machine's; a URL is refused."""
+    """A path of this machine's; a URL is refused, and ``-`` where it can be no standard output."""
 
-    def __init__(self, role: str = "") -> None:
+    def __init__(self, role: str = "", *, takes_dash: bool = False) -> None:
         super().__init__(path_type=Path)
-        self.role = role
+        self.role, self._takes_dash = role, takes_dash or role != WRITTEN
 
     def convert(
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -62,9 +62,17 @@ class LocalPath(click.Path):
         """Return a path.
 
         Raises:
-            UsageError: It is a URL.
+            UsageError: It is a URL, or ``-``.
         """
+        if not self._takes_dash:
+            _refuse_dash(value, param)
         return Path(os.fsdecode(super().convert(local_name(value), param, ctx)))
+
+
+def _refuse_dash(name: str | PathLike[str], param: click.Parameter | None) -> None:
+    if name == "-":
+        option = "" if param is None else f"{param.opts[0]} "
+        raise UsageError(f"{option}-: standard output is not possible here; give a name, or ./- for that one")
 
 
 class _StorePath(LocalPath):
@@ -117,6 +125,8 @@ class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versi
         if found.purpose not in self.roles or len(found) <= len(found.purpose) + 1:
             option = "" if param is None else f"{param.opts[0]} "
             raise UsageError(f"{option}{value!r}: expected {' or '.join(self.forms)}")
+        if self.roles[found.purpose] == WRITTEN:
+            _refuse_dash(str(found.path), param)
         return found
 
     def shell_complete(
@@ -130,9 +140,12 @@ class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versi
 
 
 A_PATH, A_SOURCE, A_RESULT_FILE = LocalPath(), LocalPath(READ), LocalPath(WRITTEN)
+_A_STREAM = LocalPath(WRITTEN, takes_dash=True)
 A_STORE, A_RESULT = _StorePath(), _StorePath(WRITTEN)
 """Store to read, and target of a result that may lie in object storage."""
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
+
+_STANDARD_OUTPUT = Path("-")
 
 OPENING = ("broker_conf", "properties", "broker_version", "timezone")
 """Options that decide how a store is opened."""
@@ -167,8 +180,9 @@ _SETTINGS = (
 _FILE = _output(
     "-o",
     "--output",
-    type=A_RESULT_FILE,
+    type=_A_STREAM,
     metavar="FILE",
+    callback=lambda _context, _parameter, path: None if path == _STANDARD_OUTPUT else path,
     help="Write data there instead of to standard output.",
 )
 
@@ -395,14 +409,11 @@ def pairs_of(option: str, texts: Iterable[str], form: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-_STANDARD_OUTPUT = Path("-")
-
-
 def lost_option(what: str) -> Callable[[_Function], _Function]:
     """Add ``--lost``; ``what`` says of which messages."""
     return click.option(
         "--lost",
-        type=A_RESULT_FILE,
+        type=_A_STREAM,
         metavar="FILE",
         help=f"Also list {what}, as ndjson; - is standard output, with -o for the report.",
     )

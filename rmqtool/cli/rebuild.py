@@ -120,10 +120,8 @@ def _rebuild(session: Session, paths: tuple[StorePath, ...], parts: frozenset[st
             options["out"], lost=tell_lost, engine=engine, progress=session.console, **words
         )
         status = report.exit_status(session.fail_on)
-        session.show(report, status, stream, rebuild_text)
-    if report.install_hint:
-        say = session.console.note if report.is_installable else session.console.warn
-        say(report.install_hint)
+        hint = session.remark(report.install_hint, warns=not report.is_installable)
+        session.show(report, status, stream, rebuild_text, hint)
     return status
 
 

@@ -95,9 +95,7 @@ def salvage_command(
     report = _plan(stores, session) if out is None else _salvage(stores, session, out, replay)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
-        session.show(report, status, stream, salvage_text)
-    if report.hint:
-        session.console.note(report.hint)
+        session.show(report, status, stream, salvage_text, session.remark(report.hint))
     return status
 
 

@@ -336,21 +336,24 @@ class Session:
         for setting in store.settings.values():
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
-    def text(self, stream: TextIO) -> TextReport:
-        """Return the writer of a text report."""
-        return TextReport(stream, color=self.color)
+    def text(self, stream: TextIO, remark: Callable[[], bool] | None = None) -> TextReport:
+        """Return the writer of a text report, and of remarks before its end."""
+        return TextReport(stream, color=self.color, remark=remark)
 
     def write(
         self,
         stream: TextIO,
         text: Callable[[TextReport], object],
         data: Callable[[Format, TextIO], object],
+        remark: Callable[[], bool] | None = None,
     ) -> None:
-        """Write a result: ``text`` for people, ``data`` in a format for programs."""
+        """Write a result: ``text`` for people, ``data`` in a format for programs; then remarks."""
         if self.format is Format.TEXT:
-            text(self.text(stream))
+            text(self.text(stream, remark))
         else:
             data(self.format, stream)
+            if remark is not None:
+                remark()
 
     def show(
         self,
@@ -358,14 +361,27 @@ class Session:
         status: ExitStatus,
         stream: TextIO,
         write: Callable[[_Report, TextReport], object],
+        remark: Callable[[], bool] | None = None,
     ) -> None:
-        """Write a report in the form of ``--format``, text by ``write``; give it to the record of the run."""
+        """Write a report in the form of ``--format``, and remarks; give it to the record of the run."""
         self.console.close()
         self.report_to_case(partial(document_of, report, status))
         if self.format is Format.JSON:
             stream.write(report_json(report, status))
+            if remark is not None:
+                remark()
         else:
-            write(report, self.text(stream))
+            write(report, self.text(stream, remark))
+
+    def remark(self, sentence: str, *, warns: bool = False) -> Callable[[], bool]:
+        """Return what says a sentence, unless it is empty, and whether it did: see `TextReport`."""
+
+        def say() -> bool:
+            if sentence:
+                (self.console.warn if warns else self.console.note)(sentence)
+            return bool(sentence)
+
+        return say
 
     def makes(self, out: StorePath | None, name: str, *, several: bool = False) -> None:
         """Say on an interrupt whether results are complete: each appears so, or not at all.

@@ -118,7 +118,8 @@ class StoreSummary:
         findings: Findings on names, sizes and places.
         log_losses: Messages that the log has lost, by the account that verify reads; None where no end of a
             file points to a loss: then they are not counted.
-        before: Messages before the log's first byte, counted in either case.
+        before: Messages before the log's first byte, counted in either case; None where no log could be
+            judged.
     """
 
     schema: ClassVar = "rmqtool.info/1"
@@ -136,7 +137,7 @@ class StoreSummary:
     lock_holder: str | None
     findings: Findings
     log_losses: LogLosses | None = None
-    before: int = 0
+    before: int | None = None
 
     @property
     def _noted_settings(self) -> dict[str, dict[str, Any]]:
@@ -174,7 +175,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     if end is not None and not found and _lacks_queues(store, findings):
         message = "there is no consume queue, and the log has messages"
         findings.add(Finding(code=CQ_MISSING_MSG, message=message))
-    losses, before = None, 0
+    losses, before = None, 0 if log is not None and log.start == 0 else None
     with denied.noted():
         if _points_to_loss(store, log, end, beyond, findings):
             from rmqtool.account.log_losses import (
@@ -229,13 +230,15 @@ def _lacks_queues(store: Store, findings: FindingLog) -> bool:
 def _points_to_loss(
     store: Store, log: LogSummary | None, end: int | None, beyond: int, findings: FindingLog
 ) -> bool:
-    """Whether names, sizes and ends of files show that messages may be lost: then the log is read."""
+    """Whether files show messages that may be lost, or not confirmed: then the log is read."""
     if log is None:
         return Structure.COMMITLOG in findings.errors
     if end is None:
         return False
+    confirmed = store.confirm_offset
     is_broken = log.gaps or not log.clean_end or Structure.COMMITLOG in findings.errors
-    return bool(beyond or is_broken) or indexes_beyond(store, log.end)
+    is_behind = confirmed is not None and confirmed < log.end
+    return bool(beyond or is_broken or is_behind) or indexes_beyond(store, log.end)
 
 
 class _Denied:

@@ -12,7 +12,7 @@ from rmqtool.findings import NOT_READ, Severity, counted
 from rmqtool.findings.codes import CQ_MISSING_MSG, IO_DENIED
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.formats import Format, document_of, several, size_text, write_document
-from rmqtool.report.sentences import before_facts, log_loss_facts
+from rmqtool.report.sentences import before_facts, log_loss_facts, unconfirmed_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
 from rmqtool.times import time_text
@@ -142,6 +142,7 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
 def _loss_facts(summary: StoreSummary) -> Iterator[tuple[str, str]]:
     """Yield what the log has lost; what is not counted is not 0."""
     yield from log_loss_facts(summary.log_losses)
+    yield from unconfirmed_facts(summary.log_losses)
     if summary.log is None:
         return
     if summary.log_losses is None:

@@ -156,6 +156,7 @@ _GROUNDS = {
 def salvage_text(report: SalvageReport, text: TextReport) -> None:
     """Write the outcome of a salvage."""
     text.verdict(report.verdict, _salvage_figures(report))
+    text.finish()
 
 
 def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
@@ -246,6 +247,7 @@ _CARVED_LOGS = _HOSTS = 20
 def carve_text(report: CarveReport, text: TextReport) -> None:
     """Write the outcome of a carving."""
     text.verdict(report.verdict, _carve_figures(report))
+    text.finish()
 
 
 def _carve_figures(report: CarveReport) -> Iterator[tuple[str, str]]:
@@ -340,6 +342,7 @@ _REPAIRS = {
     "rolled-back": "taken back: the store was no better for it",
     "undone": "the newest repair is taken back: every byte is as before",
 }
+_UNREPAIRED = "nothing is repaired"
 _TO_BE_CHOSEN = frozenset({"nothing-to-do", "planned", "rolled-back"})
 """Outcomes that leave the user to choose."""
 
@@ -350,13 +353,21 @@ _MISSING = 20
 def repair_text(report: RepairReport, text: TextReport) -> None:
     """Write a repair, planned or done."""
     text.verdict(
-        escape_text(f"{report.store}: {_REPAIRS[report.outcome]}{_what_else(report)}"),
+        escape_text(f"{report.store}: {_outcome(report)}{_what_else(report)}"),
         _repair_figures(report),
     )
     for diagnosis in report.configs if report.outcome in _TO_BE_CHOSEN else ():
         title = escape_text(f"{diagnosis.file}: a broker now takes {diagnosis.broker.value}")
         text.pairs(title, _choices(diagnosis))
     text.finish()
+
+
+def _outcome(report: RepairReport) -> str:
+    left = {one.path for one in report.left}
+    if report.outcome != "nothing-to-do" or not left:
+        return _REPAIRS[report.outcome]
+    due = [one.file for one in report.configs if one.choices and one.file in left]
+    return f"nothing is repaired before you choose the content of {' and '.join(due)}" if due else _UNREPAIRED
 
 
 def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:

@@ -23,7 +23,7 @@ from rmqtool.report.terminal import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NUMBER = re.compile(r"-?[0-9,.]*|-")
 _GAP = 3
@@ -44,10 +44,18 @@ def _store_of(finding: Finding) -> str:
 
 
 class TextReport:
-    """Writer of a text report; ``color`` None is: on a terminal, unless NO_COLOR is set."""
+    """Writer of a text report.
 
-    def __init__(self, stream: TextIO, *, color: bool | None = None) -> None:
-        self._stream = stream
+    Args:
+        stream: where it goes.
+        color: None: on a terminal, unless NO_COLOR is set.
+        remark: says on standard error what comes before the last line, the verdict; returns whether it did.
+    """
+
+    def __init__(
+        self, stream: TextIO, *, color: bool | None = None, remark: Callable[[], bool] | None = None
+    ) -> None:
+        self._stream, self._remark = stream, remark
         self._width = width_of(stream)
         self._lines = 0
         self._ink = Ink(color=uses_color(stream, color))
@@ -64,8 +72,10 @@ class TextReport:
         self._verdict_lines = self._lines
 
     def finish(self) -> None:
-        """Repeat the verdict on a terminal, where it may have scrolled away."""
-        if self._width is not None and self._lines > self._verdict_lines:
+        """Write the remarks, and repeat the verdict on a terminal, where it may have scrolled away."""
+        self._stream.flush()
+        has_remark = self._remark is not None and self._remark()
+        if self._width is not None and (has_remark or self._lines > self._verdict_lines):
             self.line("")
             self._write_next()
             self.paragraph(self._verdict, 0, "bold")

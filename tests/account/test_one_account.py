@@ -80,8 +80,8 @@ def _salvaged(store: rmqtool.Store) -> list[Place]:
 
 
 def _before_of(summary: StoreSummary) -> set[int]:
-    """Return what ``info`` counts before the log; where it counts no losses, it goes by the files' names."""
-    return set() if summary.log_losses is None and not summary.before else {summary.before}
+    """Return what ``info`` counts before the log, if it judges one."""
+    return set() if summary.before is None else {summary.before}
 
 
 def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
@@ -420,6 +420,7 @@ def test_damage_that_no_end_of_a_file_shows_is_not_counted_by_info(tmp_path: Pat
     assert check(root) > 0
     shown = summarise(rmqtool.open(root).files)
     assert shown.log_losses is None
+    assert shown.before is not None
     assert shown.before > 0
 
 

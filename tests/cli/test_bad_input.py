@@ -52,6 +52,29 @@ def test_what_is_no_store_is_said_in_one_sentence(
         assert found.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("salvage", "STORE", "--plan", "-"),
+        ("verify", "STORE", "--report", "junit:-"),
+        ("rebuild", "STORE", "--out", "-"),
+    ],
+    ids=" ".join,
+)
+def test_a_dash_is_no_file(
+    run: Callable[..., Run], plain_copy: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(plain_copy.parent)
+    found = run(*(plain_copy if word == "STORE" else word for word in words))
+    assert (found.status, found.out) == (2, "")
+    assert "standard output is not possible here; give a name, or ./- for that one" in found.err
+    assert not (plain_copy.parent / "-").exists()
+
+
+def test_data_to_a_dash_go_to_standard_output(run: Callable[..., Run], plain_copy: Path) -> None:
+    assert run("info", plain_copy, "-o", "-").out == run("info", plain_copy).out
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("look_up", LOOK_UPS, ids=" ".join)
 @pytest.mark.parametrize("kind", ["zeros", "random", "cut", "empty", "fifo", "directory", "missing"])

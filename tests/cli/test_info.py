@@ -139,7 +139,8 @@ def test_records_that_are_not_confirmed_are_in_the_text(run: Callable[..., Run],
     (plain_copy / "checkpoint").write_bytes(checkpoint)
     controlled = ("-p", "enableControllerMode=true")
     line = r"not confirmed +11 records: replicas may lack them"
-    assert re.search(line, run("verify", plain_copy, *controlled).out)
+    for command in ("verify", "info"):
+        assert re.search(line, run(command, plain_copy, *controlled).out)
 
 
 def test_a_broker_at_work_is_named_and_reading_goes_on(run: Callable[..., Run], plain_copy: Path) -> None:

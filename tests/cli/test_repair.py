@@ -41,6 +41,16 @@ def test_a_plan_shows_all_choices_and_changes_nothing(run: Callable[..., Run], r
     assert sorted(map(str, root.rglob("*"))) == before
 
 
+def test_a_choice_that_is_due_comes_first(run: Callable[..., Run], root: Path) -> None:
+    (root / "config" / "consumerOffset.json.bak").unlink()
+    (root / "config" / "topics.json").write_bytes(b"x{")
+    shown = run("repair", root, "--plan", "--only", "config")
+    assert shown.status == 1
+    first = shown.out.partition("\n")[0]
+    assert "nothing is repaired before you choose the content of config/" in first
+    assert "2 things stay as they are" in first
+
+
 def test_without_a_log_it_advises_what_salvage_would_not_refuse(run: Callable[..., Run], root: Path) -> None:
     shutil.rmtree(root / "commitlog")
     (root / "abort").touch()
