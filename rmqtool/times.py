@@ -13,6 +13,9 @@ from rmqtool.errors import UsageError
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+EARLIEST_MS, LATEST_MS = -(1 << 63), (1 << 63) - 1
+"""Bounds of a time that a record can store."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MQADMIN = re.compile(r"^([0-9-]{10})#([0-9]{2}:[0-9]{2}:[0-9]{2}):([0-9]{3})$")
 _ISO_START = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T #]|$)")

@@ -199,8 +199,7 @@ _HITS = 64 * MAX_HITS
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
 _FORM, _ZEROS = np.uint8(Mark.FORM), np.uint8(Mark.ZEROS)
 _MAGICS = tuple(magic.to_bytes(4, signed=True) for magic in (message.MAGIC_V1, message.MAGIC_V2))
-_PLACED_BYTES = 36
-"""Bytes of a record's head up to PHYSICALOFFSET."""
+_PLACED_BYTES = 36  # of a record's head, with PHYSICALOFFSET at their end
 
 
 @dataclass(kw_only=True)

@@ -18,8 +18,8 @@ from rmqtool.kernels.census import CELL_ROW, ONE_QUEUE, TOPIC_ROW, CensusTally, 
 from rmqtool.releases import LENIENT
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import check_record, find_true
-from rmqtool.scan.window import Window
 from rmqtool.store.names import safe_component
+from rmqtool.store.segments import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
-from rmqtool.kernels.transactions import TRANSACTION_ROW, Role, collect_transactions
+from rmqtool.kernels.rows import TRANSACTION_ROW
+from rmqtool.kernels.transactions import Role, collect_transactions
 from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
 
 
-def recording_of(context: click.Context, words: Sequence[str], progress: Progress) -> Recording | None:
-    """Return the recording of the run of a command; None without ``--case``."""
-    directory = context.params.get("case")
-    if directory is None:
-        return None
+def recording_of(
+    directory: Path, context: click.Context, words: Sequence[str], progress: Progress
+) -> Recording:
+    """Return the recording of the run of a command."""
     from rmqtool.commands.case.recording import Recording, facts_now
 
     facts = facts_now(__version__, words, dict(_recorded_options(context)))

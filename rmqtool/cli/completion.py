@@ -90,16 +90,23 @@ def _zones(_: click.Context) -> list[str]:
     return sorted(available_timezones())
 
 
-complete_topic, complete_queue, complete_group = completer(_topics), completer(_queues), completer(_groups)
-complete_property, complete_zone = completer(_settings), completer(_zones)
-
-
-def complete_code(_: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete_code(_: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Offer the finding codes, with what each is about."""
     from rmqtool.findings import CATALOG
 
     codes = ((code, entry.title) for code, entry in CATALOG.items())
     return [CompletionItem(code, help=title) for code, title in codes if code.startswith(incomplete.upper())]
+
+
+COMPLETERS: dict[str, Completer] = {
+    "topic": completer(_topics),
+    "queue": completer(_queues),
+    "group": completer(_groups),
+    "property": completer(_settings),
+    "zone": completer(_zones),
+    "code": _complete_code,
+}
+"""Completers of options, by the name of their values."""
 
 
 def _store_of(context: click.Context) -> Store | None:

@@ -13,7 +13,7 @@ from rmqtool.api.functions import decode_id
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.decode_id import Reading
 from rmqtool.errors import ExitStatus
-from rmqtool.report.formats import write_records
+from rmqtool.report.output import write_records
 from rmqtool.report.row_text import readings_text
 
 if TYPE_CHECKING:

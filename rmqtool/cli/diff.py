@@ -12,7 +12,7 @@ from rmqtool.commands.diff import Difference, StoreComparison
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, diff_text
-from rmqtool.report.formats import write_records
+from rmqtool.report.output import write_records
 
 _EXAMPLES = """\
 # a store and a copy of it

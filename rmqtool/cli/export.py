@@ -16,8 +16,8 @@ from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.projection import json_value
 from rmqtool.report.fleet import forms_of_resumed
-from rmqtool.report.formats import Format, several, size_text
 from rmqtool.report.outcome_text import export_text
+from rmqtool.report.output import Format, several, size_text
 from rmqtool.scan.record_walk import LogExtent
 
 if TYPE_CHECKING:

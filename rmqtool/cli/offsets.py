@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.completion import complete_group, complete_topic
-from rmqtool.cli.options import A_STORE, StorePath
+from rmqtool.cli.options import A_STORE, StorePath, completed_by
 from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.offsets import (
     CONFIG_FILES,
@@ -20,7 +19,7 @@ from rmqtool.commands.offsets import (
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FindingLog
-from rmqtool.report.formats import write_records
+from rmqtool.report.output import write_records
 from rmqtool.report.topics_text import offsets_text
 
 if TYPE_CHECKING:
@@ -43,11 +42,15 @@ rmqtool offsets $STORE --group billing --out-of-range
     "topics",
     multiple=True,
     metavar="GLOB",
-    shell_complete=complete_topic,
+    shell_complete=completed_by("topic"),
     help="Only offsets in these topics; repeatable.",
 )
 @click.option(
-    "-g", "--group", metavar="GLOB", shell_complete=complete_group, help="Only offsets of these groups."
+    "-g",
+    "--group",
+    metavar="GLOB",
+    shell_complete=completed_by("group"),
+    help="Only offsets of these groups.",
 )
 @click.option("--out-of-range", is_flag=True, help="Only offsets that lie outside of their queue.")
 def offsets_command(

@@ -13,13 +13,6 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from rmqtool.cli.completion import (
-    complete_group,
-    complete_property,
-    complete_queue,
-    complete_topic,
-    complete_zone,
-)
 from rmqtool.cli.group import SectionOption, write_sections
 from rmqtool.errors import UsageError
 from rmqtool.io import Location, is_glob, local_name, location_of
@@ -27,8 +20,7 @@ from rmqtool.io.source import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
-from rmqtool.report.formats import BodyMode, to_json
-from rmqtool.report.output import check_output_files, open_output
+from rmqtool.report.output import BodyMode, check_output_files, open_output, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -43,6 +35,17 @@ StorePath: TypeAlias = "Path | Location"
 """Value of `A_STORE`."""
 
 _Function = TypeVar("_Function", bound="Callable[..., Any]")
+
+
+def completed_by(values: str) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    """Return what completes an option by values of `cli.completion`, which loads for a shell alone."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from rmqtool.cli.completion import COMPLETERS
+
+        return COMPLETERS[values](context, parameter, incomplete)
+
+    return complete
 
 
 READ, WRITTEN = "read", "written"
@@ -162,7 +165,7 @@ _SETTINGS = (
         "properties",
         multiple=True,
         metavar="NAME=VALUE",
-        shell_complete=complete_property,
+        shell_complete=completed_by("property"),
         help="One broker setting by its own name; repeatable, wins over -c.",
     ),
     _setting(
@@ -173,7 +176,7 @@ _SETTINGS = (
     _setting(
         "--timezone",
         metavar="ZONE",
-        shell_complete=complete_zone,
+        shell_complete=completed_by("zone"),
         help="Zone of times without one, read and printed; default: this machine's zone.",
     ),
 )
@@ -276,10 +279,10 @@ def type_option(*more: str) -> Callable[[_Function], _Function]:
 
 
 _COMPLETIONS = {
-    "topic": complete_topic,
-    "exclude_topic": complete_topic,
-    "queue": complete_queue,
-    "consumed_by": complete_group,
+    "topic": completed_by("topic"),
+    "exclude_topic": completed_by("topic"),
+    "queue": completed_by("queue"),
+    "consumed_by": completed_by("group"),
 }
 
 

@@ -17,7 +17,7 @@ from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import counted, some
 from rmqtool.projection import json_value
-from rmqtool.report.formats import Format
+from rmqtool.report.output import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
 from rmqtool.rows.messages import MessageFilter
 

@@ -25,8 +25,8 @@ from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.options import request_of
 from rmqtool.projection import json_value
-from rmqtool.report.formats import several
 from rmqtool.report.outcome_text import rebuild_text
+from rmqtool.report.output import several
 from rmqtool.report.terminal import escape_text
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.results import REBUILD_REPORT

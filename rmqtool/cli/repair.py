@@ -12,8 +12,8 @@ from rmqtool.cli.options import A_PATH, pairs_of, request_options
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.repair import RepairReport, RepairRequest
 from rmqtool.errors import ExitStatus, RefusedError
-from rmqtool.report.formats import Format
 from rmqtool.report.outcome_text import repair_text
+from rmqtool.report.output import Format
 
 if TYPE_CHECKING:
     from pathlib import Path

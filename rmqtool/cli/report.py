@@ -20,8 +20,7 @@ from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
 from rmqtool.commands.verify import Verdict
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
-from rmqtool.report.formats import Format, document_of, to_json
-from rmqtool.report.output import check_output_files, write_whole
+from rmqtool.report.output import Format, check_output_files, document_of, to_json, write_whole
 from rmqtool.report.verdict import verdict_words
 from rmqtool.version import __version__
 

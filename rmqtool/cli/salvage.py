@@ -19,9 +19,8 @@ from rmqtool.cli.session import Session, command
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
-from rmqtool.report.formats import Format
 from rmqtool.report.outcome_text import salvage_text
-from rmqtool.report.output import check_output_files, open_output
+from rmqtool.report.output import Format, check_output_files, open_output
 from rmqtool.store.results import SALVAGE_REPORT
 from rmqtool.times import parse_time
 

@@ -13,7 +13,6 @@ from click.core import ParameterSource
 
 from rmqtool.api.functions import kind_of_part
 from rmqtool.api.functions import open as open_store
-from rmqtool.cli.case_record import recording_of
 from rmqtool.cli.group import Command, SharedState
 from rmqtool.cli.options import (
     OPENING,
@@ -29,9 +28,15 @@ from rmqtool.findings import FailOn
 from rmqtool.io import Location, location_of
 from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console, ProgressMode
-from rmqtool.report.formats import BodyMode, Format, document_of, report_json
-from rmqtool.report.output import open_output, refuse_evidence, silence_standard_output
-from rmqtool.report.text_report import TextReport
+from rmqtool.report.output import (
+    BodyMode,
+    Format,
+    document_of,
+    open_output,
+    refuse_evidence,
+    report_json,
+    silence_standard_output,
+)
 from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.lock import lock_holder
@@ -48,9 +53,11 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from rmqtool.api.store import Store
+    from rmqtool.commands.case.recording import Recording
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import EngineOptions
     from rmqtool.findings import Findings
+    from rmqtool.report.text_report import TextReport
 
 
 _Report = TypeVar("_Report", bound="DataclassInstance")
@@ -137,7 +144,11 @@ class Session:
             color=self.color,
         )
         COMPILATION.listener = self.console.compiling
-        self._case = recording_of(context, self._state.words, self.console)
+        self._case: Recording | None = None
+        if options.get("case") is not None:
+            from rmqtool.cli.case_record import recording_of  # few runs are recorded
+
+            self._case = recording_of(options["case"], context, self._state.words, self.console)
 
     def given(self, request: type[DataclassInstance]) -> dict[str, Any]:
         """Return the values of the options that a request declares."""
@@ -338,6 +349,8 @@ class Session:
 
     def text(self, stream: TextIO, remark: Callable[[], bool] | None = None) -> TextReport:
         """Return the writer of a text report, and of remarks before its end."""
+        from rmqtool.report.text_report import TextReport  # rows are no report
+
         return TextReport(stream, color=self.color, remark=remark)
 
     def write(

@@ -12,7 +12,7 @@ from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.offsets import undecodable_files
 from rmqtool.commands.topics import TopicsReport, TopicsRequest, TopicTotals
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.formats import Format, document_of, several, write_records
+from rmqtool.report.output import Format, document_of, several, write_records
 from rmqtool.report.topics_text import topics_text, topics_verdict
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rmqtool.check import VerifyRequest
-from rmqtool.cli.completion import complete_code
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_SOURCE,
@@ -24,6 +23,7 @@ from rmqtool.cli.options import (
     StorePath,
     TargetType,
     check_lost,
+    completed_by,
     given_options,
     is_fleet,
     lost_lines,
@@ -143,7 +143,7 @@ def _names_releases(word: str) -> bool:
     "--explain",
     "explain_code",
     metavar="CODE",
-    shell_complete=complete_code,
+    shell_complete=completed_by("code"),
     help="Print what a finding means; needs no PATH.",
 )
 @lost_option(f"every message that {_PREDICT} finds lost")

@@ -13,7 +13,7 @@ from rmqtool.formats.consumequeue import (
     EXT_SIZE_BYTES,
     ExtHead,
 )
-from rmqtool.scan.window import Window
+from rmqtool.store.segments import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,9 +21,9 @@ from rmqtool.formats.index import (
     HeaderFields,
     ItemFields,
 )
-from rmqtool.scan.window import Window
 from rmqtool.store import Origin, Store, StoreFile
 from rmqtool.store.geometry import Geometry, own_geometry
+from rmqtool.store.segments import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.formats import Decoder
     from rmqtool.io.location import UnreadableRange
-    from rmqtool.scan.window import Window
     from rmqtool.store import QueueFiles, Store
-    from rmqtool.store.segments import FileQueue, Segment
+    from rmqtool.store.segments import FileQueue, Segment, Window
 
     Array = npt.NDArray[Any]
 

@@ -69,6 +69,21 @@ GAP_ROW = np.dtype(
 """A ``Gap`` inside a window: the record after it is in the window, too."""
 
 
+TRANSACTION_ROW = np.dtype(
+    [
+        ("log_offset", np.int64),
+        ("target", np.int64),  # own queue offset (HALF), that named (OP), physical offset named (ENDING)
+        ("unique_key", np.int64),  # hashes, 0 if there is none
+        ("keys", np.int64),
+        ("store_timestamp_ms", np.int64),
+        ("queue_id", np.int32),
+        ("role", np.int32),
+    ],
+    align=True,
+)
+"""A record that takes part in a transaction; `rmqtool.kernels.transactions.Role` is its part."""
+
+
 class MessageBatch(NamedTuple):
     """Messages of one window, in log order, as a walk yields and kernels take them.
 

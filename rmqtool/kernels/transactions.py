@@ -19,7 +19,14 @@ from rmqtool.formats import message
 from rmqtool.kernels.bytes import as_int, equals, parse_int, parse_long
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import find_property, value_of
-from rmqtool.kernels.rows import PREPARED_OFFSET_AT, VARIANT_SHIFT, MessageBatch, Property, no_messages
+from rmqtool.kernels.rows import (
+    PREPARED_OFFSET_AT,
+    TRANSACTION_ROW,
+    VARIANT_SHIFT,
+    MessageBatch,
+    Property,
+    no_messages,
+)
 from rmqtool.kernels.walk import read_i64
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
 
@@ -38,19 +45,6 @@ class Role(IntEnum):
     BAD_TAG = 5  # an op message without the tag "d"
     BAD_BODY = 6  # an op message that is not a list of queue offsets
 
-
-TRANSACTION_ROW = np.dtype(
-    [
-        ("log_offset", np.int64),
-        ("target", np.int64),  # own queue offset (HALF), that named (OP), physical offset named (ENDING)
-        ("unique_key", np.int64),  # hashes, 0 if there is none
-        ("keys", np.int64),
-        ("store_timestamp_ms", np.int64),
-        ("queue_id", np.int32),
-        ("role", np.int32),
-    ],
-    align=True,
-)
 
 _HALF_TOPIC = np.frombuffer(HALF_TOPIC.encode(), np.uint8)
 _ROCKSDB_HALF_TOPIC = np.frombuffer(ROCKSDB_HALF_TOPIC.encode(), np.uint8)

@@ -26,8 +26,8 @@ from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record, record_at
-from rmqtool.scan.window import Window
 from rmqtool.store.kinds import KINDS, PathKind, is_rocksdb
+from rmqtool.store.segments import Window
 from rmqtool.times import time_text
 from rmqtool.topics import LMQ_PREFIX
 

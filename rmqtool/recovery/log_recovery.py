@@ -22,8 +22,8 @@ from rmqtool.releases import CleanStart, RecordRules, Release, UncleanStart
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap, Record, check_record
 from rmqtool.scan.walk import SegmentWalk
-from rmqtool.scan.window import Window
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
+from rmqtool.store.segments import Window
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:

@@ -40,8 +40,8 @@ from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
-from rmqtool.scan.window import Window
 from rmqtool.store.kinds import PathKind
+from rmqtool.store.segments import Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable

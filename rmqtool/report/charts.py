@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.picture import Content, LogFile, LogPicture, Stretch
 from rmqtool.commands.report import Coverage, LogRange
-from rmqtool.report.formats import size_text
+from rmqtool.report.output import size_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 

@@ -24,7 +24,7 @@ from rmqtool.findings import Finding, FindingCode, Severity, Structure, exit_sta
 from rmqtool.findings.codes import RM_INTERNAL
 from rmqtool.io.source import is_object_url, split_url
 from rmqtool.projection import json_object
-from rmqtool.report.formats import to_json
+from rmqtool.report.output import to_json
 from rmqtool.report.sentences import finding_line
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.verdict import log_losses, verdict_words

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.progress import expected_s
-from rmqtool.report.formats import to_json
+from rmqtool.report.output import to_json
 from rmqtool.report.terminal import escape_controls, width_of, wrapped
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from rmqtool.account import before_words, lost_words
 from rmqtool.commands.diff import Difference, StoreComparison, is_time
 from rmqtool.findings import counted
 from rmqtool.projection import json_value
-from rmqtool.report.formats import several
+from rmqtool.report.output import several
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
 from rmqtool.errors import ExitStatus
 from rmqtool.projection import json_object
-from rmqtool.report.formats import Format, several, size_text, write_document
+from rmqtool.report.output import Format, several, size_text, write_document
 from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:

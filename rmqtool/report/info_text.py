@@ -11,7 +11,7 @@ from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import NOT_READ, Severity, counted
 from rmqtool.findings.codes import CQ_MISSING_MSG, IO_DENIED
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.formats import Format, document_of, several, size_text, write_document
+from rmqtool.report.output import Format, document_of, several, size_text, write_document
 from rmqtool.report.sentences import before_facts, log_loss_facts, unconfirmed_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting

@@ -9,11 +9,10 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.account import before_words, lost_words
-from rmqtool.commands.repair import RESTORE_LOG
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import counted
 from rmqtool.findings.codes import ST_NO_COMMITLOG
-from rmqtool.report.formats import capped, several, size_text
+from rmqtool.report.output import capped, several, size_text
 from rmqtool.report.sentences import log_loss_facts, lost_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import TextReport, stages_text
@@ -371,6 +370,8 @@ def _outcome(report: RepairReport) -> str:
 
 
 def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
+    from rmqtool.commands.repair import RESTORE_LOG  # the texts of other commands need none of it
+
     for step in report.steps:
         yield _STEPS[step.action], escape_text(f"{step.path}: {step.why}")
     for one in report.left:

@@ -33,7 +33,7 @@ from rmqtool.report.charts import (
     span,
     strip_of,
 )
-from rmqtool.report.formats import size_text
+from rmqtool.report.output import size_text
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.verdict import command_on_copy, headline, next_command

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity
 from rmqtool.findings.codes import CL_TIME, CL_TS_BACK, CP_AHEAD
-from rmqtool.report.formats import capped, several, size_text
+from rmqtool.report.output import capped, several, size_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind

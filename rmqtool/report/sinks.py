@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool import rows
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.formats import BodyMode, Format, JsonValue, csv_cell, encoded_body, row_object, to_json
+from rmqtool.report.output import BodyMode, Format, JsonValue, csv_cell, encoded_body, row_object, to_json
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import escape_text, uses_color, width_of
 

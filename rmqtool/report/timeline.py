@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check.picture import Content, LogPicture
 from rmqtool.findings import counted
 from rmqtool.recovery import lost_messages
-from rmqtool.report.formats import to_json
+from rmqtool.report.output import to_json
 from rmqtool.report.sentences import finding_sentence
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from rmqtool.account import before_words, lost_words
 from rmqtool.commands.offsets import Progress, reader_totals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity, counted
-from rmqtool.report.formats import several, size_text
+from rmqtool.report.output import several, size_text
 from rmqtool.report.sentences import log_loss_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text

@@ -33,7 +33,7 @@ from rmqtool.findings.codes import (
 from rmqtool.io.local import as_owner
 from rmqtool.io.source import is_object_url
 from rmqtool.projection import columns_of, json_object
-from rmqtool.report.formats import Format, several, size_text, write_document
+from rmqtool.report.output import Format, several, size_text, write_document
 from rmqtool.report.sentences import (
     finding_line,
     grouped,

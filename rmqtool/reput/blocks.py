@@ -26,8 +26,7 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 from rmqtool.io.source import is_object_url
-from rmqtool.kernels.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW
-from rmqtool.kernels.transactions import TRANSACTION_ROW
+from rmqtool.kernels.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW, TRANSACTION_ROW
 from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.store.results import AnyArea, scratch_area
 

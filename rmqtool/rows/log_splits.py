@@ -31,12 +31,12 @@ from rmqtool.kernels.ndjson import Ended, encode_ndjson
 from rmqtool.progress import NullProgress
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageFilter, MessageRows
-from rmqtool.scan import EARLIEST_MS, LATEST_MS
 from rmqtool.scan.classify import FoundEdge, classified, is_of_record, missing_blank, stop_of
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.log_pass import ReadJob, Split, SplitRead, SplitTask, read_ahead, read_split, stitch
 from rmqtool.scan.record_walk import BlankRecord, ChainWalk
 from rmqtool.scan.records import Record
+from rmqtool.times import EARLIEST_MS, LATEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

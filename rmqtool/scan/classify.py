@@ -49,8 +49,7 @@ from rmqtool.formats.message import (
 )
 from rmqtool.releases import LENIENT
 from rmqtool.scan.records import Record, check_record, find_true, holds_record
-from rmqtool.scan.window import WINDOW_BYTES, Window
-from rmqtool.store.segments import Segment, finding_at
+from rmqtool.store.segments import WINDOW_BYTES, Segment, Window, finding_at
 from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import numpy as np
 
 from rmqtool.kernels.filters import PrefilterField, find_candidates
 from rmqtool.releases import LENIENT
-from rmqtool.scan import EARLIEST_MS, Prefilter
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank, unreadable_part
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
+from rmqtool.times import EARLIEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.scan.records import Gap
+    from rmqtool.scan.records import Gap, Prefilter
     from rmqtool.store.segments import Segment
 
 F = TypeVar("F")

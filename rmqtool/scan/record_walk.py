@@ -31,7 +31,7 @@ from rmqtool.scan.classify import (
     unreadable_part,
 )
 from rmqtool.scan.records import Checked, Gap, Record, check_record, find_true, is_true, number_problem
-from rmqtool.scan.window import Window
+from rmqtool.store.segments import Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -11,7 +11,7 @@ import pytest
 
 from rmqtool.columns import TextBodies
 from rmqtool.columns.lines import LineWriter, csv_form
-from rmqtool.report.formats import csv_cell
+from rmqtool.report.output import csv_cell
 from rmqtool.report.terminal import is_cell_text
 
 if TYPE_CHECKING:

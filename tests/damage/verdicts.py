@@ -13,8 +13,8 @@ from rmqtool.commands.query.scan import LogScan
 from rmqtool.commands.topics import TopicsRequest, topics_of
 from rmqtool.findings import Finding, Severity
 from rmqtool.rows import Damage
-from rmqtool.scan import Prefilter
 from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.records import Prefilter
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.running import ONE_THREAD, verified

@@ -27,9 +27,8 @@ from rmqtool.formats.consumequeue import (
 )
 from rmqtool.formats.index import HEADERS, ITEM_SIZE, ITEMS, SLOTS
 from rmqtool.io import location_of
-from rmqtool.scan.window import Window
 from rmqtool.store.geometry import Geometry
-from rmqtool.store.segments import FileQueue, Segment, StoreFile
+from rmqtool.store.segments import FileQueue, Segment, StoreFile, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ import rmqtool
 from rmqtool.cli import main
 from rmqtool.io.object_store import LENT
 from rmqtool.projection import json_object
-from rmqtool.report.formats import to_json
+from rmqtool.report.output import to_json
 from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, require_views, required_java
 from tests.extra import library
 from tests.io.s3_results import files_below, objects_below, whole_result
@@ -41,7 +41,7 @@ import sys
 from pyspark.sql import SparkSession
 import rmqtool
 from rmqtool.projection import json_object
-from rmqtool.report.formats import to_json
+from rmqtool.report.output import to_json
 master, store, out, scratch, *settings = sys.argv[1:]
 builder = SparkSession.builder.master(master)
 for setting in settings:

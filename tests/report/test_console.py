@@ -9,7 +9,7 @@ import pytest
 
 from rmqtool.progress import Compilation, expected_s
 from rmqtool.report.console import Console, ProgressMode
-from rmqtool.report.formats import size_text
+from rmqtool.report.output import size_text
 from rmqtool.times import time_text
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.report.formats import to_json
+from rmqtool.report.output import to_json
 from rmqtool.report.terminal import escape_bytes, escape_json, escape_text
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rmqtool.findings import CATALOG, Finding
 from rmqtool.report.ci_reports import junit, sarif
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.output import Format, to_json
 from rmqtool.report.text_report import TextReport
 from rmqtool.report.verdict import verify_document, verify_lines, verify_text, write_verdict
 from tests.report.test_sarif import check, check_run

@@ -11,7 +11,7 @@ from rmqtool.commands.verify import Baseline, identity
 from rmqtool.projection import json_object
 from rmqtool.recovery import Prediction
 from rmqtool.releases import RELEASES
-from rmqtool.report.formats import Format, to_json
+from rmqtool.report.output import Format, to_json
 from rmqtool.report.verdict import lines_of_store, verify_document, verify_lines, write_verdict
 from tests.report.verdicts import ABORT, CRC, HOSTILE, MISSING, TAIL, verdict
 

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from rmqtool.io import UnreadableRange, location_of
 from rmqtool.io.location import ReadOnlyFile
-from rmqtool.scan.window import WINDOW_BYTES, Window
-from rmqtool.store.segments import StoreFile
+from rmqtool.store.segments import WINDOW_BYTES, StoreFile, Window
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence

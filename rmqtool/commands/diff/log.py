@@ -19,8 +19,7 @@ from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogEnd, find_log_end
 from rmqtool.scan.records import Gap, Record, check_record
-from rmqtool.scan.window import Window
-from rmqtool.store.segments import Segment, finding_at
+from rmqtool.store.segments import Segment, Window, finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -35,9 +35,9 @@ from rmqtool.formats.consumequeue import (
 )
 from rmqtool.formats.index import HEADER_SIZE
 from rmqtool.javacompat import tags_hash
-from rmqtool.scan.window import WINDOW_BYTES, Window
 from rmqtool.store import PathKind, QueueFiles, Segment, Store, StoreFile
 from rmqtool.store.broker_json import parse_broker_json, read_config_text
+from rmqtool.store.segments import WINDOW_BYTES, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -24,9 +24,8 @@ from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reas
 from rmqtool.lookup.queue import QueueConsumer, queues_problem
 from rmqtool.progress import RecordingProgress
 from rmqtool.rows.messages import acknowledged_offsets, java_long, json_body, offset_id_of
-from rmqtool.scan import Prefilter
 from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.records import Record, record_at
+from rmqtool.scan.records import Prefilter, Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, REVIVE_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 

@@ -22,7 +22,6 @@ from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryRequest, Reason
-from rmqtool.lookup.queue import peek_after, unit_at
 from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_walk import record_finding
 from rmqtool.scan.records import Record, record_at
@@ -123,6 +122,8 @@ class SearchedIndex:
         else:
             stop = facts["physicalOffset"] = newer[1]
             reason, what = Reason.INDEX_BEGINS_LATER, f"the index begins with log offset {stop}"
+        from rmqtool.lookup.queue import peek_after  # an answer needs none of it
+
         look = peek_after(self._log, start, stop, is_indexed)
         if look.record is not None:
             offset = look.record.physical_offset
@@ -267,6 +268,8 @@ class IndexSearch:
 
     def _proof(self, index_file: IndexFile, item: ItemFields, search: _Search) -> str:
         """Return the known facts of a message that a hit leads to and that the log lacks."""
+        from rmqtool.lookup.queue import unit_at  # an answer needs none of it
+
         topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
         queues = self._context.store.queues(PathKind.CONSUMEQUEUE, topic)
         found = (unit_at(queue, item.physical_offset) for queue in queues)

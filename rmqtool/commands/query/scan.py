@@ -13,10 +13,10 @@ from rmqtool.javacompat import abs_int, id_spellings, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import places_of
 from rmqtool.rows.messages import has_unit, keys_of
-from rmqtool.scan import EARLIEST_MS, LATEST_MS, Prefilter
 from rmqtool.scan.classify import FoundEdge, ends_chain
 from rmqtool.scan.record_walk import ChainWalk
-from rmqtool.scan.records import Record, record_at
+from rmqtool.scan.records import Prefilter, Record, record_at
+from rmqtool.times import EARLIEST_MS, LATEST_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

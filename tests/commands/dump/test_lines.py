@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rmqtool import rows
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.kernels.json import BodyForm
-from rmqtool.report.formats import BodyMode, row_object, to_json
+from rmqtool.report.output import BodyMode, row_object, to_json
 from rmqtool.rows import log_splits
 from rmqtool.rows.log_splits import LineJob, log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows

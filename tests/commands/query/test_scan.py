@@ -13,7 +13,7 @@ from rmqtool.commands.query.scan import LogAnswers, LogScan
 from rmqtool.lookup.context import QueryContext
 from rmqtool.report.console import Console
 from rmqtool.rows.messages import keys_of
-from rmqtool.scan import Prefilter
+from rmqtool.scan.records import Prefilter
 from rmqtool.store import open_store
 from tests.builders import LogBuilder, memory_log
 from tests.scan.log_builder import record
