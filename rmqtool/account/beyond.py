@@ -68,26 +68,35 @@ class UnitsBeyond:
     def _of_others(self) -> dict[tuple[str, int], Int64s]:
         """Return, by queue, the places that are another queue's.
 
-        A file of one queue copied over another's names its messages twice. Of two ordinary queues that name
-        a place, it belongs to the one whose units before it lead to records of its own, where those of the
-        other lead to records of other queues.
+        A file of one queue copied over another's names its messages twice. Of ordinary queues that name a
+        place, it belongs to the first whose units before it lead to records of its own, else to one where
+        they lead to none of other queues.
         """
         ordinary = [key for key in self._places if not key[0].startswith(LMQ_PREFIX)]
         named = [np.unique(self._places[key]) for key in ordinary]
         places, counts = np.unique(np.concatenate([_NOWHERE, *named]), return_counts=True)
         shared = places[(counts > 1) & (places >= self._log.stop)] if len(places) else _NOWHERE
-        found = {
-            key: self._witnessed(key, shared)
-            for key, places in zip(ordinary, named, strict=True)
-            if np.isin(shared, places).any()
+        names = [np.isin(shared, places) for places in named]
+        witnessed = [self._witnessed(key, shared) for key in ordinary]
+        owner = np.full(len(shared), -1)
+        for claims in (
+            [np.isin(shared, own) for own, _ in witnessed],
+            [one & ~np.isin(shared, others) for one, (_, others) in zip(names, witnessed, strict=True)],
+            names,
+        ):
+            for number, claimed in enumerate(claims):
+                owner[claimed & (owner < 0)] = number
+        return {
+            key: shared[one & (owner != number)]
+            for number, (key, one) in enumerate(zip(ordinary, names, strict=True))
         }
-        owned = np.concatenate([_NOWHERE, *(own for own, _ in found.values())])
-        return {key: others[np.isin(others, owned)] for key, (_, others) in found.items()}
 
     def _witnessed(self, key: tuple[str, int], shared: Int64s) -> tuple[Int64s, Int64s]:
         """Return before which shared places a queue leads to a record of its own, and to one of another."""
         own, others = list[int](), list[int]()
-        wanted, is_own = set(shared.tolist()), None
+        wanted, is_own = set(np.intersect1d(shared, self._places[key]).tolist()), None
+        if not wanted:
+            return _NOWHERE, _NOWHERE
         for place in self._places[key].tolist():
             if place < self._log.stop:
                 record = record_at(self._log, place)

@@ -458,6 +458,27 @@ def test_a_file_of_another_queue_names_no_message_twice(tmp_path: Path) -> None:
     assert ("Orders", 1, 2) in {(one.topic, one.queue_id, one.messages) for one in losses.queues}
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "first"),
+    [
+        (f"%RETRY%billing/0/{0:020d}", f"%DLQ%billing/0/{0:020d}", 32768),
+        (f"Payments/0/{600:020d}", f"TopicTest/3/{400:020d}", 49152),
+    ],
+)
+def test_what_two_queues_name_beyond_the_log_counts_once(
+    source: str, target: str, first: int, tmp_path: Path
+) -> None:
+    """Where no unit of either leads into the log, or of both to records of their own."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    for segment in (root / "commitlog").iterdir():
+        if int(segment.name) >= first:
+            segment.unlink()
+    lost = check(root)
+    shutil.copy(root / "consumequeue" / source, root / "consumequeue" / target)
+    assert check(root) == lost  # index items prove what the other queue listed
+
+
 @pytest.mark.parametrize("other", ["transaction-4.9.8", "unicode-5.5.1"])
 def test_a_first_file_of_another_store_is_one_number_of_lost_messages(other: str, tmp_path: Path) -> None:
     """Units that lead into its records prove nothing: what they list is in the present queues only."""
