@@ -355,7 +355,7 @@ class Query:
                 self._note(event)
 
     def _proves_lost(self, offset: int) -> bool:
-        """Keep the unit or index item that leads to a physical offset; return whether a record is lost."""
+        """Keep the unit or index item that leads to a physical offset; return whether one does."""
         from rmqtool.lookup.queue import unit_at
 
         log, rejected = self._store.commitlog, self._rejected
@@ -397,11 +397,12 @@ class Query:
         record = record_at(self._store.commitlog, offset) if offset >= 0 else None
         if record is not None and offset_id_of(record) == text.upper():
             return record
-        is_lost = record is None and offset_id.doubt is None and self._proves_lost(offset)
+        is_listed = record is None and offset_id.doubt is None and self._proves_lost(offset)
         what = f"{self._what_lies_at(offset, record)}; so it is taken for a unique id"
+        listed = "a unit or an index item leads there, and no record begins there"
         message = (
             f"as an offset id, {text} is log offset {offset} of the broker {offset_id.host}:{offset_id.port}:"
-            f" {'its message is lost from the log' if is_lost else what}"
+            f" {listed if is_listed else what}"
         )
         add = self._explanation.advise if offset_id.doubt is None else self._explanation.add
         add(Reason.ID, message, physicalOffset=offset)
