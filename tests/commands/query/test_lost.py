@@ -100,7 +100,7 @@ def test_a_lost_message_is_named_by_its_place(cut: Path, question: dict[str, Any
     assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
 
 
-def test_the_hint_at_an_offset_id_says_lost_where_its_place_is(cut: Path) -> None:
+def test_the_hint_at_an_offset_id_says_what_leads_to_its_place(cut: Path) -> None:
     why = Explanation(wanted=False)
     query = Query(open_store(cut), QueryRequest(msg_id="0A09080700002A9F000000000000D548"), Warnings(), why)
     assert (list(query.run()), list(query.lost)) == ([], [54600])
