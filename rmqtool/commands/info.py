@@ -118,8 +118,8 @@ class StoreSummary:
         findings: Findings on names, sizes and places.
         log_losses: Messages that the log has lost, by the account that verify reads; None where no end of a
             file points to a loss: then they are not counted.
-        before: Messages before the log's first byte, counted in either case; None where no log could be
-            judged.
+        before: Messages before the log's first byte; None where neither losses nor a log that begins later
+            than 0 had them counted.
     """
 
     schema: ClassVar = "rmqtool.info/1"
@@ -175,7 +175,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     if end is not None and not found and _lacks_queues(store, findings):
         message = "there is no consume queue, and the log has messages"
         findings.add(Finding(code=CQ_MISSING_MSG, message=message))
-    losses, before = None, 0 if log is not None and log.start == 0 else None
+    losses, before = None, None
     with denied.noted():
         if _points_to_loss(store, log, end, beyond, findings):
             from rmqtool.account.log_losses import (

@@ -80,8 +80,10 @@ def _salvaged(store: rmqtool.Store) -> list[Place]:
 
 
 def _before_of(summary: StoreSummary) -> set[int]:
-    """Return what ``info`` counts before the log, if it judges one."""
-    return set() if summary.before is None else {summary.before}
+    """Return what ``info`` counts before the log; where it counts no losses, it goes by the files' names."""
+    if summary.before is None or (summary.log_losses is None and not summary.before):
+        return set()
+    return {summary.before}
 
 
 def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:

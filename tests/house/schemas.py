@@ -241,7 +241,7 @@ _STATE: dict[str, Schema] = {
     "abort": _FLAG,
     "abortProcess": {"type": ["integer", "null"]},
     "lockHolder": _TEXT_OR_NULL,
-    "before": {"type": ["integer", "null"], "minimum": 0, "description": "Null if no log was judged."},
+    "before": {"type": ["integer", "null"], "minimum": 0, "description": "Null if not counted."},
 }
 _NOTE = {"note": _TEXT_OR_NULL}
 
