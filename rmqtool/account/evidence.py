@@ -393,12 +393,9 @@ class ChainedSurvey:
             for number in np.flatnonzero(offsets[1:] > stops[:-1]):
                 if number + 1 not in chain.resets:
                     one, two = int(stops[number]), int(offsets[number + 1])
-                    before = records[self.record_of[rows[number]]]
-                    start, stop = (
-                        before["log_offset"] + before["total_size"],
-                        units["log_offset"][rows[number + 1]],
-                    )
-                    yield ChainGap(chain.queue, one, two, int(start), int(stop))
+                    before, after = records[self.record_of[rows[number]]], units[rows[number + 1]]
+                    start = int(before["log_offset"] + before["total_size"])
+                    yield ChainGap(chain.queue, one, two, start, int(after["log_offset"]))
 
     def blank_bytes(self, start: int, stop: int) -> int:
         """Return the bytes of BLANKs that begin between two places."""

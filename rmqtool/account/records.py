@@ -198,8 +198,6 @@ SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
 _NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
 _FORM, _ZEROS = np.uint8(Mark.FORM), np.uint8(Mark.ZEROS)
-_MAGICS = tuple(magic.to_bytes(4, signed=True) for magic in (message.MAGIC_V1, message.MAGIC_V2))
-_PLACED_BYTES = 36  # of a record's head, with PHYSICALOFFSET at their end
 
 
 @dataclass(kw_only=True)
@@ -412,8 +410,9 @@ def _is_followed(batch: MessageBatch) -> bool:
     """Return whether the head of a record that claims this very place follows a batch, in its window."""
     row = batch.rows[-1]
     stop = int(row["log_offset"] + row["total_size"])
-    head = batch.buffer[max(stop - batch.base, 0) :][:_PLACED_BYTES].tobytes()
-    return head[4:8] in _MAGICS and len(head) == _PLACED_BYTES and int.from_bytes(head[-8:]) == stop
+    data = batch.buffer[max(stop - batch.base, 0) :][: message.PLACED_STARTS.size].tobytes()
+    head = message.PLACED_STARTS.decode(data)
+    return head is not None and head.magic in message.RECORD_MAGICS and head.physical_offset == stop
 
 
 @dataclass(frozen=True, slots=True)

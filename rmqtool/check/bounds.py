@@ -14,7 +14,7 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, codes, counted
 from rmqtool.formats import consumequeue
 from rmqtool.formats.checkpoint import CheckpointFields
-from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, decode_head
+from rmqtool.formats.message import HEAD_SIZES, RECORD_MAGICS, decode_head
 from rmqtool.recovery import Refusal, log_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, first_record
@@ -209,7 +209,6 @@ def _of_window(code: FindingCode, place: int, sentence: str, **fields: Any) -> F
     return Finding(code=code, file=_QUEUES, physical_offset=place, message=sentence, **fields)
 
 
-_MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
 _LAST_INDEX_FILES = 2
 _BEHIND_MS = 5_000
 
@@ -354,7 +353,7 @@ def _record_from(log: FileQueue, start: int, stop: int) -> tuple[int, int] | Non
         position = find_true(window, start - segment.start, segment.start, stop - segment.start)
         if position is not None:
             head = decode_head(window.read_at(position, max(HEAD_SIZES)))
-            if head is not None and head.magic in _MAGICS:
+            if head is not None and head.magic in RECORD_MAGICS:
                 return segment.start + position, head.store_timestamp_ms
         start = segment.stop
     return None

@@ -37,6 +37,7 @@ from rmqtool.formats.fields import Decoder, fixed_size, offsets, struct_of
 
 MAGIC_V1 = -626843481
 MAGIC_V2 = -626843477
+RECORD_MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
 BLANK_MAGIC = -875286124
 END_FILE_MIN_BLANK_LENGTH = 8
 

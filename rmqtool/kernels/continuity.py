@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import offsets_taken
@@ -212,11 +211,10 @@ def follow_rows(batch: MessageBatch, numbers: Int64s, states: Int64s, runs: Rows
     filled = 0
     for i in range(len(rows)):
         row = rows[i]
-        kind = row.sys_flag & TRANSACTION_MASK
-        if kind != TRANSACTION_NONE and kind != TRANSACTION_COMMIT:  # noqa: PLR1714 - a kernel
+        number, count = as_int(numbers[i]), offsets_taken(buffer, row, values[i])
+        if not count:
             continue
-        number = as_int(numbers[i])
-        state, count = states[number], offsets_taken(buffer, values[i])
+        state = states[number]
         filled = _judge(number, state, row.queue_offset, runs, filled)
         state[RunState.WAITS], state[RunState.OFFSET], state[RunState.COUNT] = 1, row.queue_offset, count
         state[RunState.PLACE], state[RunState.END] = row.log_offset, row.log_offset + row.total_size

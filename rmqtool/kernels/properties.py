@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, parse_short, same_bytes
 from rmqtool.kernels.jit import inlined, kernel
 from rmqtool.kernels.rows import Property
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.arrays import Buffer, Int64s
+    from rmqtool.arrays import Buffer, Int64s, Row
 
 
 _NOT_ASCII = np.uint64(0x8080808080808080)
@@ -244,8 +245,11 @@ def inner_batch(buffer: Buffer, values: Int64s) -> tuple[bool, int, int]:
 
 
 @inlined
-def offsets_taken(buffer: Buffer, values: Int64s) -> int:
-    """Return how many queue offsets a message takes: INNER_NUM of an inner batch, else 1."""
+def offsets_taken(buffer: Buffer, row: Row, values: Int64s) -> int:
+    """Return how many queue offsets a message takes: a half message none, an inner batch INNER_NUM."""
+    kind = row.sys_flag & TRANSACTION_MASK
+    if kind not in (TRANSACTION_NONE, TRANSACTION_COMMIT):
+        return 0
     return max(inner_batch(buffer, values)[2], 1) if has_inner_batch(values) else 1
 
 

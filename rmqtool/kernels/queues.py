@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rmqtool.kernels.bytes import as_int, begins_with, hash_bytes, parse_long, same_bytes
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import offsets_taken
@@ -188,13 +187,13 @@ def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s, nu
         if row.total_size > total.largest:
             total.largest, total.largest_at = row.total_size, row.log_offset
         total.strangers += row.log_offset != row.physical_offset
-        kind = row.sys_flag & TRANSACTION_MASK
-        if kind in (TRANSACTION_NONE, TRANSACTION_COMMIT):
+        taken = offsets_taken(buffer, row, batch.values[i])
+        if taken:
             if total.first < 0:
                 total.first = row.queue_offset
             else:
                 total.breaks += row.queue_offset != total.stop
-            total.stop = row.queue_offset + offsets_taken(buffer, batch.values[i])
+            total.stop = row.queue_offset + taken
     return len(rows)
 
 

@@ -11,7 +11,14 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, PREBLANK_SIZE, UNIT_SIZE, UNITS
 from rmqtool.formats.index import HEADER_SIZE, HEADERS
-from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, RECORD_STARTS, MessageHead, decode_head
+from rmqtool.formats.message import (
+    HEAD_SIZES,
+    MAGIC_V2,
+    RECORD_MAGICS,
+    RECORD_STARTS,
+    MessageHead,
+    decode_head,
+)
 from rmqtool.io import FileKind, Location
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
@@ -74,7 +81,6 @@ def _most_frequent(counts: dict[int, int]) -> list[int]:
     return sorted(counts, key=lambda value: (counts[value], value), reverse=True)[:_CANDIDATES]
 
 
-_MAGICS = frozenset({MAGIC_V1, MAGIC_V2})
 _LOOK_BYTES = 1 << 20
 
 
@@ -84,7 +90,7 @@ def is_of_log(segment: Segment) -> bool | None:
     if not any(data[:8]):
         return None
     head = decode_head(data)
-    return head is not None and head.magic in _MAGICS and head.physical_offset == segment.start
+    return head is not None and head.magic in RECORD_MAGICS and head.physical_offset == segment.start
 
 
 def is_of_queue(segment: Segment, log: FileQueue) -> bool | None:
@@ -125,7 +131,7 @@ def _head_at(log: FileQueue, physical_offset: int) -> MessageHead | bool | None:
     if segment is None:
         return False if physical_offset >= log.stop else None
     head = decode_head(segment.read_at(physical_offset - segment.start, max(HEAD_SIZES), []))
-    if head is None or head.magic not in _MAGICS or head.physical_offset != physical_offset:
+    if head is None or head.magic not in RECORD_MAGICS or head.physical_offset != physical_offset:
         return False
     return head
 
