@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 _DEBUG_OPTION = "--debug"
+_READER_GONE = 128 + signal.SIGPIPE
+"""Status of a command whose rows nobody reads to the end (``head``), as shells have it for other programs."""
 _COMPLETION = "_RMQTOOL_COMPLETE"
 """Variable of `rmqtool.cli.completion`, by which a shell requests completions."""
 
@@ -60,7 +62,10 @@ def _run(words: list[str], state: SharedState, *, debug: bool) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except BrokenPipeError:
-        return _end_of_reader()
+        from rmqtool.report.output import silence
+
+        silence(sys.stdout)
+        return _READER_GONE
     except BaseException as failure:
         return _explain(failure, state, debug=debug)
 
@@ -96,22 +101,14 @@ def _answer_shell(state: SharedState, instruction: str) -> int:
         state.close()
 
 
-def _end_of_reader() -> int:
-    """End quietly when the reader of our output has enough, as ``head`` does."""
-    from rmqtool.report.output import silence_standard_output
-
-    silence_standard_output()
-    return ExitStatus.CLEAN
-
-
 def _drop_what_cannot_be_written() -> None:
     """Keep the interpreter's last flush of standard output from failing once more."""
     try:
         sys.stdout.flush()
     except OSError:
-        from rmqtool.report.output import silence_standard_output
+        from rmqtool.report.output import silence
 
-        silence_standard_output()
+        silence(sys.stdout)
 
 
 def _explain(failure: BaseException, state: SharedState, *, debug: bool) -> int:

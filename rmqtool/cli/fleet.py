@@ -195,7 +195,7 @@ class Fleet(Generic[R]):
         """
         session, report = self._session, FleetReport[R]((), 0.0)
         session.begin_case(*self.stores)
-        with session.output_of_verdict(*self.stores) as stream:
+        with session.output(*self.stores, whole=True) as stream:
             with open_engine(engine or EngineOptions("local")) as working:
                 report = ask_members(self.members, question, working, session.console, travels=True)
             session.console.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
 from functools import cached_property, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -35,7 +34,6 @@ from rmqtool.report.output import (
     open_output,
     refuse_evidence,
     report_json,
-    silence_standard_output,
 )
 from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
@@ -45,7 +43,7 @@ from rmqtool.store.segments import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
     from datetime import tzinfo
     from pathlib import Path
@@ -423,7 +421,8 @@ class Session:
 
         Args:
             stores: All that the command reads. Nothing is written anywhere before they are known.
-            whole: Whether all is written at the end; else rows come as they are found.
+            whole: Whether all is written at the end, and need not be read to its end; else rows come as they
+                are found.
             evidence: Its other inputs.
 
         Raises:
@@ -439,16 +438,7 @@ class Session:
             self.console.log_to(self._state.log)
         if not whole:
             self.leaves(partial(rows_state_sentence, path))
-        return open_output(path, roots)
-
-    @contextmanager
-    def output_of_verdict(self, *stores: Store) -> Iterator[TextIO]:
-        """Open the output for a verdict, which stays valid where a reader has enough of it; see `output`."""
-        try:
-            with self.output(*stores, whole=True) as stream:
-                yield stream
-        except BrokenPipeError:
-            silence_standard_output()
+        return open_output(path, roots, whole=whole)
 
 
 def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:

@@ -174,7 +174,7 @@ def verify_command(
     session.console.close()
     session.report_to_case(partial(verify_document, verdict))
     files.end([verdict], status)
-    with session.output_of_verdict(store) as stream:
+    with session.output(store, whole=True) as stream:
         text = partial(verify_text, verdict, notes=session.is_verbose)
         session.write(stream, text, partial(write_verdict, verdict))
     return status

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.progress import expected_s
-from rmqtool.report.output import to_json
+from rmqtool.report.output import silence, to_json
 from rmqtool.report.terminal import escape_controls, width_of, wrapped
 
 if TYPE_CHECKING:
@@ -146,8 +146,11 @@ class Console:
         if self._bar is not None:
             self._bar.print(line)
         else:
-            sys.stderr.write(line + "\n")
-            sys.stderr.flush()
+            try:
+                sys.stderr.write(line + "\n")
+                sys.stderr.flush()
+            except BrokenPipeError:  # nobody reads remarks; the command goes on
+                silence(sys.stderr)
 
     def _record(self, kind: str, sentence: str) -> None:
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {kind} {json.dumps(sentence)}\n"

@@ -315,15 +315,18 @@ _STANDARD_OUTPUT = "standard output"
 
 
 @contextmanager
-def open_output(path: Path | None, evidence_roots: Sequence[Path]) -> Iterator[TextIO]:
+def open_output(
+    path: Path | None, evidence_roots: Sequence[Path], *, whole: bool = False
+) -> Iterator[TextIO]:
     """Open the output for text; a file appears when the command has written all of it.
 
     ``path`` is a file, which is replaced, a device or a FIFO; None is standard output. Names of files need
-    not be UTF-8, and decoded text may hold lone surrogates; both are written as escapes. Raises
+    not be UTF-8, and decoded text may hold lone surrogates; both are written as escapes. With ``whole``, a
+    reader that leaves early (``head``) does not end the command. Raises
     `RefusedError` if the file lies in the evidence; `EnvironmentFailureError` if it cannot be created.
     """
     if path is None:
-        with _standard_output() as stream:
+        with _standard_output(whole=whole) as stream:
             yield stream
         return
     check_output_files([path], evidence_roots)
@@ -340,16 +343,20 @@ def open_output(path: Path | None, evidence_roots: Sequence[Path]) -> Iterator[T
 class _OutputStream(io.TextIOWrapper):
     """Text as UTF-8 in any locale, whose errors name the ``place`` that could not be written."""
 
-    def __init__(self, buffer: BinaryIO, place: str) -> None:
+    def __init__(self, buffer: BinaryIO, place: str, *, outlives_reader: bool = False) -> None:
         super().__init__(buffer, encoding="utf-8", errors="backslashreplace", newline="\n")
         self._place = place
+        self._outlives_reader = outlives_reader
 
     def write(self, text: str) -> int:
         """Write; `EnvironmentFailureError` if that fails, `BrokenPipeError` if the reader has gone."""
         try:
             return super().write(text)
         except BrokenPipeError:
-            raise
+            if not self._outlives_reader:
+                raise
+            silence(self)
+            return len(text)
         except OSError as failure:
             raise self._named(failure) from failure
 
@@ -358,7 +365,9 @@ class _OutputStream(io.TextIOWrapper):
         try:
             super().flush()
         except BrokenPipeError:
-            raise
+            if not self._outlives_reader:
+                raise
+            silence(self)
         except OSError as failure:
             raise self._named(failure) from failure
 
@@ -370,14 +379,14 @@ class _OutputStream(io.TextIOWrapper):
 
 
 @contextmanager
-def _standard_output() -> Iterator[TextIO]:
+def _standard_output(*, whole: bool) -> Iterator[TextIO]:
     """Write to standard output; the buffer under ``sys.stdout`` stays open."""
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:
         yield sys.stdout
         return
-    stream = _OutputStream(buffer, _STANDARD_OUTPUT)
+    stream = _OutputStream(buffer, _STANDARD_OUTPUT, outlives_reader=whole)
     try:
         yield stream
         stream.flush()
@@ -389,13 +398,13 @@ def _detach(stream: io.TextIOWrapper) -> None:
     try:
         stream.detach()
     except (BrokenPipeError, EnvironmentFailureError):  # the caller knows, or ends quietly
-        silence_standard_output()
+        silence(sys.stdout)
 
 
-def silence_standard_output() -> None:
-    """Send the interpreter's last flush of a broken standard output to nowhere."""
+def silence(stream: TextIO) -> None:
+    """Send what a stream still has to write to nowhere: its reader has gone, or its disk is full."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
