@@ -210,9 +210,10 @@ def read_journal(disk: Disk, name: str) -> Journal:
     for path in (name, *(f"{name}/{one}" for one in (_FILE, STAGED, ASIDE, KEPT))):
         node = _node(disk, name, path)
         if node is None:
-            raise _refusal(name, f"is not of a repair, which always makes {path}")
+            raise _refusal(name, f"is not the journal of a repair: {path} is missing")
         if node.is_directory != (path != f"{name}/{_FILE}"):
-            raise _refusal(name, f"is not of a repair: a repair never makes {path}")
+            kind = "a directory" if node.is_directory else "no directory"
+            raise _refusal(name, f"is not the journal of a repair: {path} is {kind}")
         if not node.is_ours:
             raise _refusal(name, f"is not taken: {path} belongs neither to the store's owner nor to you")
     try:
