@@ -1,22 +1,12 @@
-"""Text files of the package; folders of this user's caches, and whether their content may be executed."""
+"""Folders of this user's caches, and whether their content may be executed."""
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from importlib.abc import ResourceLoader
 
 _BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-
-
-def packaged_text(name: str) -> str:
-    """Return a text file of the package, which may lie in a directory or an archive."""
-    loader: ResourceLoader = __loader__  # type: ignore[name-defined] # every imported module has it
-    return loader.get_data(f"{__file__.rpartition('/')[0]}/{name}").decode()
 
 
 def user_cache() -> Path | None:

@@ -34,6 +34,7 @@ TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms; see
 """Forms of times; the command reports how it read one."""
 
 DECOMPRESS_HELP = "Unpack bodies that SYSFLAG says are compressed."
+UNPACK_HELP = "Also show the messages in inner batches (5.x), a row each."
 
 
 class ValueKind(Enum):

@@ -28,8 +28,7 @@ from rmqtool.commands.topics import TopicsReport
 from rmqtool.dispatch.index_keys import TagRule
 from rmqtool.doctor import ConfigCopy
 from rmqtool.doctor.choices import ConfigChoice
-from rmqtool.findings import Finding, FindingLog, StoreFinding
-from rmqtool.findings.codes import CL_CRC
+from rmqtool.findings import Finding, FindingLog, StoreFinding, codes
 from rmqtool.lookup.context import Reason, Step
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.recovery import Prediction
@@ -99,7 +98,7 @@ def test_members_of_a_step_are_its_facts() -> None:
 
 def test_what_is_empty_may_be_left_out() -> None:
     log = FindingLog()
-    log.add(Finding(code=CL_CRC), count=3)
+    log.add(Finding(code=codes.CL_CRC), count=3)
     whole = json_object(VerifyReport("/data", 1, log, Examined()))
     assert "interrupted" not in whole
     assert (whole["schema"], whole["counts"], whole["exitStatus"]) == ("rmqtool.verify/2", {"CL-CRC": 3}, 5)

@@ -18,11 +18,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import ends_by, messages_from
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
-from rmqtool.findings import Finding, Severity, counted
-from rmqtool.findings.codes import CL_LOST
+from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
@@ -192,6 +190,8 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
     with suppress(EnvironmentFailureError):
         if any(one.end_phy_offset >= end for one in index_headers(store.index_files)):
             return True
+    from rmqtool.derived.positions import read_checkpoint  # few logs have no index
+
     with suppress(EnvironmentFailureError):
         checkpoint = None if latest_ms is None else read_checkpoint(store.checkpoint, [])
         if checkpoint is not None and latest_ms is not None:
@@ -245,7 +245,7 @@ def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:
     units = "index items lead" if losses.indexed == losses.beyond else "units lead"
     units = "a unit leads" if losses.listed == losses.beyond == 1 else units
     return Finding(
-        code=CL_LOST,
+        code=codes.CL_LOST,
         physical_offset=end,
         length=losses.beyond_bytes,
         expected=losses.beyond,

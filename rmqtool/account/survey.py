@@ -26,8 +26,7 @@ from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.dispatch.queues import QueueTotals
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, counted
-from rmqtool.findings.codes import CL_PHY_MISMATCH
+from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.message import SMALLEST_RECORD, Outcome
 from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunState, follow_rows, judge_last
 from rmqtool.releases import LENIENT
@@ -371,7 +370,7 @@ def unreached_finding(looked: SurveyedLog) -> Finding:
     from rmqtool.scan.classify import HIDDEN_REMEDY  # few logs need it
 
     return Finding(
-        code=CL_PHY_MISMATCH,
+        code=codes.CL_PHY_MISMATCH,
         physical_offset=int(looked.unreached[0]),
         observed=len(looked.unreached),
         message=unreached_words(looked),

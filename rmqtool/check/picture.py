@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.check.census import Census, Period, census_of
 from rmqtool.check.log_findings import steps_back
 from rmqtool.check.splits import RecordRun, SegmentScan
-from rmqtool.findings.codes import CL_QOFF_DUP, CL_QOFF_GAP
+from rmqtool.findings import codes
 from rmqtool.formats.message import Outcome
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame
     found = (ClockStep(run.start, before.last_ms, run.first_ms) for _, before, run in steps_back(scans))
     steps = sorted(found, key=lambda one: one.after_ms - one.before_ms)
     gaps = tuple(_gaps(breaks.kept))
-    counted = sum(one.code is CL_QOFF_GAP for one in breaks.kept)
+    counted = sum(one.code is codes.CL_QOFF_GAP for one in breaks.kept)
     taken = [report.census for scan in scans for report in scan.reports if report.census is not None]
     return LogPicture(
         files=tuple(_file(scan, frame) for scan in scans),
@@ -135,20 +135,20 @@ def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame
         clock_steps=tuple(sorted(steps[:_MAX_STEPS], key=lambda one: one.physical_offset)),
         more_clock_steps=max(0, len(steps) - _MAX_STEPS),
         offset_gaps=gaps,
-        more_offset_gaps=breaks.totals[CL_QOFF_GAP] - counted,
+        more_offset_gaps=breaks.totals[codes.CL_QOFF_GAP] - counted,
     )
 
 
 def _gaps(breaks: Sequence[Break]) -> Iterator[OffsetGap]:
     """Yield gaps; a queue that comes back from one single wild offset misses nothing after it."""
     for number, one in enumerate(breaks):
-        if one.code is not CL_QOFF_GAP:
+        if one.code is not codes.CL_QOFF_GAP:
             continue
         stop = one.observed
         for after in breaks[number + 1 :]:
             if (after.topic, after.queue_id) != (one.topic, one.queue_id):
                 break
-            if after.code is CL_QOFF_DUP and one.expected <= after.observed < stop:
+            if after.code is codes.CL_QOFF_DUP and one.expected <= after.observed < stop:
                 stop = after.observed
         if stop > one.expected:
             yield OffsetGap(one.topic, one.queue_id, one.expected, stop - one.expected, one.log_offset)

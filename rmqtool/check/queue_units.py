@@ -15,7 +15,6 @@ import numpy as np
 from rmqtool.derived.ext_files import ExtColumns, ExtFile
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity, Structure, codes, counted
-from rmqtool.findings.codes import ST_SETTINGS
 from rmqtool.formats import consumequeue as formats
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, UNIT_SIZE
 from rmqtool.store.segments import unreadable_findings
@@ -150,14 +149,14 @@ class QueueReport:
 
 def tell_delay_table_once(findings: FindingLog) -> None:
     """Report once, not for every level, that the broker had another delay table."""
-    levels = findings.counts.get(ST_SETTINGS.code, 0)
+    levels = findings.counts.get(codes.ST_SETTINGS.code, 0)
     if levels > 1:
-        first = next(one for one in findings if one.code is ST_SETTINGS)
+        first = next(one for one in findings if one.code is codes.ST_SETTINGS)
         message = (
             f"the deliver times of {levels} levels differ from messageDelayLevel, all of a level by the "
             f"same, the first level's by {first.observed} ms: the broker had another table"
         )
-        findings.fold(ST_SETTINGS.code, replace(first, queue_id=None, message=message))
+        findings.fold(codes.ST_SETTINGS.code, replace(first, queue_id=None, message=message))
 
 
 _VISIBLE = Detail("is a pre-blank unit after the first unit: it counts as valid, and points to no message")

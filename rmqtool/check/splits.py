@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.check.census import CensusTaker, Period
 from rmqtool.check.transactions import TransactionRows
-from rmqtool.findings.codes import LMQ_STALL
+from rmqtool.findings import codes
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
@@ -342,7 +342,7 @@ class _Check(DispatchSink):
 
     def _note_stall(self, log_offset: int) -> None:
         sentence = "INNER_MULTI_QUEUE_OFFSET is not a number: no dispatch gets past this record"
-        self.findings.add(finding_at(self._segment, LMQ_STALL, log_offset, sentence))
+        self.findings.add(finding_at(self._segment, codes.LMQ_STALL, log_offset, sentence))
 
     def result(self, read: SplitRead) -> CheckReport:
         """Write the block; return what was found."""

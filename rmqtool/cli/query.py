@@ -12,10 +12,10 @@ import click
 from rmqtool import rows
 from rmqtool.cli.options import A_STORE, StorePath, body_option, command_line, request_options
 from rmqtool.cli.session import Session, command, status_of
-from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import counted, some
+from rmqtool.options import DECOMPRESS_HELP, UNPACK_HELP
 from rmqtool.projection import json_value
 from rmqtool.report.output import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
@@ -63,7 +63,8 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 )
 @click.option("--explain", is_flag=True, help="Print every step, and why something was not found.")
 @body_option
-@request_options(DumpRequest, only=("decompress", "unpack_batches"))
+@click.option("--decompress", is_flag=True, help=DECOMPRESS_HELP)
+@click.option("--unpack-batches", is_flag=True, help=UNPACK_HELP)
 def query_command(
     session: Session, store_path: StorePath, explain: bool, keys_file: str | None
 ) -> ExitStatus:

@@ -254,7 +254,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     wanted = options["predict"]
     if wanted is None:
         return ()
-    from rmqtool.findings.codes import IO_DENIED
+    from rmqtool.findings import codes
     from rmqtool.recovery import skipped, start_findings
     from rmqtool.recovery.predict import NotPredictedError
     from rmqtool.store.segments import denied_finding
@@ -266,7 +266,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
                 predictions = tuple(store.predict_recovery(one, lost=tell_lost) for one in releases)
         except (NotPredictedError, EnvironmentFailureError) as failure:
             run.findings.add(skipped(str(failure)))
-            if isinstance(failure, DeniedError) and IO_DENIED.code not in run.findings.counts:
+            if isinstance(failure, DeniedError) and codes.IO_DENIED.code not in run.findings.counts:
                 run.findings.add(denied_finding(failure, store.files.base))
             return ()
         for prediction in predictions:

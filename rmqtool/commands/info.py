@@ -13,8 +13,7 @@ from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import messages_from, queue_bounds
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure
-from rmqtool.findings.codes import CQ_MISSING_MSG, IO_CHANGED, IO_DENIED
+from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure, codes
 from rmqtool.projection import json_object
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import FoundEdge
@@ -147,7 +146,7 @@ class StoreSummary:
     @property
     def denied(self) -> tuple[str, ...]:
         """Return the files that may not be read, relative to the store."""
-        return tuple(one.file or "" for one in self.findings if one.code is IO_DENIED)
+        return tuple(one.file or "" for one in self.findings if one.code is codes.IO_DENIED)
 
 
 def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
@@ -174,7 +173,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     index = tuple(_index_summaries(store, denied))
     if end is not None and not found and _lacks_queues(store, findings):
         message = "there is no consume queue, and the log has messages"
-        findings.add(Finding(code=CQ_MISSING_MSG, message=message))
+        findings.add(Finding(code=codes.CQ_MISSING_MSG, message=message))
     losses, before = None, None
     with denied.noted():
         if _points_to_loss(store, log, end, beyond, findings):
@@ -219,7 +218,10 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
 
 def _lacks_queues(store: Store, findings: FindingLog) -> bool:
     """Whether a store has no queue, and its log has a message for one."""
-    if store.kind is not PathKind.STORE or findings.counts.keys() & {IO_DENIED.code, IO_CHANGED.code}:
+    if store.kind is not PathKind.STORE or findings.counts.keys() & {
+        codes.IO_DENIED.code,
+        codes.IO_CHANGED.code,
+    }:
         return False
     if store.unread or store.queue_databases or store.confirm_offset is not None:
         return False
@@ -252,7 +254,7 @@ class _Denied:
     def heard(self, found: Iterable[Finding]) -> Iterator[Finding]:
         """Pass findings on, and keep the places of those of this kind."""
         for finding in found:
-            if finding.code is IO_DENIED:
+            if finding.code is codes.IO_DENIED:
                 self._places.add(finding.file)
             yield finding
 
@@ -267,7 +269,7 @@ class _Denied:
                 self._findings.extend(self.heard([finding]))
         except EnvironmentFailureError as failure:
             self._findings.add(
-                Finding(code=IO_CHANGED, message=str(failure), severity_override=Severity.ERROR)
+                Finding(code=codes.IO_CHANGED, message=str(failure), severity_override=Severity.ERROR)
             )
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.derived.positions import Consumed, consumed_offsets
 from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
 from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState, read_copy
-from rmqtool.findings import Finding
-from rmqtool.findings.codes import OF_AHEAD, OF_BEHIND
+from rmqtool.findings import Finding, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.scan.records import record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 CONFIG_FILES = ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json")
 _GROUP = "group "
-_CODES = {"ahead": OF_AHEAD, "behind": OF_BEHIND}
+_CODES = {"ahead": codes.OF_AHEAD, "behind": codes.OF_BEHIND}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from rmqtool import options
 from rmqtool.account import LogLosses, indexes_beyond, lists_beyond
 from rmqtool.dispatch.queues import QueueTotals, Total
 from rmqtool.engine import Engine, LocalEngine
-from rmqtool.findings import Finding, FindingLog, Findings, Severity
-from rmqtool.findings.codes import CL_HALF_RECORD
+from rmqtool.findings import Finding, FindingLog, Findings, Severity, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.classify import FoundEdge, classify, last_used_byte
 from rmqtool.scan.file_pass import FilePass, GapJob, GapSink
@@ -358,7 +357,7 @@ class _LogTotals:
         self.bytes.update(segment.bytes)
         if segment.more_gaps:
             finding = Finding(
-                code=CL_HALF_RECORD,
+                code=codes.CL_HALF_RECORD,
                 file=segment.segment.label,
                 message="more damage, only counted",
                 severity_override=Severity.ERROR,

@@ -1,7 +1,7 @@
 """Catalogue of all that can be wrong with a store, and of what it means to its owner.
 
 Every kind of finding is a `FindingCode`: ``catalog.txt`` has their texts, `CATALOG` all of them by id, and
-``codes`` all by name. A `Finding` is one of them at one place. Damage is data: no package raises for it.
+`codes` all by name. A `Finding` is one of them at one place. Damage is data: no package raises for it.
 Ids are append-only: scripts and baselines of users name them.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rmqtool.caches import packaged_text
 from rmqtool.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class FindingCode:
 
 
 def _read_catalog() -> Iterator[FindingCode]:
-    for block in packaged_text("findings/catalog.txt").split("\n\n"):
+    for block in (get_data(__name__, "catalog.txt") or b"").decode().split("\n\n"):
         if block.startswith("#"):
             continue
         head, *lines = block.replace("\n  ", " ").splitlines()
@@ -110,6 +110,19 @@ def _read_catalog() -> Iterator[FindingCode]:
 
 
 CATALOG: dict[str, FindingCode] = {entry.code: entry for entry in _read_catalog()}
+
+
+class _Codes:
+    def __init__(self) -> None:
+        vars(self).update({code.replace("-", "_"): entry for code, entry in CATALOG.items()})
+
+    def __getattr__(self, name: str) -> FindingCode:
+        """Give every name its type; a name that comes here is none of the catalogue."""
+        raise AttributeError(f"catalog.txt has no finding {name.replace('_', '-')}")
+
+
+codes = _Codes()
+"""Codes by name: ``codes.CL_CRC`` is ``CL-CRC`` of the catalogue."""
 
 
 def code_of(text: str) -> FindingCode:

@@ -17,7 +17,7 @@ from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.doctor.choices import BrokerTakes
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import UsageError
-from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_PROP_CRC
+from rmqtool.findings import codes
 from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.kernels.rows import rules_of
 from rmqtool.recovery import (
@@ -318,11 +318,14 @@ def cut_at(
     code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
     reason = found.reason
     if found.record is not None and switches.check_property and not log_recovery.holds_property(found.record):
-        code, reason = CL_PROP_CRC, "a record without a property __CRC32# that holds (forceVerifyPropCRC)"
+        code, reason = (
+            codes.CL_PROP_CRC,
+            "a record without a property __CRC32# that holds (forceVerifyPropCRC)",
+        )
     elif found.record is not None and switches.check_dup_info and log_recovery.lacks_dup_info(found.record):
         code, reason = None, "a record without a property DUP_INFO of two parts (duplicationEnable)"
     elif found.record is not None:
-        code, reason = CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
+        code, reason = codes.CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
     elif found.success:
         code, reason = None, "the end of the last file"
     elif not any(start) and not records_after:

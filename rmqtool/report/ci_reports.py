@@ -20,8 +20,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
 from rmqtool.commands.verify import identity
-from rmqtool.findings import Finding, FindingCode, Severity, Structure, exit_status
-from rmqtool.findings.codes import RM_INTERNAL
+from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes, exit_status
 from rmqtool.io.source import is_object_url, split_url
 from rmqtool.projection import json_object
 from rmqtool.report.output import to_json
@@ -118,7 +117,7 @@ def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
     fresh = [finding for finding in log if finding.code is code]
     lines = "".join(finding_line(finding) + "\n" for finding in fresh)
     if exit_status(fresh, verdict.fail_on):
-        tag = _FAILED[code is RM_INTERNAL]
+        tag = _FAILED[code is codes.RM_INTERNAL]
         failure = ET.SubElement(case, tag, message=_text(f"{count} x {code.title}"), type=code.code)
         failure.text = _text(f"{lines}broker: {code.broker_effect}\nremedy: {found[0].remedy}\n")
     else:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.account import before_words, lost_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
-from rmqtool.findings import NOT_READ, Severity, counted
-from rmqtool.findings.codes import CQ_MISSING_MSG, IO_DENIED
+from rmqtool.findings import NOT_READ, Severity, codes, counted
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.output import Format, document_of, several, size_text, write_document
 from rmqtool.report.sentences import before_facts, log_loss_facts, unconfirmed_facts
@@ -53,13 +52,13 @@ def info_text(
 
 
 def _verdict(summary: StoreSummary) -> str:
-    severities = Counter(one.severity for one in summary.findings if one.code is not IO_DENIED)
+    severities = Counter(one.severity for one in summary.findings if one.code is not codes.IO_DENIED)
     found = [
         counted(severities[severity], word)
         for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
         if severities[severity]
     ]
-    if CQ_MISSING_MSG.code in summary.findings.counts:
+    if codes.CQ_MISSING_MSG.code in summary.findings.counts:
         found.insert(0, "consume queues are missing")
     if losses := summary.log_losses and summary.log_losses.messages:
         found.insert(0, lost_words(losses))

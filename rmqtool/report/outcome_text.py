@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.account import before_words, lost_words
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import counted
-from rmqtool.findings.codes import ST_NO_COMMITLOG
+from rmqtool.findings import codes, counted
 from rmqtool.report.output import capped, several, size_text
 from rmqtool.report.sentences import log_loss_facts, lost_facts
 from rmqtool.report.terminal import escape_text
@@ -380,7 +379,7 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
     if report.log_losses is not None and report.log_losses.messages:
         kept = "" if report.journal is None else f"; what proves them is in {report.journal}/"
         heal = "a replica may have them: rmqtool salvage STORE REPLICA --out DIR"
-        yield "", f"{RESTORE_LOG if ST_NO_COMMITLOG.code in report.findings.counts else heal}{kept}"
+        yield "", f"{RESTORE_LOG if codes.ST_NO_COMMITLOG.code in report.findings.counts else heal}{kept}"
     if report.after is not None:
         yield "findings", f"{_counts(report.before)}; now {_counts(report.after)}"
     if report.outcome == "interrupted":

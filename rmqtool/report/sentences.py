@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding, Severity
-from rmqtool.findings.codes import CL_TIME, CL_TS_BACK, CP_AHEAD
+from rmqtool.findings import Finding, Severity, codes
 from rmqtool.report.output import capped, several, size_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import utc_text
@@ -36,7 +35,7 @@ _REASONS = {
 }
 
 
-_OF_TIMES = {CL_TIME, CL_TS_BACK, CP_AHEAD}
+_OF_TIMES = {codes.CL_TIME, codes.CL_TS_BACK, codes.CP_AHEAD}
 
 
 def finding_line(finding: Finding) -> str:

@@ -13,23 +13,7 @@ from rmqtool.check import PREDICTED, VerifyReport
 from rmqtool.commands.verify import label_of_root
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure
-from rmqtool.findings.codes import (
-    CF_FORGETS,
-    CF_REFUSED,
-    CL_STRAY,
-    IO_DENIED,
-    IX_GONE,
-    NS_FORGETS,
-    NS_LOSES,
-    NS_REBUILDS,
-    NS_REFUSED,
-    NS_SKIPPED,
-    OF_AHEAD,
-    ST_DOUBT,
-    ST_NO_COMMITLOG,
-    ST_TIMER_GAP,
-)
+from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure, codes
 from rmqtool.io.local import as_owner
 from rmqtool.io.source import is_object_url
 from rmqtool.projection import columns_of, json_object
@@ -62,7 +46,7 @@ _DAMAGE = {
     ExitStatus.FAILED: "No verdict, some files could not be read",
 }
 
-_SETTINGS = {CF_FORGETS.code, CF_REFUSED.code}
+_SETTINGS = {codes.CF_FORGETS.code, codes.CF_REFUSED.code}
 _TIMER_GAP = ", but never delivers timed messages whose chain crosses the gap in timerlog/"
 
 
@@ -127,22 +111,22 @@ def _damage(verdict: Verdict) -> str:
         said = "No damage found"
         if report.limits:
             said += f" in the examined part ({'; '.join(map(escape_text, report.limits))})"
-    missing = report.findings.counts.get(IX_GONE.code, 0)
+    missing = report.findings.counts.get(codes.IX_GONE.code, 0)
     if missing and status is not ExitStatus.LOG_DAMAGED:
         entries = several(missing, "entry that the log requires", "entries that the log requires")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
     if lost := log_losses(verdict):
         said += f"{', but' if not status else ';'} {lost_words(lost)}"
     said += before_words(_known_losses(verdict))
-    ahead = report.findings.counts.get(OF_AHEAD.code, 0)
+    ahead = report.findings.counts.get(codes.OF_AHEAD.code, 0)
     if ahead:
         offsets = several(ahead, "consumer offset lies", "consumer offsets lie")
         said += f"{', but' if not status else ';'} {offsets} beyond the end of a queue"
-    found = dict.fromkeys(one.file or "" for one in report.findings if one.code is CF_FORGETS)
+    found = dict.fromkeys(one.file or "" for one in report.findings if one.code is codes.CF_FORGETS)
     files = [file for file in found if file not in ONLY_SHOWN]
     if files and not status and not verdict.predictions:
         said += f", but the next start forgets what {' and '.join(map(basename, files))} held"
-    return f"{said}, settings in doubt" if ST_DOUBT.code in report.findings.counts else said
+    return f"{said}, settings in doubt" if codes.ST_DOUBT.code in report.findings.counts else said
 
 
 def _not_judged(report: VerifyReport) -> str:
@@ -156,7 +140,7 @@ def only_strays(verdict: Verdict) -> bool:
     report = verdict.report
     there = (one for one in report.findings if one.structure not in PREDICTED)
     errors = {one.code for one in there if one.severity is Severity.ERROR}
-    return errors == {CL_STRAY} and report.damage_status is ExitStatus.NEGATIVE
+    return errors == {codes.CL_STRAY} and report.damage_status is ExitStatus.NEGATIVE
 
 
 def log_losses(verdict: Verdict) -> int:
@@ -172,7 +156,7 @@ def _known_losses(verdict: Verdict) -> LogLosses | None:
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:
-    if not verdict.predictions and NS_SKIPPED.code not in verdict.report.findings.counts:
+    if not verdict.predictions and codes.NS_SKIPPED.code not in verdict.report.findings.counts:
         return
     from rmqtool.recovery import StartOutcome, outcome_of  # with the pipeline
 
@@ -182,9 +166,9 @@ def _starts(verdict: Verdict) -> Iterator[str]:
         more = " more" if (damaged or log_losses(verdict)) and outcome is StartOutcome.WHOLE else ""
         predictions = list(alike)
         start = _start(outcome, predictions, lost=bool(log_losses(verdict))) + more
-        has_timer_gap = predictions[0].starts and ST_TIMER_GAP.code in verdict.report.findings.counts
+        has_timer_gap = predictions[0].starts and codes.ST_TIMER_GAP.code in verdict.report.findings.counts
         yield f"{start}{_not_served(predictions)}{_TIMER_GAP if has_timer_gap else ''}"
-    if NS_SKIPPED.code in verdict.report.findings.counts:
+    if codes.NS_SKIPPED.code in verdict.report.findings.counts:
         yield "the next start cannot be predicted"
 
 
@@ -231,8 +215,8 @@ def _next_words(verdict: Verdict) -> list[str] | None:
     store = report.store
     if report.interrupted is not None:
         return _verify(verdict)
-    if IO_DENIED.code in report.findings.counts:
-        denied = next(one for one in report.findings if one.code is IO_DENIED)
+    if codes.IO_DENIED.code in report.findings.counts:
+        denied = next(one for one in report.findings if one.code is codes.IO_DENIED)
         return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
     is_log_damaged = report.findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
     is_of_settings = not _SETTINGS.isdisjoint(report.findings.counts) and not is_object_url(store)
@@ -240,11 +224,11 @@ def _next_words(verdict: Verdict) -> list[str] | None:
         return ["rmqtool", "repair", store, *verdict.setting_arguments, "--plan"]
     is_unread = any(one.structure in NOT_READ for one in report.findings)
     if report.findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:
-        is_foreseen = verdict.predictions or NS_SKIPPED.code in report.findings.counts
+        is_foreseen = verdict.predictions or codes.NS_SKIPPED.code in report.findings.counts
         ask = ["rmqtool", "verify", store, *verdict.setting_arguments, "--predict-recovery"]
         return _copy(verdict) if is_unread or is_foreseen else ask
     derived = report.findings.exit_status(without=set(Structure) - _REBUILT)
-    if (derived or IX_GONE.code in report.findings.counts) and not is_unread:
+    if (derived or codes.IX_GONE.code in report.findings.counts) and not is_unread:
         kept = ["--lost", _beside(store, "lost.ndjson")] if log_losses(verdict) else []
         return [
             "rmqtool",
@@ -268,7 +252,7 @@ def _copy(verdict: Verdict) -> list[str] | None:
 
 
 def _is_log_gone(verdict: Verdict) -> bool:
-    return ST_NO_COMMITLOG.code in verdict.report.findings.counts
+    return codes.ST_NO_COMMITLOG.code in verdict.report.findings.counts
 
 
 def _beside(store: str, ending: str) -> str:
@@ -286,7 +270,7 @@ def _verify(verdict: Verdict) -> list[str]:
 def names_limits(report: VerifyReport) -> bool:
     """Return whether the first line names the unexamined parts."""
     status = report.damage_status
-    return not status or (status is ExitStatus.FAILED and IO_DENIED.code not in report.findings.counts)
+    return not status or (status is ExitStatus.FAILED and codes.IO_DENIED.code not in report.findings.counts)
 
 
 def is_healthy(verdict: Verdict) -> bool:
@@ -298,7 +282,7 @@ def is_healthy(verdict: Verdict) -> bool:
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""
 
-_IN_PREDICTIONS = {NS_REFUSED, NS_LOSES, NS_FORGETS, NS_REBUILDS}
+_IN_PREDICTIONS = {codes.NS_REFUSED, codes.NS_LOSES, codes.NS_FORGETS, codes.NS_REBUILDS}
 """Codes whose content is in the first line, and in the prediction."""
 
 

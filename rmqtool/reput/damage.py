@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.findings import Finding, Severity, Structure, code_of, counted
-from rmqtool.findings.codes import CL_HALF_RECORD
+from rmqtool.findings import Finding, Severity, Structure, code_of, codes, counted
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank
 from rmqtool.scan.gap_walk import GapWalk, gap_of
@@ -293,7 +292,7 @@ def log_findings(
 def counted_skips(chain: ReputChain) -> tuple[Finding, int]:
     """Return a finding for the skips that the chain only counted, and their number."""
     finding = Finding(
-        code=CL_HALF_RECORD,
+        code=codes.CL_HALF_RECORD,
         message="more damage, only counted",
         severity_override=Severity.ERROR,
     )
@@ -321,7 +320,9 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
     segment, beside = first.segment, _beside(skips)
     if first.gap is None:  # led astray by damage that was only counted
         length = first.skip.length or None
-        defects = [finding_at(segment, CL_HALF_RECORD, first.skip.log_offset, first.reason, length=length)]
+        defects = [
+            finding_at(segment, codes.CL_HALF_RECORD, first.skip.log_offset, first.reason, length=length)
+        ]
     else:
         number = edge.segments.index(segment)
         defects = list(classified(first.gap, segment, number, edge))

@@ -14,8 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool import rows
-from rmqtool.findings import Structure
-from rmqtool.findings.codes import CL_INNER_BATCH
+from rmqtool.findings import Structure, codes
 from rmqtool.formats.message import (
     COMPRESSED_FLAG,
     INNER_BATCH_FLAG,
@@ -229,7 +228,7 @@ def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]
 def _damage(batch: rows.Message, reason: str) -> rows.Damage:
     sentence = f"the inner batch at {batch.physical_offset}: {reason}"
     place = (batch.file, batch.position, batch.physical_offset, batch.total_size)
-    return rows.Damage(*place, CL_INNER_BATCH, sentence, Structure.COMMITLOG)
+    return rows.Damage(*place, codes.CL_INNER_BATCH, sentence, Structure.COMMITLOG)
 
 
 def _inner_row(batch: rows.Message, one: BatchedMessage, index: int) -> rows.InnerMessage:

@@ -22,8 +22,7 @@ import numpy as np
 
 from rmqtool import rows
 from rmqtool.engine import usable_cpus
-from rmqtool.findings import Finding
-from rmqtool.findings.codes import IO_UNREADABLE
+from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import BLANK_MAGIC, Outcome
 from rmqtool.io.location import RETRY_BYTES
 from rmqtool.kernels.filters import GLOBS_APART, MAX_PROPERTIES, KernelFilter, RowFilter
@@ -232,7 +231,7 @@ class _RowSink:
         """Add the rows of what lies at ``log_offset``, or from there to ``stop``, read in plain Python."""
         done, stop, later = self._done, log_offset + 1 if stop is None else stop, []
         for event in self._chain.events(log_offset, stop):
-            if isinstance(event, Finding) and event.code is IO_UNREADABLE:
+            if isinstance(event, Finding) and event.code is codes.IO_UNREADABLE:
                 if (event.physical_offset or 0) >= stop:
                     later.append(event)
                 else:

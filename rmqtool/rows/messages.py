@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import options, rows
 from rmqtool.dispatch.index_keys import index_keys
-from rmqtool.findings import Finding, Severity, Structure
-from rmqtool.findings.codes import CL_PROP_CRC
+from rmqtool.findings import Finding, Severity, Structure, codes
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import (
@@ -216,7 +215,9 @@ class MessageRows:
 
     def _may_be_foreign(self, defect: Finding) -> bool:
         """Return whether a wrong ``__CRC32#`` came with the message, which ``verify`` finds, too."""
-        segment = self._log.segment_at(defect.physical_offset or 0) if defect.code is CL_PROP_CRC else None
+        segment = (
+            self._log.segment_at(defect.physical_offset or 0) if defect.code is codes.CL_PROP_CRC else None
+        )
         if segment is None:
             return False
         from rmqtool.scan.record_checks import file_has_none

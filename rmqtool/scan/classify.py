@@ -18,27 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.findings import Finding, FindingCode, Severity, Structure, counted
-from rmqtool.findings.codes import (
-    CL_BAD_MAGIC,
-    CL_BLANK_LEN,
-    CL_CRC,
-    CL_GAP,
-    CL_GHOST,
-    CL_HALF_RECORD,
-    CL_HOLE,
-    CL_HUGE_SIZE,
-    CL_NO_BLANK,
-    CL_NUMBER,
-    CL_PHY_MISMATCH,
-    CL_PREALLOC,
-    CL_PROP_CRC,
-    CL_PROPERTIES,
-    CL_TAIL_DIRTY,
-    CL_TAIL_ZERO,
-    CL_TRANSIENT,
-    IO_UNREADABLE,
-)
+from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes, counted
 from rmqtool.formats.message import (
     BLANK_MAGIC,
     END_FILE_MIN_BLANK_LENGTH,
@@ -173,7 +153,7 @@ HIDDEN_REMEDY = (
 """Of whole records below a frame of another place."""
 
 _LARGEST_TEAR_BYTES = 64 << 20
-_OF_RECORDS = (CL_CRC, CL_PROP_CRC, CL_PHY_MISMATCH, CL_NUMBER, CL_PROPERTIES)
+_OF_RECORDS = (codes.CL_CRC, codes.CL_PROP_CRC, codes.CL_PHY_MISMATCH, codes.CL_NUMBER, codes.CL_PROPERTIES)
 _REASONS = {
     Outcome.BAD_MAGIC: "0x{magic:08X} is not the magic of a record",
     Outcome.BAD_LENGTH: "TOTALSIZE {total_size}: a part runs past the end of the file or of the record",
@@ -208,7 +188,7 @@ def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Finding:
     if number == edge.last:
         return _tail(gap, segment, edge)
     if gap.zero:
-        return _found(CL_PREALLOC, gap, segment, "only zeros in this file")
+        return _found(codes.CL_PREALLOC, gap, segment, "only zeros in this file")
     if edge.unclean and number == edge.last + 1 and gap.start == segment.start:
         return _tail(gap, segment, edge)
     return _inside(gap, segment)
@@ -224,12 +204,12 @@ def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterat
 
 def missing_blank(segment: Segment) -> Finding:
     """Return the finding about a file that ends without a BLANK."""
-    return finding_at(segment, CL_NO_BLANK, segment.stop, f"{segment.label} ends without BLANK")
+    return finding_at(segment, codes.CL_NO_BLANK, segment.stop, f"{segment.label} ends without BLANK")
 
 
 def ghosts(segment: Segment, blank: int) -> Finding:
     """Return the finding about bytes that are not zero after the BLANK at a physical offset."""
-    return finding_at(segment, CL_GHOST, blank, length=segment.stop - blank)
+    return finding_at(segment, codes.CL_GHOST, blank, length=segment.stop - blank)
 
 
 def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Finding | None:
@@ -241,7 +221,7 @@ def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Fin
     if two.start <= stop:
         return None
     sentence = f"between {one.label} and {two.label} {two.start - stop} bytes of the log are missing"
-    return finding_at(two, CL_GAP, stop, sentence, length=two.start - stop)
+    return finding_at(two, codes.CL_GAP, stop, sentence, length=two.start - stop)
 
 
 def unreadable_part(segment: Segment, bad: UnreadableRange) -> Finding:
@@ -249,7 +229,7 @@ def unreadable_part(segment: Segment, bad: UnreadableRange) -> Finding:
     sentence = f"{bad.length} bytes of {segment.label} cannot be read; taken for zeros"
     return finding_at(
         segment,
-        IO_UNREADABLE,
+        codes.IO_UNREADABLE,
         segment.start + bad.position,
         sentence,
         length=bad.length,
@@ -265,14 +245,14 @@ def _inside(gap: Gap, segment: Segment) -> Finding:
     length = counted(gap.length, "byte")
     if gap.magic == BLANK_MAGIC and not to_end:
         message = f"BLANK of TOTALSIZE {gap.total_size}, but records continue after {length}"
-        return _found(CL_BLANK_LEN, gap, segment, message, Severity.ERROR)
+        return _found(codes.CL_BLANK_LEN, gap, segment, message, Severity.ERROR)
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
     if gap.zero and to_end and gap.start > segment.start:
         message = f"zeros up to the end of the file ({length}), though the log continues after it"
-        return _found(CL_TRANSIENT, gap, segment, message, Severity.ERROR)
+        return _found(codes.CL_TRANSIENT, gap, segment, message, Severity.ERROR)
     if gap.begins_with_zeros:
-        return _found(CL_HOLE, gap, segment, f"zeros where a record should begin: {length} lost")
+        return _found(codes.CL_HOLE, gap, segment, f"zeros where a record should begin: {length} lost")
     return _found(_code(gap, segment), gap, segment, f"{_reason(gap)}: {length} lost")
 
 
@@ -286,20 +266,20 @@ def _hiding(gap: Gap, segment: Segment) -> Finding:
         f"a frame of {gap.total_size} bytes that names another offset, over {below} from {gap.stop} on: a "
         "broker skips them"
     )
-    return _found(CL_PHY_MISMATCH, gap, segment, message, None, HIDDEN_REMEDY)
+    return _found(codes.CL_PHY_MISMATCH, gap, segment, message, None, HIDDEN_REMEDY)
 
 
 def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
     """Name the bytes after the last record of the log."""
     if gap.zero:
-        return _found(CL_TAIL_ZERO, gap, segment, "")
+        return _found(codes.CL_TAIL_ZERO, gap, segment, "")
     if gap.magic == BLANK_MAGIC:
         return _blank_length(gap, segment)
     if edge.page_writer and not gap.own and ends_in_page(segment, gap.start):
         return _page_tail(gap, segment, edge)
     if gap.begins_with_zeros or not (gap.own or _is_short(gap)):
         message = f"bytes that are no record after the log's end: {_reason(gap)}"
-        return _found(CL_TAIL_DIRTY, gap, segment, message)
+        return _found(codes.CL_TAIL_DIRTY, gap, segment, message)
     code = _code(gap, segment)
     if edge.unclean:
         message = f"{TORN}: {_reason(gap)}"
@@ -316,7 +296,7 @@ def _page_tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
     )
     if gap.start == edge.stale_from:
         message += "; they begin with a copy of an older record, which the next start puts at the log's end"
-    return _found(CL_TAIL_DIRTY, gap, segment, message, Severity.INFO)
+    return _found(codes.CL_TAIL_DIRTY, gap, segment, message, Severity.INFO)
 
 
 def _is_short(gap: Gap) -> bool:
@@ -328,7 +308,7 @@ def _blank_length(gap: Gap, segment: Segment) -> Finding:
     rest = counted(left, "byte is", "bytes are")
     message = f"BLANK of TOTALSIZE {gap.total_size} where {rest} left in the file"
     return finding_at(
-        segment, CL_BLANK_LEN, gap.start, message, length=left, expected=left, observed=gap.total_size
+        segment, codes.CL_BLANK_LEN, gap.start, message, length=left, expected=left, observed=gap.total_size
     )
 
 
@@ -339,18 +319,18 @@ def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> Find
     file.
     """
     if outcome is None:
-        return CL_CRC
+        return codes.CL_CRC
     if outcome is Outcome.BAD_NUMBER:
-        return CL_NUMBER
+        return codes.CL_NUMBER
     if outcome not in {Outcome.BAD_LENGTH, Outcome.MISMATCH, Outcome.STOP}:
-        return CL_BAD_MAGIC
+        return codes.CL_BAD_MAGIC
     if left < END_FILE_MIN_BLANK_LENGTH:
-        return CL_NO_BLANK
+        return codes.CL_NO_BLANK
     total_size, magic = start
     if _is_foreign(outcome, magic):
-        return CL_BAD_MAGIC
+        return codes.CL_BAD_MAGIC
     torn = outcome is Outcome.STOP or 0 < total_size <= left + _LARGEST_TEAR_BYTES
-    return CL_HALF_RECORD if torn else CL_HUGE_SIZE  # the largest file is below 2 GiB
+    return codes.CL_HALF_RECORD if torn else codes.CL_HUGE_SIZE  # the largest file is below 2 GiB
 
 
 def _code(gap: Gap, segment: Segment) -> FindingCode:

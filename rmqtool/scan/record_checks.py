@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.findings import Finding, FindingCode, FindingLog
-from rmqtool.findings.codes import (
-    CL_CRC,
-    CL_EMPTY_BODY,
-    CL_PHY_MISMATCH,
-    CL_PORT,
-    CL_PREPARED,
-    CL_PROP_CRC,
-    CL_PROPERTIES,
-    CL_QOFF_RANGE,
-    CL_SYSFLAG,
-    CL_TIME,
-)
+from rmqtool.findings import Finding, FindingCode, FindingLog, codes
 from rmqtool.javacompat import PROP_CRC_SIZE, decode_utf8
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, stored_record_crc
 from rmqtool.releases import NEWEST
@@ -40,35 +28,41 @@ _CHUNK_BYTES = 1 << 20
 
 _CODES: dict[Check, tuple[FindingCode, str]] = {
     Check.PHYSICAL_OFFSET: (
-        CL_PHY_MISMATCH,
+        codes.CL_PHY_MISMATCH,
         "PHYSICALOFFSET {observed}, but the record lies at {expected}",
     ),
-    Check.BODY_CRC: (CL_CRC, "the body's CRC-32 is {expected}, BODYCRC says {observed}"),
-    Check.RECORD_CRC: (CL_PROP_CRC, "the record's CRC-32 is {expected}, __CRC32# says {observed}"),
-    Check.BORN_PORT: (CL_PORT, "port {observed} in BORNHOST"),
-    Check.STORE_PORT: (CL_PORT, "port {observed} in STOREHOST"),
-    Check.BORN_TIME: (CL_TIME, "BORNTIMESTAMP {observed} is implausible"),
-    Check.STORE_TIME: (CL_TIME, "STORETIMESTAMP {observed} is implausible"),
+    Check.BODY_CRC: (codes.CL_CRC, "the body's CRC-32 is {expected}, BODYCRC says {observed}"),
+    Check.RECORD_CRC: (codes.CL_PROP_CRC, "the record's CRC-32 is {expected}, __CRC32# says {observed}"),
+    Check.BORN_PORT: (codes.CL_PORT, "port {observed} in BORNHOST"),
+    Check.STORE_PORT: (codes.CL_PORT, "port {observed} in STOREHOST"),
+    Check.BORN_TIME: (codes.CL_TIME, "BORNTIMESTAMP {observed} is implausible"),
+    Check.STORE_TIME: (codes.CL_TIME, "STORETIMESTAMP {observed} is implausible"),
     Check.PROPERTIES: (
-        CL_PROPERTIES,
+        codes.CL_PROPERTIES,
         "the properties have a negative length, or pieces without name or value: {observed}",
     ),
-    Check.ZEROS: (CL_PROPERTIES, "zeros stand in the properties"),
-    Check.INNER_BASE: (CL_QOFF_RANGE, "QUEUEOFFSET {observed}, but the property INNER_BASE says {expected}"),
-    Check.EMPTY_BODY_CRC: (CL_EMPTY_BODY, "BODYCRC {observed}, but there is no body"),
-    Check.BODY_LENGTH: (CL_EMPTY_BODY, "a body of {observed} bytes"),
+    Check.ZEROS: (codes.CL_PROPERTIES, "zeros stand in the properties"),
+    Check.INNER_BASE: (
+        codes.CL_QOFF_RANGE,
+        "QUEUEOFFSET {observed}, but the property INNER_BASE says {expected}",
+    ),
+    Check.EMPTY_BODY_CRC: (codes.CL_EMPTY_BODY, "BODYCRC {observed}, but there is no body"),
+    Check.BODY_LENGTH: (codes.CL_EMPTY_BODY, "a body of {observed} bytes"),
     Check.COMPRESSION: (
-        CL_SYSFLAG,
+        codes.CL_SYSFLAG,
         "SYSFLAG 0x{observed:X} marks the body as compressed, but its first bytes differ",
     ),
-    Check.SYS_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} has undefined bits"),
-    Check.INNER_FLAG: (CL_SYSFLAG, "SYSFLAG 0x{observed:X} marks an inner batch, but INNER_NUM is missing"),
+    Check.SYS_FLAG: (codes.CL_SYSFLAG, "SYSFLAG 0x{observed:X} has undefined bits"),
+    Check.INNER_FLAG: (
+        codes.CL_SYSFLAG,
+        "SYSFLAG 0x{observed:X} marks an inner batch, but INNER_NUM is missing",
+    ),
     Check.QUEUE_OFFSET: (
-        CL_QOFF_RANGE,
+        codes.CL_QOFF_RANGE,
         "QUEUEOFFSET {observed} in a prepared or rolled back record, where a broker writes 0",
     ),
     Check.PREPARED_OFFSET: (
-        CL_PREPARED,
+        codes.CL_PREPARED,
         (
             "PREPARED_TRANSACTION_OFFSET {observed}: only a record that ends a transaction has one: the "
             "offset of a half message before it"
@@ -228,4 +222,4 @@ def file_has_none(segment: Segment) -> bool:
         if not isinstance(part, Gap):
             checker.check(part)
             records += len(part.rows)
-    return most_have_none(records, checker.sound_crcs, findings.counts.get(CL_PROP_CRC.code, 0))
+    return most_have_none(records, checker.sound_crcs, findings.counts.get(codes.CL_PROP_CRC.code, 0))

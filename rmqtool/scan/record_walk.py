@@ -12,8 +12,7 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.findings import Finding, FindingCode, Severity
-from rmqtool.findings.codes import CL_CRC, CL_GHOST, CL_NUMBER, CL_PHY_MISMATCH, CL_PROP_CRC, CL_TAIL_ZERO
+from rmqtool.findings import Finding, FindingCode, Severity, codes
 from rmqtool.formats import message
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
@@ -211,18 +210,18 @@ def record_defects(record: Record) -> Iterator[Finding]:
     log_offset, claimed = record.physical_offset, record.head.physical_offset
     if claimed != log_offset:
         yield record_finding(
-            CL_PHY_MISMATCH, record, f"the record at {log_offset} names the offset {claimed}"
+            codes.CL_PHY_MISMATCH, record, f"the record at {log_offset} names the offset {claimed}"
         )
     if not record.body_crc_holds:
         sentence = f"the body of the record at {log_offset} does not match its BODYCRC"
-        yield record_finding(CL_CRC, record, sentence)
+        yield record_finding(codes.CL_CRC, record, sentence)
     if not _record_crc_holds(record):
         sentence = f"the record at {log_offset} does not match its property __CRC32#"
-        yield record_finding(CL_PROP_CRC, record, sentence)
+        yield record_finding(codes.CL_PROP_CRC, record, sentence)
     problem = number_problem(record)
     if problem:
         sentence = f"a broker fails on the record at {log_offset}: {problem}"
-        yield record_finding(CL_NUMBER, record, sentence)
+        yield record_finding(codes.CL_NUMBER, record, sentence)
 
 
 def record_finding(
@@ -247,7 +246,7 @@ def _record_crc_holds(record: Record) -> bool:
     return reserved.endswith(b"\x02") and stated == masked_crc32(record.raw[:-PROP_CRC_SIZE])
 
 
-_NORMAL = (CL_TAIL_ZERO, CL_GHOST)
+_NORMAL = (codes.CL_TAIL_ZERO, codes.CL_GHOST)
 
 
 class LogEnd(NamedTuple):

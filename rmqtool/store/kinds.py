@@ -16,15 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings.codes import (
-    ST_COMPACTION,
-    ST_DLEDGER,
-    ST_POP,
-    ST_ROCKSDB,
-    ST_ROCKSDB_BESIDE,
-    ST_TIERED,
-    ST_TIMER,
-)
+from rmqtool.findings import codes
 from rmqtool.formats import Decoder, checkpoint, consumequeue, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import (
@@ -392,25 +384,25 @@ class KnownPlace(NamedTuple):
 
 
 PLACES = (
-    KnownPlace(FILE_QUEUES, "5.2.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("consumequeue_r", "5.2.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("consumequeue_rocksdb", "5.5.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("index", "5.2.0", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/topics", "5.1.4", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/consumerOffsets", "5.1.4", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/subscriptionGroups", "5.1.4", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/rdb", "5.3.2", ST_ROCKSDB, DATABASE),
-    KnownPlace("config/metadata", "5.3.4", ST_ROCKSDB, DATABASE),
-    KnownPlace(ROCKSDB_STORE, "5.4.0", ST_ROCKSDB_BESIDE),
-    KnownPlace("kvStore", "5.3.2", ST_POP, DATABASE),
-    KnownPlace("dledger-*", "4.5.0", ST_DLEDGER, _DLEDGER),
-    KnownPlace("timerwheel", "5.0.0", ST_TIMER),
-    KnownPlace("timerwheel.[0-9]*", "5.3.4", ST_TIMER),
-    KnownPlace("timerlog", "5.0.0", ST_TIMER),
+    KnownPlace(FILE_QUEUES, "5.2.0", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("consumequeue_r", "5.2.0", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("consumequeue_rocksdb", "5.5.0", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("index", "5.2.0", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("config/topics", "5.1.4", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("config/consumerOffsets", "5.1.4", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("config/subscriptionGroups", "5.1.4", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("config/rdb", "5.3.2", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace("config/metadata", "5.3.4", codes.ST_ROCKSDB, DATABASE),
+    KnownPlace(ROCKSDB_STORE, "5.4.0", codes.ST_ROCKSDB_BESIDE),
+    KnownPlace("kvStore", "5.3.2", codes.ST_POP, DATABASE),
+    KnownPlace("dledger-*", "4.5.0", codes.ST_DLEDGER, _DLEDGER),
+    KnownPlace("timerwheel", "5.0.0", codes.ST_TIMER),
+    KnownPlace("timerwheel.[0-9]*", "5.3.4", codes.ST_TIMER),
+    KnownPlace("timerlog", "5.0.0", codes.ST_TIMER),
     KnownPlace("compaction", "5.1.0"),
-    KnownPlace("compaction/compactionLog", "5.1.0", ST_COMPACTION),
-    KnownPlace("tiered_index_file", "5.2.0", ST_TIERED),
-    KnownPlace("config/tieredStoreMetadata.json", "5.1.0", ST_TIERED),
+    KnownPlace("compaction/compactionLog", "5.1.0", codes.ST_COMPACTION),
+    KnownPlace("tiered_index_file", "5.2.0", codes.ST_TIERED),
+    KnownPlace("config/tieredStoreMetadata.json", "5.1.0", codes.ST_TIERED),
     KnownPlace("abort.bak", "5.0.0"),
     KnownPlace("batchconsumequeue", "5.0.0"),
     KnownPlace("epochFileCheckpoint", "5.0.0"),

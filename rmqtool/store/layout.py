@@ -7,33 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.findings import Finding, FindingCode, Severity, Structure
-from rmqtool.findings.codes import (
-    CL_GAP,
-    CL_STRAY,
-    CP_MISSING,
-    CP_SIZE,
-    CP_STRAY,
-    CP_ZERO,
-    CQ_FILE_NAME,
-    CQ_GAP_FILE,
-    CQ_STRAY,
-    CQ_STRAY_DIR,
-    CQ_TYPE,
-    IO_DENIED,
-    IX_COUNT,
-    IX_GEOMETRY,
-    IX_SIZE,
-    IX_STRAY,
-    IX_UNUSED,
-    ST_ABORT,
-    ST_DLEDGER,
-    ST_DOUBT,
-    ST_NO_COMMITLOG,
-    ST_ONE_PATH,
-    ST_PATH,
-    ST_SETTINGS,
-)
+from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.index import HEADERS
 from rmqtool.io import FileKind, Location
@@ -64,7 +38,7 @@ def index_findings(store: Store) -> Iterator[Finding]:
         yield denied_finding(failure, store.base)
         return
     for stray in strays:
-        yield Finding(code=IX_STRAY, file=stray.label, message=f"{stray.label} {stray.reason}")
+        yield Finding(code=codes.IX_STRAY, file=stray.label, message=f"{stray.label} {stray.reason}")
     files, denied = _readable(store.index_files)
     yield from denied
     if not files:
@@ -89,7 +63,7 @@ def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding
             file.read_at(0, 1, [])
             readable.append(file)
         except DeniedError as failure:
-            denied.append(Finding(code=IO_DENIED, file=file.label, message=failure.reason))
+            denied.append(Finding(code=codes.IO_DENIED, file=file.label, message=failure.reason))
     return readable, denied
 
 
@@ -97,11 +71,11 @@ def _unused(file: StoreFile, *, is_read: bool) -> Iterator[Finding]:
     """Yield the finding of a file without items, of which with ``is_read`` later checks read the rest."""
     position = None if file.size_bytes < HEADERS.size else _first_byte(file, HEADERS.size)
     if position is None and file.size_bytes >= HEADERS.size:
-        yield Finding(code=IX_UNUSED, file=file.label)
+        yield Finding(code=codes.IX_UNUSED, file=file.label)
     elif not is_read or position is None:
         text = "is too short for a header" if position is None else f"is not zero from {position} on"
         message = f"{file.label} {text}, and its header counts no items: they are lost"
-        yield Finding(code=IX_COUNT, file=file.label, position=position or 0, message=message)
+        yield Finding(code=codes.IX_COUNT, file=file.label, position=position or 0, message=message)
 
 
 def _first_byte(file: StoreFile, start: int) -> int | None:
@@ -138,10 +112,10 @@ def _division_findings(
     if len(wrong) > 1 and len(wrong) == len(files) and len({file.size_bytes for file in files}) == 1:
         size = given.size_bytes
         text = f"all {len(files)} index files have {files[0].size_bytes} bytes, the settings require {size}"
-        yield replace(_wrong_size(IX_SIZE, size, files[0]), message=text)
+        yield replace(_wrong_size(codes.IX_SIZE, size, files[0]), message=text)
     else:
         for file in wrong:
-            yield _wrong_size(IX_SIZE, given.size_bytes, file)
+            yield _wrong_size(codes.IX_SIZE, given.size_bytes, file)
 
 
 def _divided(given: Geometry, file: StoreFile, own: Geometry, which: str) -> Finding:
@@ -149,7 +123,7 @@ def _divided(given: Geometry, file: StoreFile, own: Geometry, which: str) -> Fin
         f"{which} {own.slots} slots and {own.items} items, not {given.slots} and {given.items}; read by that"
     )
     return Finding(
-        code=IX_GEOMETRY, file=file.label, expected=given.slots, observed=own.slots, message=message
+        code=codes.IX_GEOMETRY, file=file.label, expected=given.slots, observed=own.slots, message=message
     )
 
 
@@ -157,13 +131,13 @@ def _unproven(file: StoreFile, size: int) -> Finding:
     """Return the finding that no file proves its division, worse if its size excludes the default, too."""
     if file.size_bytes == size:
         message = f"no contents prove how {file.label} is divided; the default for its size is assumed"
-        return Finding(code=IX_GEOMETRY, file=file.label, observed=file.size_bytes, message=message)
+        return Finding(code=codes.IX_GEOMETRY, file=file.label, observed=file.size_bytes, message=message)
     message = (
         f"{file.label} has {file.size_bytes} bytes, and its contents fit no number of slots: it is damaged,"
         " and cannot be read without maxHashSlotNum and maxIndexNum"
     )
     return Finding(
-        code=IX_GEOMETRY,
+        code=codes.IX_GEOMETRY,
         file=file.label,
         expected=size,
         observed=file.size_bytes,
@@ -190,7 +164,7 @@ def layout_findings(store: Store) -> Iterator[Finding]:
 def log_file_findings(store: Store) -> Iterator[Finding]:
     """Yield the findings about the commit log's directory and its files' sizes, but not about gaps."""
     for finding in _commitlog_findings(store):
-        if finding.code is not CL_GAP:
+        if finding.code is not codes.CL_GAP:
             yield finding
 
 
@@ -211,7 +185,7 @@ def _root_findings(store: Store) -> Iterator[Finding]:
         if place is not None and not place.is_regular():
             yield _wrong_place(place, store.base)
     if store.abort is not None:
-        yield Finding(code=ST_ABORT, file="abort")
+        yield Finding(code=codes.ST_ABORT, file="abort")
     yield from _doubts(store)
     if store.root is not None:
         precision_ms = store.settings["timerPrecisionMs"].value
@@ -235,12 +209,12 @@ def _doubts(store: Store) -> Iterator[Finding]:
     for doubt, settings in doubts.items():
         taken = " and ".join(f"{one.name}={one.value}" for one in settings)
         message = f"{taken} {'is' if len(settings) == 1 else 'are'} in doubt: {doubt}"
-        yield Finding(code=ST_DOUBT, observed=taken, message=message)
+        yield Finding(code=codes.ST_DOUBT, observed=taken, message=message)
 
 
 def _wrong_place(path: Location, base: Location) -> Finding:
     label, observed = label_of(path, base), str(path.kind() or FileKind.LOST)
-    return Finding(code=ST_PATH, file=label, observed=observed, message=f"{label} is {observed}")
+    return Finding(code=codes.ST_PATH, file=label, observed=observed, message=f"{label} is {observed}")
 
 
 def _commitlog_findings(store: Store) -> Iterator[Finding]:
@@ -250,21 +224,23 @@ def _commitlog_findings(store: Store) -> Iterator[Finding]:
     if store.place.is_file and store.kind is PathKind.COMMITLOG:
         return  # one file on its own may be any part of a log
     size = store.settings.commitlog_file_size
-    yield from _file_queue_findings(store, queue, size, "mappedFileSizeCommitLog", CL_STRAY, CL_GAP)
+    yield from _file_queue_findings(
+        store, queue, size, "mappedFileSizeCommitLog", codes.CL_STRAY, codes.CL_GAP
+    )
 
 
 def _no_log_findings(store: Store) -> Iterator[Finding]:
     """Yield the finding that there is no log: damage, unless nothing was ever derived from one."""
-    if any(feature.code is ST_DLEDGER for feature in store.features):
+    if any(feature.code is codes.ST_DLEDGER for feature in store.features):
         return  # the log exists, and its finding has been yielded
     looked = ", ".join(str(path) for path in store.commitlog.directories)
     message = f"no commit log file in {looked}"
     derived = store.index_files or any(_has_queues(store, kind) for kind in QUEUE_KINDS)
     if derived or (store.checkpoint is not None and _log_time_ms(store.checkpoint) > 0):
-        yield Finding(code=ST_NO_COMMITLOG, message=message)
+        yield Finding(code=codes.ST_NO_COMMITLOG, message=message)
         return
     message += ", and nothing that was derived from one: the store is new, or its log lies elsewhere"
-    yield Finding(code=ST_NO_COMMITLOG, message=message, severity_override=Severity.WARNING)
+    yield Finding(code=codes.ST_NO_COMMITLOG, message=message, severity_override=Severity.WARNING)
 
 
 def _has_queues(store: Store, kind: PathKind) -> bool:
@@ -295,10 +271,10 @@ def _file_queue_findings(
     else:
         for file in wrong:
             yield _wrong_size(stray, size, file)
-    one_path = gap is CL_GAP and any(feature.code is ST_ONE_PATH for feature in store.unread)
+    one_path = gap is codes.CL_GAP and any(feature.code is codes.ST_ONE_PATH for feature in store.unread)
     for found in () if one_path else queue.gaps(size):
         yield _gap(gap, found)
-    if stray is CQ_STRAY:
+    if stray is codes.CQ_STRAY:
         yield from _misnamed(queue, size)
 
 
@@ -307,7 +283,7 @@ def _misnamed(queue: FileQueue, size: int) -> Iterator[Finding]:
         if file.start % size:
             text = f"{file.label} is named by {file.start}, which is not a multiple of the file size, {size}"
             yield Finding(
-                code=CQ_FILE_NAME, file=file.label, expected=size, observed=file.start, message=text
+                code=codes.CQ_FILE_NAME, file=file.label, expected=size, observed=file.start, message=text
             )
 
 
@@ -317,7 +293,7 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
     5.1.3+ deletes that at start (``MappedFileQueue#doLoad``, 5.3.3); older brokers refuse to start.
     """
     text = f"{entry.label} {entry.reason}"
-    if code is CL_STRAY and not entry.name.isdecimal():
+    if code is codes.CL_STRAY and not entry.name.isdecimal():
         return _foreign(entry, text)
     names = [file.path.name for file in queue] + [other.name for other in queue.strays]
     is_last = entry.size_bytes == 0 and entry.name == max(names)
@@ -333,7 +309,7 @@ def _foreign(entry: Stray, text: str) -> Finding:
     ``MappedFileQueue#doLoad`` (4.5.0 to 5.5.1) gives up at its size, ``Long#parseLong`` at its name.
     """
     return Finding(
-        code=CL_STRAY,
+        code=codes.CL_STRAY,
         file=entry.label,
         message=f"{text}: a stray file, which stops the start; the log itself is not concerned",
         structure_override=Structure.STORE,
@@ -343,7 +319,9 @@ def _foreign(entry: Stray, text: str) -> Finding:
 
 def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:
     text = f"{setting} was given as {size} bytes, but {file.label} and all its siblings have other sizes"
-    return Finding(code=ST_SETTINGS, file=file.label, expected=size, observed=file.size_bytes, message=text)
+    return Finding(
+        code=codes.ST_SETTINGS, file=file.label, expected=size, observed=file.size_bytes, message=text
+    )
 
 
 def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
@@ -362,7 +340,7 @@ def _gap(code: FindingCode, gap: FileGap) -> Finding:
         code=code,
         file=gap.before.label,
         length=max(0, gap.found - gap.expected),
-        physical_offset=gap.expected if code is CL_GAP else None,
+        physical_offset=gap.expected if code is codes.CL_GAP else None,
         expected=gap.expected,
         observed=gap.found,
         message=text,
@@ -386,7 +364,7 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
             for queue in store.queues(kind, topic):
                 queues += _has_files(queue)
                 for finding in _queue_findings(store, queue, simple):
-                    if finding.code is ST_SETTINGS:
+                    if finding.code is codes.ST_SETTINGS:
                         contradictions.append(finding)
                     else:
                         yield finding
@@ -398,7 +376,7 @@ def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
     yield from contradictions
     with suppress(EnvironmentFailureError):  # reported above
         for stray in store.queue_strays(kind):
-            yield Finding(code=CQ_STRAY_DIR, file=stray.label, message=f"{stray.label} {stray.reason}")
+            yield Finding(code=codes.CQ_STRAY_DIR, file=stray.label, message=f"{stray.label} {stray.reason}")
 
 
 def _queue_findings(store: Store, queue: QueueFiles, simple: frozenset[str]) -> Iterator[Finding]:
@@ -415,10 +393,10 @@ def _queue_findings(store: Store, queue: QueueFiles, simple: frozenset[str]) -> 
     }[queue.kind]
     label = label_of(queue.directory, store.base)
     if queue.kind is PathKind.CONSUMEQUEUE and queue.topic in store.settings.batch_topics:
-        yield Finding(code=CQ_TYPE, file=label, topic=queue.topic, queue_id=queue.queue_id)
+        yield Finding(code=codes.CQ_TYPE, file=label, topic=queue.topic, queue_id=queue.queue_id)
     if queue.topic in simple:
         yield Finding(
-            code=CQ_TYPE,
+            code=codes.CQ_TYPE,
             file=label,
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -427,7 +405,7 @@ def _queue_findings(store: Store, queue: QueueFiles, simple: frozenset[str]) -> 
             " config/topics.json before the next start.",
         )
     try:
-        yield from _file_queue_findings(store, queue.files, size, name, CQ_STRAY, CQ_GAP_FILE)
+        yield from _file_queue_findings(store, queue.files, size, name, codes.CQ_STRAY, codes.CQ_GAP_FILE)
     except DeniedError as failure:
         yield denied_finding(failure, store.base)
 
@@ -450,13 +428,13 @@ def _checkpoint_findings(store: Store) -> Iterator[Finding]:
     path, label = root.paths[0], label_of(root.paths[0], store.base)
     file = store.checkpoint
     if file is None:
-        yield Finding(code=CP_MISSING if path.status() is None else CP_STRAY, file=label)
+        yield Finding(code=codes.CP_MISSING if path.status() is None else codes.CP_STRAY, file=label)
         return
     if file.size_bytes != CHECKPOINT_FILE_SIZE:
-        yield _wrong_size(CP_SIZE, CHECKPOINT_FILE_SIZE, file)
+        yield _wrong_size(codes.CP_SIZE, CHECKPOINT_FILE_SIZE, file)
     try:
         if _log_time_ms(file) == 0:
-            yield Finding(code=CP_ZERO, file=label)
+            yield Finding(code=codes.CP_ZERO, file=label)
     except DeniedError as failure:
         yield denied_finding(failure, store.base)
 

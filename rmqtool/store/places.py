@@ -13,15 +13,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, Structure, counted
-from rmqtool.findings.codes import (
-    ST_COMPACTION_PAIRS,
-    ST_DLEDGER,
-    ST_ONE_PATH,
-    ST_ROCKSDB,
-    ST_ROCKSDB_BESIDE,
-    ST_TIMER_GAP,
-)
+from rmqtool.findings import Finding, Structure, codes, counted
 from rmqtool.formats.checkpoint import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
@@ -96,14 +88,14 @@ def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
         if place.code is not None:
             for path in islice(place.found_in(root), _LISTED):
                 is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
-                unread = Structure.UNREAD_LOG if place.code is ST_DLEDGER else None
+                unread = Structure.UNREAD_LOG if place.code is codes.ST_DLEDGER else None
                 found.append(Feature(place.code, path.relative_to(root), is_empty, unread))
     queues = [one for one in found if one.label in QUEUE_DATABASES]
     others = [one for one in found if one.label not in QUEUE_DATABASES]
-    if settings["enableDLegerCommitLog"].value and not any(one.code is ST_DLEDGER for one in found):
+    if settings["enableDLegerCommitLog"].value and not any(one.code is codes.ST_DLEDGER for one in found):
         label = f"dledger-{settings['dLegerSelfId'].value or '*'}"
         note = "which enableDLegerCommitLog requires, is missing"
-        others.insert(0, Feature(ST_DLEDGER, label, unread=Structure.UNREAD_LOG, note=note))
+        others.insert(0, Feature(codes.ST_DLEDGER, label, unread=Structure.UNREAD_LOG, note=note))
     return (*_queue_features(root, settings, queues), *others)
 
 
@@ -117,10 +109,14 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
     light_only = note in {_LIGHT, _PERHAPS_LIGHT}
     if not databases and note:
         yield Feature(
-            ST_ROCKSDB, FILE_QUEUES, unread=Structure.UNREAD, light_only=light_only, note=f"{note}, not here"
+            codes.ST_ROCKSDB,
+            FILE_QUEUES,
+            unread=Structure.UNREAD,
+            light_only=light_only,
+            note=f"{note}, not here",
         )
     if not databases and not note and _wants_database(settings):
-        yield Feature(ST_ROCKSDB_BESIDE, FILE_QUEUES, note="which the settings require, is missing")
+        yield Feature(codes.ST_ROCKSDB_BESIDE, FILE_QUEUES, note="which the settings require, is missing")
     for one in databases:
         if note:
             yield replace(one, unread=Structure.UNREAD, light_only=light_only, note=note)
@@ -129,7 +125,7 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
         ):  # a clean stop flushes rows
             yield replace(one, unread=Structure.UNREAD, note="its tables (.sst) are missing")
         else:
-            yield replace(one, code=ST_ROCKSDB_BESIDE)
+            yield replace(one, code=codes.ST_ROCKSDB_BESIDE)
 
 
 def _wants_database(settings: Settings) -> bool:
@@ -185,7 +181,9 @@ def split_log(log: FileQueue, settings: Settings) -> Iterator[Feature]:
     parts = stride // size
     if len(gaps) >= _FEWEST_GAPS or (parts == _paths_in(settings) > _directories_of(log)):
         note = f"1 of {parts} (storePathCommitLog): the files between are in the others"
-        yield Feature(ST_ONE_PATH, log.segments[0].path.parent.name, unread=Structure.UNREAD_LOG, note=note)
+        yield Feature(
+            codes.ST_ONE_PATH, log.segments[0].path.parent.name, unread=Structure.UNREAD_LOG, note=note
+        )
 
 
 def _paths_in(settings: Settings) -> int:
@@ -217,7 +215,7 @@ _PAGE_BYTES = 1 << 16
 def side_findings(root: Location, timer_precision_ms: int) -> Iterator[Finding]:
     """Yield the findings about names of compaction and timer files, as far as they may be listed."""
     for label, reason in _unpaired_compaction(root):
-        yield Finding(code=ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
+        yield Finding(code=codes.ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
     yield from _timer_findings(root, timer_precision_ms)
 
 
@@ -263,7 +261,7 @@ def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
 
 def _timer_gap(position: int, length: int, where: str) -> Finding:
     text = f"{_TIMER_LOG} lacks {counted(length, 'byte')} from {position} on, {where}"
-    return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=position, message=text)
+    return Finding(code=codes.ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=position, message=text)
 
 
 def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
@@ -276,7 +274,7 @@ def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
         f" {'has no file' if start == _NEVER else f'begins at {start}'}"
     )
     length = None if start == _NEVER else start - before
-    return Finding(code=ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=before, message=text)
+    return Finding(code=codes.ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=before, message=text)
 
 
 def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]]:

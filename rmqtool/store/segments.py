@@ -8,8 +8,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.findings import Finding, FindingCode, Structure, counted
-from rmqtool.findings.codes import IO_DENIED, IO_UNREADABLE
+from rmqtool.findings import Finding, FindingCode, Structure, codes, counted
 from rmqtool.io import Location, ReadOnlyFile, sha256_of
 
 if TYPE_CHECKING:
@@ -189,7 +188,9 @@ def label_of(path: Location, base: Location) -> str:
 
 def denied_finding(failure: DeniedError, base: Location) -> Finding:
     """Return the finding about a file or directory that this user may not read."""
-    return Finding(code=IO_DENIED, file=label_of(base.elsewhere(failure.path), base), message=failure.reason)
+    return Finding(
+        code=codes.IO_DENIED, file=label_of(base.elsewhere(failure.path), base), message=failure.reason
+    )
 
 
 def unreadable_findings(
@@ -199,7 +200,7 @@ def unreadable_findings(
     start = file.start if isinstance(file, Segment) and structure is Structure.COMMITLOG else None
     for bad in ranges:
         yield Finding(
-            code=IO_UNREADABLE,
+            code=codes.IO_UNREADABLE,
             file=file.label,
             position=bad.position,
             length=bad.length,

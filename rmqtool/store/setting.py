@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.caches import packaged_text
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int, parse_long, read_delay_levels
@@ -190,9 +190,13 @@ CONCERNING = (
 """Settings that decide what the files hold, or what the next start does with them."""
 
 
+def _packaged_lines(name: str) -> list[str]:
+    return (get_data(__package__, name) or b"").decode().splitlines()
+
+
 def _read_definitions() -> Iterator[Definition]:
     """Read the list that ``fixtures/make/settings.py`` makes: name, type, RELEASE=DEFAULT …, tab between."""
-    for line in packaged_text("store/store_settings.txt").splitlines():
+    for line in _packaged_lines("store_settings.txt"):
         name, kind, *steps = line.split("\t")
         read = _READERS[kind]
         held = [(since, text) for since, _, text in (step.partition("=") for step in steps)]
@@ -361,7 +365,7 @@ def known_broker_properties() -> frozenset[str]:
     NettyServerConfig, NettyClientConfig and AuthConfig, by which ``MixAll#properties2Object`` goes, and the
     two names that ``BrokerStartup#properties2SystemEnv`` reads. ``fixtures/make/settings.py`` makes the list.
     """
-    return frozenset(packaged_text("store/broker_properties.txt").split())
+    return frozenset(_packaged_lines("broker_properties.txt"))
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

@@ -24,8 +24,7 @@ from rmqtool.commands.report import ReportRequest
 from rmqtool.commands.report.gather import gather
 from rmqtool.commands.verify import Verdict
 from rmqtool.errors import RmqtoolError, UnansweredError
-from rmqtool.findings import Severity
-from rmqtool.findings.codes import CL_HALF_RECORD, CL_LOST, CL_PHY_MISMATCH, ST_UNCONFIRMED
+from rmqtool.findings import Severity, codes
 from rmqtool.report.verdict import verdict_words
 from rmqtool.salvage.sidecars import lost_lines
 from rmqtool.topics import LMQ_PREFIX
@@ -175,7 +174,11 @@ def check_query(store: rmqtool.Store, told: list[rmqtool.LostMessage]) -> None:
             shown = list(answer)
         except UnansweredError:
             return
-        said = {(one.topic, one.queue_id, one.queue_offset) for one in answer.findings if one.code is CL_LOST}
+        said = {
+            (one.topic, one.queue_id, one.queue_offset)
+            for one in answer.findings
+            if one.code is codes.CL_LOST
+        }
         named = (topic, queue, number) in said
         if (topic, queue, number) in lost:
             assert named or any(one.damage for one in shown), (topic, queue, number)
@@ -274,9 +277,9 @@ def test_a_log_that_lost_records_is_counted_by_its_units(
     assert report.fewer_messages >= lost
     assert report.is_log_damaged
     found = rmqtool.open(root).verify(jobs=1)
-    assert found.findings.counts.get(CL_LOST.code, 0) == (1 if beyond else 0)
+    assert found.findings.counts.get(codes.CL_LOST.code, 0) == (1 if beyond else 0)
     assert int(found.exit_status()) == 5
-    ends = [one.expected for one in summarise(rmqtool.open(root).files).findings if one.code is CL_LOST]
+    ends = [one.expected for one in summarise(rmqtool.open(root).files).findings if one.code is codes.CL_LOST]
     assert ends == ([beyond] if beyond else [])
 
 
@@ -503,12 +506,12 @@ def test_a_file_cut_short_is_damage_after_a_kill_too(name: str, tmp_path: Path) 
     (root / "abort").touch()
     lost = check(root)
     found = rmqtool.open(root).verify(jobs=1)
-    torn = next(one for one in found.findings if one.code is CL_HALF_RECORD)
+    torn = next(one for one in found.findings if one.code is codes.CL_HALF_RECORD)
     assert torn.severity is Severity.ERROR
     assert "None needed" not in torn.remedy
     assert found.log_losses is not None
     assert found.log_losses.messages == lost
-    cut = [one.severity for one in found.findings if one.code is CL_LOST]
+    cut = [one.severity for one in found.findings if one.code is codes.CL_LOST]
     assert cut == ([Severity.ERROR] if name == _LAST else [])
     assert int(found.exit_status()) == 5
     assert not rmqtool.open(root).predict_recovery().loads
@@ -592,7 +595,7 @@ def test_what_is_not_confirmed_is_counted(tmp_path: Path) -> None:
     found = rmqtool.open(root, properties=["enableControllerMode=true"]).verify(jobs=1)
     assert found.log_losses is not None
     assert found.log_losses.states == MessageStates(144, 19, None, 0, 0, 0)
-    assert "19 records in " in next(one.message for one in found.findings if one.code is ST_UNCONFIRMED)
+    assert "19 records in " in next(one.message for one in found.findings if one.code is codes.ST_UNCONFIRMED)
 
 
 QUICK = {
@@ -707,7 +710,7 @@ def test_records_that_no_broker_reaches_are_there(kind: str, tmp_path: Path, *, 
     assert found.log_losses.states is not None
     assert found.log_losses.states.there == 163 - lost
     told = next(one for one in found.findings if "no walk of a broker reaches them" in one.message)
-    assert told.code is CL_PHY_MISMATCH
+    assert told.code is codes.CL_PHY_MISMATCH
     assert isinstance(told.observed, int)
     rebuilt = store.rebuild(dry_run=True, jobs=1, lost=(left := list[rmqtool.LostMessage]()).append)
     skipped = [one for one in left if one.reason is LostReason.SKIPPED]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, FailOn, Finding, FindingLog, Severity, Structure, exit_status
-from rmqtool.findings.codes import CL_CRC, CL_TAIL_DIRTY, CL_TAIL_ZERO, CQ_MISPLACED, IO_UNREADABLE
+from rmqtool.findings import CATALOG, FailOn, Finding, FindingLog, Severity, Structure, codes, exit_status
 from rmqtool.projection import json_object
 
 FINDINGS = st.builds(
@@ -21,7 +20,7 @@ FINDINGS = st.builds(
 
 
 def test_json_has_every_field_and_null_for_the_absent() -> None:
-    finding = Finding(code=CL_CRC, file="commitlog/0", position=12, expected="aa", observed="bb")
+    finding = Finding(code=codes.CL_CRC, file="commitlog/0", position=12, expected="aa", observed="bb")
     assert json_object(finding) == {
         "type": "finding",
         "code": "CL-CRC",
@@ -35,9 +34,9 @@ def test_json_has_every_field_and_null_for_the_absent() -> None:
         "physicalOffset": None,
         "expected": "aa",
         "observed": "bb",
-        "message": CL_CRC.title,
-        "brokerEffect": CL_CRC.broker_effect,
-        "remedy": CL_CRC.remedy,
+        "message": codes.CL_CRC.title,
+        "brokerEffect": codes.CL_CRC.broker_effect,
+        "remedy": codes.CL_CRC.remedy,
     }
 
 
@@ -45,14 +44,14 @@ def test_json_has_every_field_and_null_for_the_absent() -> None:
     ("found", "fail_on", "status"),
     [
         ([], "error", ExitStatus.CLEAN),
-        ([CL_TAIL_ZERO], "warning", ExitStatus.CLEAN),
-        ([CQ_MISPLACED], "error", ExitStatus.NEGATIVE),
-        ([CL_CRC], "error", ExitStatus.LOG_DAMAGED),
-        ([CQ_MISPLACED, CL_CRC], "error", ExitStatus.LOG_DAMAGED),
-        ([CL_TAIL_DIRTY], "error", ExitStatus.CLEAN),
-        ([CL_TAIL_DIRTY], "warning", ExitStatus.LOG_DAMAGED),
-        ([CL_TAIL_DIRTY, CQ_MISPLACED], "error", ExitStatus.NEGATIVE),
-        ([CL_CRC, CQ_MISPLACED], "never", ExitStatus.CLEAN),
+        ([codes.CL_TAIL_ZERO], "warning", ExitStatus.CLEAN),
+        ([codes.CQ_MISPLACED], "error", ExitStatus.NEGATIVE),
+        ([codes.CL_CRC], "error", ExitStatus.LOG_DAMAGED),
+        ([codes.CQ_MISPLACED, codes.CL_CRC], "error", ExitStatus.LOG_DAMAGED),
+        ([codes.CL_TAIL_DIRTY], "error", ExitStatus.CLEAN),
+        ([codes.CL_TAIL_DIRTY], "warning", ExitStatus.LOG_DAMAGED),
+        ([codes.CL_TAIL_DIRTY, codes.CQ_MISPLACED], "error", ExitStatus.NEGATIVE),
+        ([codes.CL_CRC, codes.CQ_MISPLACED], "never", ExitStatus.CLEAN),
     ],
 )
 def test_exit_status(found: list, fail_on: str, status: ExitStatus) -> None:  # type: ignore[type-arg]
@@ -61,17 +60,17 @@ def test_exit_status(found: list, fail_on: str, status: ExitStatus) -> None:  # 
 
 def test_a_finding_can_count_for_another_structure_and_severity() -> None:
     """An unreadable range of the log is damage of the log."""
-    finding = Finding(code=IO_UNREADABLE, structure_override=Structure.COMMITLOG)
+    finding = Finding(code=codes.IO_UNREADABLE, structure_override=Structure.COMMITLOG)
     assert exit_status([finding]) is ExitStatus.LOG_DAMAGED
-    milder = Finding(code=CL_CRC, severity_override=Severity.INFO)
+    milder = Finding(code=codes.CL_CRC, severity_override=Severity.INFO)
     assert exit_status([milder]) is ExitStatus.CLEAN
     assert json_object(milder)["severity"] == "info"
 
 
 def test_first_findings_are_kept_and_the_rest_counted() -> None:
     log = FindingLog(max_per_code=2)
-    log.extend(Finding(code=CL_CRC, position=position) for position in range(5))
-    log.add(Finding(code=CQ_MISPLACED), count=7)
+    log.extend(Finding(code=codes.CL_CRC, position=position) for position in range(5))
+    log.add(Finding(code=codes.CQ_MISPLACED), count=7)
     assert [finding.position for finding in log] == [0, 1, None]
     assert log.counts == {"CL-CRC": 5, "CQ-MISPLACED": 7}
     assert (log.suppressed("CL-CRC"), log.suppressed("CQ-MISPLACED"), len(log)) == (3, 6, 12)
@@ -79,7 +78,7 @@ def test_first_findings_are_kept_and_the_rest_counted() -> None:
 
 def test_nothing_kept_still_fails() -> None:
     log = FindingLog(max_per_code=0)
-    log.add(Finding(code=CL_CRC))
+    log.add(Finding(code=codes.CL_CRC))
     assert list(log) == []
     assert log.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
     assert log.exit_status(FailOn.NEVER) is ExitStatus.CLEAN
@@ -87,7 +86,7 @@ def test_nothing_kept_still_fails() -> None:
 
 def test_a_count_of_zero_adds_nothing() -> None:
     log = FindingLog()
-    log.add(Finding(code=CL_CRC), count=0)
+    log.add(Finding(code=codes.CL_CRC), count=0)
     assert not log.counts
     assert log.exit_status() is ExitStatus.CLEAN
 
@@ -110,9 +109,9 @@ def test_parts_merge_to_the_whole(first: list[Finding], second: list[Finding], c
 
 def test_findings_are_softened_whether_kept_or_counted() -> None:
     log = FindingLog(max_per_code=1)
-    log.extend([Finding(code=CL_CRC, position=1), Finding(code=CL_CRC, position=2)])
-    log.soften(CL_CRC, Severity.WARNING)
-    log.soften(CQ_MISPLACED, Severity.INFO)  # of which there are none
+    log.extend([Finding(code=codes.CL_CRC, position=1), Finding(code=codes.CL_CRC, position=2)])
+    log.soften(codes.CL_CRC, Severity.WARNING)
+    log.soften(codes.CQ_MISPLACED, Severity.INFO)  # of which there are none
     assert [finding.severity for finding in log] == [Severity.WARNING]
     assert log.counts == {"CL-CRC": 2}
     assert log.exit_status() is ExitStatus.CLEAN
@@ -122,10 +121,10 @@ def test_findings_are_softened_whether_kept_or_counted() -> None:
 def test_one_finding_can_stand_for_all_of_a_code() -> None:
     """What was folded counts once, in the exit status too."""
     log = FindingLog(2)
-    log.add(Finding(code=CQ_MISPLACED), count=7)
-    log.add(Finding(code=CL_TAIL_ZERO))
-    log.fold(CQ_MISPLACED.code, Finding(code=CQ_MISPLACED, severity_override=Severity.WARNING))
-    assert log.counts == {CQ_MISPLACED.code: 1, CL_TAIL_ZERO.code: 1}
+    log.add(Finding(code=codes.CQ_MISPLACED), count=7)
+    log.add(Finding(code=codes.CL_TAIL_ZERO))
+    log.fold(codes.CQ_MISPLACED.code, Finding(code=codes.CQ_MISPLACED, severity_override=Severity.WARNING))
+    assert log.counts == {codes.CQ_MISPLACED.code: 1, codes.CL_TAIL_ZERO.code: 1}
     assert len(log) == 2
     assert log.exit_status() == ExitStatus.CLEAN
     assert log.exit_status(FailOn.WARNING) == ExitStatus.NEGATIVE

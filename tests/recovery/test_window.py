@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.check.bounds import check_window
-from rmqtool.findings.codes import CQ_LAG, ST_WINDOW
+from rmqtool.findings import codes
 from rmqtool.recovery.log_recovery import NO_UNITS, window_of
 from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
@@ -91,7 +91,7 @@ def test_verify_tells_of_queues_that_are_gone(name: str, tmp_path: Path) -> None
     """As an error, with the place from which a start would make units; brokers without a window make all."""
     found = check_window(_open(TinyLog(tmp_path, FILES), name), damaged=True)
     told = [(one.code, one.severity.value, one.physical_offset) for one in found]
-    assert told == ([(ST_WINDOW, "error", REACH)] if name in WITH_WINDOW else [])
+    assert told == ([(codes.ST_WINDOW, "error", REACH)] if name in WITH_WINDOW else [])
 
 
 @pytest.mark.parametrize("name", [*WITHOUT, *WITH_WINDOW])
@@ -100,7 +100,7 @@ def test_verify_tells_of_queues_that_lag(name: str, tmp_path: Path) -> None:
     log = TinyLog(tmp_path, FILES).queue(6)
     found = check_window(_open(log, name), damaged=False)
     told = [(one.code, one.observed, one.expected) for one in found]
-    assert told == ([(CQ_LAG, log.offsets[5] + RECORD_BYTES, REACH)] if name in WITH_WINDOW else [])
+    assert told == ([(codes.CQ_LAG, log.offsets[5] + RECORD_BYTES, REACH)] if name in WITH_WINDOW else [])
 
 
 @pytest.mark.parametrize("damaged", [False, True])
@@ -109,7 +109,9 @@ def test_verify_warns_of_the_folk_cure_only_where_the_queues_are_damaged(
 ) -> None:
     """Nobody deletes queues that are well."""
     found = check_window(_open(TinyLog(tmp_path, FILES).queue(), "5.5.1"), damaged=damaged)
-    assert [(one.code, one.severity.value) for one in found] == ([(ST_WINDOW, "warning")] if damaged else [])
+    assert [(one.code, one.severity.value) for one in found] == (
+        [(codes.ST_WINDOW, "warning")] if damaged else []
+    )
 
 
 def test_one_queue_within_the_window_is_enough(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ import pytest
 
 from rmqtool.check import Examined, VerifyReport
 from rmqtool.commands.verify import Baseline, Verdict, identity
-from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure
-from rmqtool.findings.codes import IO_UNREADABLE, RM_INTERNAL
+from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure, codes
 from rmqtool.projection import json_object
 from rmqtool.report.ci_reports import junit
 from tests.report.verdicts import ABORT, CRC, MISSING, TAIL, verdict
@@ -82,7 +81,7 @@ def test_nothing_fails_with_fail_on_never() -> None:
 
 
 def test_counts_are_those_of_the_cases() -> None:
-    root = parse(verdict(CRC, CRC, ABORT), verdict(Finding(code=RM_INTERNAL)))
+    root = parse(verdict(CRC, CRC, ABORT), verdict(Finding(code=codes.RM_INTERNAL)))
     first, second = root
     assert (root.attrib["tests"], root.attrib["failures"], root.attrib["errors"]) == ("8", "1", "1")
     assert (first.attrib["tests"], first.attrib["failures"]) == (str(len(first.findall("testcase"))), "1")
@@ -109,8 +108,8 @@ def test_known_findings_are_skipped() -> None:
 
 def test_what_is_only_counted_fails_as_well() -> None:
     """The kept finding is a warning; the error after it is beyond the cap."""
-    warning = Finding(code=IO_UNREADABLE, severity_override=Severity.WARNING)
-    error = Finding(code=IO_UNREADABLE, structure_override=Structure.COMMITLOG)
+    warning = Finding(code=codes.IO_UNREADABLE, severity_override=Severity.WARNING)
+    error = Finding(code=codes.IO_UNREADABLE, structure_override=Structure.COMMITLOG)
     one = verdict(warning, error, cap=1)
     assert one.status == 5
     assert outcomes(parse(one))["findings"] == "failure"

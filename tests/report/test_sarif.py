@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rmqtool.commands.verify import Baseline, identity
-from rmqtool.findings import CATALOG, Finding, Severity
-from rmqtool.findings.codes import CL_CRC
+from rmqtool.findings import CATALOG, Finding, Severity, codes
 from rmqtool.projection import json_object
 from rmqtool.report.ci_reports import sarif
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
@@ -137,8 +136,8 @@ def test_a_place_is_a_range_of_bytes_in_a_file_of_the_store() -> None:
 def test_names_of_files_are_bytes_in_a_uri() -> None:
     (run,) = runs(
         verdict(
-            Finding(code=CL_CRC, file="commitlog/a b%\udcff#?"),
-            Finding(code=CL_CRC, file="/mnt/log/00000000000000000000", position=0),
+            Finding(code=codes.CL_CRC, file="commitlog/a b%\udcff#?"),
+            Finding(code=codes.CL_CRC, file="/mnt/log/00000000000000000000", position=0),
         )
     )
     inside, outside = (

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify import Baseline, identity
-from rmqtool.findings import CATALOG, Finding
-from rmqtool.findings.codes import CL_GAP, CL_QOFF_GAP, CQ_DANGLING, IX_GONE
+from rmqtool.findings import CATALOG, Finding, codes
 from rmqtool.projection import json_object
 from rmqtool.recovery import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
@@ -58,17 +57,19 @@ def test_no_first_line_promises_more_than_was_looked_at() -> None:
 
 
 def test_a_lost_index_is_told_in_the_first_line() -> None:
-    gone = Finding(code=IX_GONE, message="1,200 entries have no item")
+    gone = Finding(code=codes.IX_GONE, message="1,200 entries have no item")
     first = text(verdict(gone)).splitlines()[0]
     assert first == "No damage found, but the index lacks 1 entry that the log requires: /data/store"
 
 
 def test_what_follows_is_told_with_its_root() -> None:
     """One lost file explains what pointed into it; what points elsewhere is told by itself."""
-    gap = Finding(code=CL_GAP, file=LOG_FILE, physical_offset=8192, length=8192)
-    inside = Finding(code=CQ_DANGLING, topic="Orders", queue_id=0, physical_offset=9000, message="inside")
+    gap = Finding(code=codes.CL_GAP, file=LOG_FILE, physical_offset=8192, length=8192)
+    inside = Finding(
+        code=codes.CQ_DANGLING, topic="Orders", queue_id=0, physical_offset=9000, message="inside"
+    )
     outside = replace(inside, physical_offset=1 << 40, message="outside")
-    skipped = Finding(code=CL_QOFF_GAP, physical_offset=16384)
+    skipped = Finding(code=codes.CL_QOFF_GAP, physical_offset=16384)
     shown = text(verdict(inside, outside, gap, skipped, inside))
     assert "Explains 2 CQ-DANGLING, unit points outside the log" in shown
     assert "Explains 1 CL-QOFF-GAP, queue offset skipped" in shown

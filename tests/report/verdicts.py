@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from rmqtool.check import Examined, VerifyReport
 from rmqtool.commands.verify import Verdict
-from rmqtool.findings import FailOn, Finding, FindingLog
-from rmqtool.findings.codes import CL_CRC, CL_TAIL_ZERO, CQ_MISSING_MSG, ST_ABORT
+from rmqtool.findings import FailOn, Finding, FindingLog, codes
 
 LOG_FILE = "commitlog/00000000000000000000"
 HOSTILE = "[red]x\x1b[2J\u202e<&\ufffe\udc80|"
 
 CRC = Finding(
-    code=CL_CRC,
+    code=codes.CL_CRC,
     file=LOG_FILE,
     position=1234,
     length=200,
@@ -23,9 +22,9 @@ CRC = Finding(
     observed=2,
     message=f"{LOG_FILE}: the body's CRC-32 differs",
 )
-MISSING = Finding(code=CQ_MISSING_MSG, topic=HOSTILE, queue_id=0, queue_offset=3, message=HOSTILE)
-ABORT = Finding(code=ST_ABORT, file="abort")
-TAIL = Finding(code=CL_TAIL_ZERO, file=LOG_FILE, position=7000, length=1192)
+MISSING = Finding(code=codes.CQ_MISSING_MSG, topic=HOSTILE, queue_id=0, queue_offset=3, message=HOSTILE)
+ABORT = Finding(code=codes.ST_ABORT, file="abort")
+TAIL = Finding(code=codes.CL_TAIL_ZERO, file=LOG_FILE, position=7000, length=1192)
 
 
 def verdict(*findings: Finding, fail_on: FailOn = FailOn.ERROR, cap: int = 100) -> Verdict:

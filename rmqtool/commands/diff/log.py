@@ -9,8 +9,7 @@ import numpy as np
 
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
 from rmqtool.commands.diff.align import LogBounds
-from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.codes import CL_CRC, CL_PHY_MISMATCH, CL_STRAY
+from rmqtool.findings import Finding, FindingLog, Severity, codes
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD, Outcome
 from rmqtool.releases import LENIENT
@@ -82,9 +81,9 @@ def _look(files: FileQueue, log_offset: int) -> _LogSide:
     if record is None:
         return _LogSide(None, None if checked.success else checked.reason)
     if not record.body_crc_holds:
-        return _LogSide(record, "the body's CRC-32 is not BODYCRC", CL_CRC)
+        return _LogSide(record, "the body's CRC-32 is not BODYCRC", codes.CL_CRC)
     if record.head.physical_offset != log_offset:
-        return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", CL_PHY_MISMATCH)
+        return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", codes.CL_PHY_MISMATCH)
     return _LogSide(record)
 
 
@@ -304,7 +303,7 @@ def _wrong_size(segment: Segment, file_size: int | None) -> Finding | None:
     if file_size is None or segment.size_bytes >= file_size:
         return None
     text = f"{segment.label} has {segment.size_bytes} bytes instead of {file_size}"
-    return finding_at(segment, CL_STRAY, segment.stop, text, length=file_size - segment.size_bytes)
+    return finding_at(segment, codes.CL_STRAY, segment.stop, text, length=file_size - segment.size_bytes)
 
 
 def _tail(side: str, store: Store, end: LogEnd, comparison: StoreComparison) -> Iterator[Difference]:
@@ -421,11 +420,11 @@ def _tell_unequal(
 ) -> Iterator[Difference]:
     shown = log_offsets[: max(limiter.room, 0)]
     files = chains[0].files, chains[1].files
-    codes = {one.physical_offset: one.code.code for chain in chains for one in chain.breaks}
+    broken = {one.physical_offset: one.code.code for chain in chains for one in chain.breaks}
     for log_offset in shown.tolist():
         begins = starts[0].has(log_offset), starts[1].has(log_offset)
         found = record_difference(*files, log_offset, begins)
-        yield from limiter.add(replace(found, code=codes.get(log_offset, found.code)))
+        yield from limiter.add(replace(found, code=broken.get(log_offset, found.code)))
     limiter.pass_over(len(log_offsets) - len(shown))
     for side, chain in zip("ab", chains, strict=True):
         chain.breaks = [one for one in chain.breaks if one.physical_offset not in shown]  # those are shown

@@ -70,7 +70,7 @@ class DumpRequest:
         metavar="TYPE",
     )
     decompress: bool = options.flag(options.DECOMPRESS_HELP)
-    unpack_batches: bool = options.flag("Also show the messages in inner batches (5.x), a row each.")
+    unpack_batches: bool = options.flag(options.UNPACK_HELP)
     hex: bool = options.flag("Also show the bytes of every row, field by field.")
     slots: bool = options.flag("Also show the used slots of index files.")
     chains: bool = options.flag("Also show the chains of index files.")

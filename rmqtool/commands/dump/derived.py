@@ -11,18 +11,7 @@ from rmqtool.derived.ext_files import ExtFile
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_files import CutUnit, QueueFile, ZeroUnits
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import FindingCode, Severity, Structure
-from rmqtool.findings.codes import (
-    BQ_BAD_UNIT,
-    CQ_BAD_UNIT,
-    CQ_EXT_UNIT,
-    CQ_GAP_FILE,
-    CQ_ZERO_INSIDE,
-    IO_UNREADABLE,
-    IX_COUNT,
-    IX_SIZE,
-    ST_CONFIG,
-)
+from rmqtool.findings import FindingCode, Severity, Structure, codes
 from rmqtool.formats.consumequeue import (
     BATCH_UNIT_SIZE,
     BATCH_UNITS,
@@ -88,7 +77,7 @@ def _entries(label: str, document: object) -> Iterator[rows.ConfigEntry]:
 
 def _bad_config(file: StoreFile, reason: str) -> rows.Damage:
     place = (file.label, 0, None, file.size_bytes)
-    return rows.Damage(*place, ST_CONFIG, f"{file.label} {reason}", Structure.STORE, Severity.ERROR)
+    return rows.Damage(*place, codes.ST_CONFIG, f"{file.label} {reason}", Structure.STORE, Severity.ERROR)
 
 
 _LONGEST_CHAIN = 10_000
@@ -106,7 +95,7 @@ def dump_index_file(
     """
     index_file = IndexFile(file, geometry, WINDOW_BYTES)
     if index_file.is_short:
-        yield _bad_index(file, 0, file.size_bytes, IX_SIZE, f"{file.label} is shorter than a header")
+        yield _bad_index(file, 0, file.size_bytes, codes.IX_SIZE, f"{file.label} is shorter than a header")
         return
     yield rows.IndexHeader(file.label, *index_file.header)
     yield from _header_damage(index_file, index_file.file.size_bytes if assumed else geometry.size_bytes)
@@ -121,17 +110,17 @@ def dump_index_file(
             yield _chain(index_file, number)
     for bad in index_file.take_unreadable():
         sentence = f"{bad.length} bytes of {file.label} cannot be read; taken for zeros"
-        yield _bad_index(file, bad.position, bad.length, IO_UNREADABLE, sentence)
+        yield _bad_index(file, bad.position, bad.length, codes.IO_UNREADABLE, sentence)
 
 
 def _header_damage(index_file: IndexFile, size_bytes: int) -> Iterator[rows.Damage]:
     file, count = index_file.file, index_file.header.index_count
     if file.size_bytes != size_bytes:
         sentence = f"{file.label} has {file.size_bytes} bytes, its settings require {size_bytes}"
-        yield _bad_index(file, 0, file.size_bytes, IX_SIZE, sentence)
+        yield _bad_index(file, 0, file.size_bytes, codes.IX_SIZE, sentence)
     if not 0 <= count <= index_file.item_room + 1:
         sentence = f"indexCount of {file.label} is {count}, it has room for {index_file.item_room}"
-        yield _bad_index(file, 0, HEADER_SIZE, IX_COUNT, sentence)
+        yield _bad_index(file, 0, HEADER_SIZE, codes.IX_COUNT, sentence)
 
 
 def _chain(index_file: IndexFile, slot: int) -> rows.Chain:
@@ -189,7 +178,7 @@ def dump_queue(queue: QueueFiles, from_queue_offset: int = 0) -> Iterator[rows.R
     segments = queue.files.segments
     for gap in queue.files.gaps():
         sentence = f"{gap.before.label} does not start at {gap.expected}, where {gap.after.label} ends"
-        yield _damage(gap.before, 0, 0, CQ_GAP_FILE, sentence)
+        yield _damage(gap.before, 0, 0, codes.CQ_GAP_FILE, sentence)
     for number, segment in enumerate(segments):
         if segment.stop <= first_byte:
             continue
@@ -198,7 +187,7 @@ def dump_queue(queue: QueueFiles, from_queue_offset: int = 0) -> Iterator[rows.R
         yield from dump_file(queue, segment, window, max(0, first_byte - segment.start), is_last)
         for bad in window.take_unreadable():
             sentence = f"{bad.length} bytes of {segment.label} cannot be read; taken for zeros"
-            yield _damage(segment, bad.position, bad.length, IO_UNREADABLE, sentence)
+            yield _damage(segment, bad.position, bad.length, codes.IO_UNREADABLE, sentence)
         segment.close()
 
 
@@ -219,13 +208,13 @@ def _dump_units(
             length = found.stop - found.position
             where = f"from {found.position} to {found.stop} of {segment.label}"
             sentence = f"zero units {where}, before valid ones"
-            yield _damage(segment, found.position, length, CQ_ZERO_INSIDE, sentence)
+            yield _damage(segment, found.position, length, codes.CQ_ZERO_INSIDE, sentence)
 
 
 def _unit(queue: QueueFiles, segment: Segment, position: int, unit: UnitFields) -> rows.Unit | rows.Damage:
     if unit.physical_offset < 0 or unit.size <= 0:
         sentence = f"unit at {position} of {segment.label}: offset {unit.physical_offset}, size {unit.size}"
-        return _damage(segment, position, UNIT_SIZE, CQ_BAD_UNIT, sentence)
+        return _damage(segment, position, UNIT_SIZE, codes.CQ_BAD_UNIT, sentence)
     kind = rows.Preblank if unit == (0, PREBLANK_SIZE, 0) else rows.Unit
     queue_offset = (segment.start + position) // UNIT_SIZE
     return kind(segment.label, position, queue.topic, queue.queue_id, queue_offset, *unit)
@@ -236,7 +225,7 @@ def _batch_unit(
 ) -> rows.BatchUnit | rows.Damage:
     if unit.physical_offset < 0 or unit.size <= 0 or unit.msg_base_offset < 0 or unit.batch_size <= 0:
         sentence = f"batch unit at {position} of {segment.label} is impossible"
-        return _damage(segment, position, BATCH_UNIT_SIZE, BQ_BAD_UNIT, sentence)
+        return _damage(segment, position, BATCH_UNIT_SIZE, codes.BQ_BAD_UNIT, sentence)
     return rows.BatchUnit(segment.label, position, queue.topic, queue.queue_id, *unit[:-1])
 
 
@@ -249,7 +238,9 @@ def _dump_ext_units(
         if unit.bit_map is None:
             where = f"ext unit at {unit.position} of {segment.label}"
             sentence = f"{where}: size {size}, bit map of {bit_map_size}"
-            yield _damage(segment, unit.position, segment.size_bytes - unit.position, CQ_EXT_UNIT, sentence)
+            yield _damage(
+                segment, unit.position, segment.size_bytes - unit.position, codes.CQ_EXT_UNIT, sentence
+            )
             return
         address = EXT_ADDRESS_BASE + segment.start + unit.position
         place = (segment.label, unit.position, queue.topic, queue.queue_id)
@@ -257,7 +248,9 @@ def _dump_ext_units(
 
 
 UNIT_DUMPS: dict[PathKind, Callable[[QueueFiles, Segment, Window, int, bool], Iterator[rows.Row]]] = {
-    PathKind.CONSUMEQUEUE: partial(_dump_units, kind=_UnitKind(UNITS, CQ_BAD_UNIT, _unit)),
-    PathKind.BATCHCONSUMEQUEUE: partial(_dump_units, kind=_UnitKind(BATCH_UNITS, BQ_BAD_UNIT, _batch_unit)),
+    PathKind.CONSUMEQUEUE: partial(_dump_units, kind=_UnitKind(UNITS, codes.CQ_BAD_UNIT, _unit)),
+    PathKind.BATCHCONSUMEQUEUE: partial(
+        _dump_units, kind=_UnitKind(BATCH_UNITS, codes.BQ_BAD_UNIT, _batch_unit)
+    ),
     PathKind.CONSUMEQUEUE_EXT: _dump_ext_units,
 }

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool import rows
 from rmqtool.errors import UsageError
-from rmqtool.findings import Structure
-from rmqtool.findings.codes import BQ_BAD_UNIT, CQ_BAD_UNIT, CQ_EXT_UNIT, IX_COUNT
+from rmqtool.findings import Structure, codes
 from rmqtool.formats import FieldLayout, checkpoint, consumequeue, index, layout, message
 from rmqtool.rows import LayoutField
 from rmqtool.rows.messages import host_text
@@ -38,10 +37,10 @@ _SCHEMAS: dict[type[rows.Row], Any] = {
     rows.Checkpoint: checkpoint.CHECKPOINT,
 }
 _DAMAGED_SCHEMAS = {
-    CQ_BAD_UNIT: consumequeue.UNIT,
-    BQ_BAD_UNIT: consumequeue.BATCH_UNIT,
-    CQ_EXT_UNIT: consumequeue.EXT_UNIT,
-    IX_COUNT: index.HEADER,
+    codes.CQ_BAD_UNIT: consumequeue.UNIT,
+    codes.BQ_BAD_UNIT: consumequeue.BATCH_UNIT,
+    codes.CQ_EXT_UNIT: consumequeue.EXT_UNIT,
+    codes.IX_COUNT: index.HEADER,
 }
 _MAGICS = {"V1": message.MAGIC_V1, "V2": message.MAGIC_V2}
 _REST_BYTES = 256

@@ -13,8 +13,7 @@ from rmqtool.commands.dump.hex import HexRows
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import UsageError
-from rmqtool.findings import Severity, Structure
-from rmqtool.findings.codes import CP_SIZE
+from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
 from rmqtool.lookup.context import QueryContext, QueryRequest
 from rmqtool.lookup.queue import QueueConsumer, find_queue
@@ -130,7 +129,7 @@ def _dump_checkpoint(store: Store, _request: DumpRequest, _progress: Progress) -
         yield rows.Checkpoint(*fields)
     if file.size_bytes != CHECKPOINT_FILE_SIZE:
         sentence = f"{file.label} has {file.size_bytes} bytes instead of {CHECKPOINT_FILE_SIZE}"
-        yield rows.Damage(file.label, 0, None, file.size_bytes, CP_SIZE, sentence, Structure.CHECKPOINT)
+        yield rows.Damage(file.label, 0, None, file.size_bytes, codes.CP_SIZE, sentence, Structure.CHECKPOINT)
 
 
 def _note_strays(store: Store, progress: Progress) -> None:

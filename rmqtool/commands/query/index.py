@@ -16,8 +16,7 @@ from rmqtool.derived.index_files import (
 )
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.dispatch.index_keys import index_keys, item_hashes
-from rmqtool.findings import Finding, Severity, counted
-from rmqtool.findings.codes import CL_PROPERTIES
+from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import string_hash
@@ -438,7 +437,7 @@ def contradiction(context: QueryContext, record: Record) -> Finding | None:
         f"the properties of the record at {record.physical_offset} are not those that it was stored with: the"
         " tags code of its unit and the index contradict them"
     )
-    return record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)
+    return record_finding(codes.CL_PROPERTIES, record, sentence, Severity.ERROR)
 
 
 def _unit_contradicts(store: Store, record: Record) -> bool:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.commands.query.index import IndexSearch, coverage, index_problem, is_rolled_back
 from rmqtool.errors import RmqtoolError
-from rmqtool.findings import Finding, Severity, some
-from rmqtool.findings.codes import CL_LOST
+from rmqtool.findings import Finding, Severity, codes, some
 from rmqtool.javacompat import id_spellings, split_keys
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.queue import find_queue, queues_problem
@@ -111,7 +110,7 @@ def _lost(context: QueryContext, number: int, place: int, why: str) -> Finding:
     store = context.store
     of_kill = store.is_end_torn_by_kill and place >= LogExtent.of(store).end
     return Finding(
-        code=CL_LOST,
+        code=codes.CL_LOST,
         topic=topic,
         queue_id=queue_id,
         queue_offset=number,

@@ -17,8 +17,7 @@ from rmqtool.commands.query.index import (
     part_problem,
 )
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity, counted
-from rmqtool.findings.codes import CL_GAP, CL_LOST, CL_PROPERTIES
+from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
 from rmqtool.javacompat import decode_offset_id, id_spellings
 from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
 from rmqtool.progress import LimitedProgress, Progress
@@ -187,7 +186,7 @@ class Query:
             message = f"the log ends at {end}, and was longer once"
             severity = Severity.WARNING if self._store.is_end_torn_by_kill else None
             self.findings.add(
-                Finding(code=CL_LOST, physical_offset=end, message=message, severity_override=severity)
+                Finding(code=codes.CL_LOST, physical_offset=end, message=message, severity_override=severity)
             )
         return beyond
 
@@ -198,7 +197,7 @@ class Query:
             return
         parts = {self._rejected.missing_part(offset) or "": offset for offset in lost}
         for part, offset in parts.items():
-            self.findings.add(Finding(code=CL_GAP, physical_offset=offset, message=part))
+            self.findings.add(Finding(code=codes.CL_GAP, physical_offset=offset, message=part))
         hits = counted(len(lost), "hit lies", "hits lie")
         where = "; ".join(filter(None, parts))
         self._progress.warn(f"{hits} where a file of the log is missing ({where}): the answer is incomplete")
@@ -439,4 +438,4 @@ class Query:
 def _torn_properties(record: Record) -> Iterator[Finding]:
     if record.has_torn_properties:
         sentence = f"zeros stand in the properties of the record at {record.physical_offset}: they are torn"
-        yield record_finding(CL_PROPERTIES, record, sentence, Severity.ERROR)
+        yield record_finding(codes.CL_PROPERTIES, record, sentence, Severity.ERROR)

@@ -11,15 +11,7 @@ from rmqtool.check.log_findings import as_torn, illegal_queue_findings, record_f
 from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, without_copies
 from rmqtool.commands.rebuild import Generations
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity, counted
-from rmqtool.findings.codes import (
-    CL_PHY_MISMATCH,
-    CL_QOFF_DUP,
-    CL_QOFF_RANGE,
-    CL_QOFF_RESET,
-    CL_TAIL_DIRTY,
-    ST_SETTINGS,
-)
+from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.progress import NullProgress, Progress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
@@ -45,7 +37,7 @@ if TYPE_CHECKING:
 
 
 _FILES = 2
-_SIGNS = (CL_QOFF_DUP, CL_QOFF_RANGE, CL_QOFF_RESET, CL_PHY_MISMATCH)
+_SIGNS = (codes.CL_QOFF_DUP, codes.CL_QOFF_RANGE, codes.CL_QOFF_RESET, codes.CL_PHY_MISMATCH)
 
 
 def report_old_tail(
@@ -83,7 +75,9 @@ def report_old_tail(
     for one in signs:
         if (one.physical_offset or 0) >= start and one.severity is Severity.ERROR:
             findings.exchange(one, replace(one, severity_override=Severity.WARNING))
-    tail = next(one for one in found.findings if one.code is CL_TAIL_DIRTY and one.physical_offset == start)
+    tail = next(
+        one for one in found.findings if one.code is codes.CL_TAIL_DIRTY and one.physical_offset == start
+    )
     message = f"{tail.message}; the result holds them, too: --until-offset {start} leaves them out"
     findings.add(replace(tail, message=message))
 
@@ -201,7 +195,7 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
     )
     found, _ = check_queues(task)
     tell_delay_table_once(found)
-    yield from (one for one in found if one.code is ST_SETTINGS)
+    yield from (one for one in found if one.code is codes.ST_SETTINGS)
 
 
 def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:

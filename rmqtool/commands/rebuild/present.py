@@ -18,7 +18,7 @@ from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_files import LiveUnits, all_live_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings.codes import CL_PROPERTIES
+from rmqtool.findings import codes
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
 from rmqtool.reput.units import KeptUnits, QueueUnits, by_queue, kept_units, no_units
@@ -346,7 +346,7 @@ def _report_changed_properties(
     store: Store, log: FileQueue, other_tags: Sequence[int], findings: FindingLog
 ) -> None:
     """Add verify's findings about these records; index files that cannot be read show nothing."""
-    odd = {one.physical_offset for one in findings if one.code is CL_PROPERTIES}
+    odd = {one.physical_offset for one in findings if one.code is codes.CL_PROPERTIES}
     if not other_tags and not odd:
         return
     from rmqtool.check.log_findings import tell_contradicted

@@ -19,7 +19,7 @@ from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, options_of
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import DeniedError, RefusedError
-from rmqtool.findings.codes import CL_PHY_MISMATCH, CL_QOFF_GAP, CL_TS_BACK
+from rmqtool.findings import codes
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch
@@ -176,7 +176,7 @@ def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> Reput
     )
 
 
-_ODD = {one.code for one in (CL_QOFF_GAP, CL_PHY_MISMATCH, CL_TS_BACK)}
+_ODD = {one.code for one in (codes.CL_QOFF_GAP, codes.CL_PHY_MISMATCH, codes.CL_TS_BACK)}
 """Findings of logs that may have lost messages though no walk meets a gap."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import rmqtool
 from rmqtool.account.lost import LostReason
-from rmqtool.findings.codes import CL_LOST, CL_PROPERTIES
+from rmqtool.findings import codes
 from tests.commands.rebuilding import Listener
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy
@@ -23,11 +23,13 @@ def test_properties_that_unit_and_index_contradict_are_damage(tmp_path: Path) ->
     """The case that verify calls CL-PROPERTIES: tags and keys were changed after they were dispatched."""
     (case,) = (one for one in load_cases() if one.name == "tags and keys changed")
     store = rmqtool.open(damaged_copy(case, tmp_path))
-    place = next(one.physical_offset for one in store.verify(jobs=1).findings if one.code is CL_PROPERTIES)
+    place = next(
+        one.physical_offset for one in store.verify(jobs=1).findings if one.code is codes.CL_PROPERTIES
+    )
     listener = Listener()
     answer = store.query(offset=place, progress=listener)
     (shown,) = answer
-    assert shown.damage == [CL_PROPERTIES.code]
+    assert shown.damage == [codes.CL_PROPERTIES.code]
     assert int(answer.findings.exit_status()) == 5
     assert any("damaged: compare with a replica" in one for one in listener.warnings)
 
@@ -58,10 +60,10 @@ def test_a_place_in_a_queue_that_is_gone_is_said_to_be_lost(tmp_path: Path) -> N
         assert list(answer) == []
         assert int(answer.findings.exit_status()) == 5
         assert any("lost from the log" in one and f"#{lost.queue_offset}" in one for one in listener.warnings)
-        assert CL_LOST.code in answer.findings.counts
+        assert codes.CL_LOST.code in answer.findings.counts
         shutil.rmtree(root / "consumequeue" / lost.topic, ignore_errors=True)
     sound = rmqtool.open(root).query(topic=lost.topic, queue=lost.queue_id, queue_offset=10_000)
-    assert (list(sound), CL_LOST.code in sound.findings.counts) == ([], False)
+    assert (list(sound), codes.CL_LOST.code in sound.findings.counts) == ([], False)
 
 
 def test_explanations_begin_with_what_decides() -> None:

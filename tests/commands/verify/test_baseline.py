@@ -9,8 +9,7 @@ import pytest
 
 from rmqtool.commands.verify import Baseline, identity, load_baseline
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.findings import Finding, FindingLog, Severity
-from rmqtool.findings.codes import CL_CRC, CQ_MISSING_MSG, ST_ABORT
+from rmqtool.findings import Finding, FindingLog, Severity, codes
 from rmqtool.projection import json_object
 
 if TYPE_CHECKING:
@@ -18,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def at(position: int, message: str = "") -> Finding:
-    return Finding(code=CL_CRC, file="commitlog/00000000000000000000", position=position, message=message)
+    return Finding(
+        code=codes.CL_CRC, file="commitlog/00000000000000000000", position=position, message=message
+    )
 
 
 def log_of(*findings: Finding, cap: int = 100) -> FindingLog:
@@ -55,8 +56,8 @@ def test_known_findings_do_not_fail() -> None:
     "other",
     [
         at(3),
-        Finding(code=CQ_MISSING_MSG, topic="T", queue_id=0, queue_offset=1),
-        Finding(code=CL_CRC, file="commitlog/00000000000000008192", position=1),
+        Finding(code=codes.CQ_MISSING_MSG, topic="T", queue_id=0, queue_offset=1),
+        Finding(code=codes.CL_CRC, file="commitlog/00000000000000008192", position=1),
     ],
 )
 def test_another_place_or_code_is_new(other: Finding) -> None:
@@ -97,7 +98,7 @@ def test_one_more_than_the_number_fails() -> None:
 
 
 def test_severity_of_the_finding_decides_not_that_of_the_code() -> None:
-    harmless = Finding(code=CL_CRC, position=9, severity_override=Severity.WARNING)
+    harmless = Finding(code=codes.CL_CRC, position=9, severity_override=Severity.WARNING)
     assert Baseline().compare(log_of(harmless)).new.exit_status() is ExitStatus.CLEAN
 
 
@@ -107,7 +108,7 @@ def test_largest_is_the_room_that_known_findings_need() -> None:
 
 
 def test_json_and_ndjson_of_a_run_are_read(file: Path) -> None:
-    findings = [json_object(at(1)), json_object(Finding(code=ST_ABORT, file="abort"))]
+    findings = [json_object(at(1)), json_object(Finding(code=codes.ST_ABORT, file="abort"))]
     counts = {"CL-CRC": 5, "ST-ABORT": 1}
     file.write_text(json.dumps({"schema": "rmqtool.verify/1", "findings": findings, "counts": counts}))
     from_json = load_baseline(file)

@@ -18,8 +18,7 @@ from rmqtool.commands.report import (
     StoreReport,
     TopicLoss,
 )
-from rmqtool.findings import CATALOG, Finding, FindingLog
-from rmqtool.findings.codes import IO_DENIED
+from rmqtool.findings import CATALOG, Finding, FindingLog, codes
 from rmqtool.recovery import Cut, Loss, Prediction, Recovery
 from rmqtool.releases import NEWEST
 from rmqtool.rows import Checkpoint
@@ -107,7 +106,7 @@ def findings(each: int) -> FindingLog:
     """Return findings of every code, with hostile names wherever there is room for one."""
     log = FindingLog(each)
     for entry in CATALOG.values():
-        if entry is IO_DENIED:  # of which the owner of the file is looked for
+        if entry is codes.IO_DENIED:  # of which the owner of the file is looked for
             continue
         for number in range(2 * each):
             log.add(
