@@ -11,18 +11,20 @@ import gc
 import os
 import pickle
 import re
+import time
 import traceback
 import uuid
 from abc import ABC, abstractmethod
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.engine import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.spark_plan import TaskPacker, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
-from rmqtool.errors import EnvironmentFailureError, FileNotSharedError, RmqtoolError
+from rmqtool.errors import EnvironmentFailureError, FileNotSharedError, RefusedError, RmqtoolError
 from rmqtool.io.object_store import LENT
 
 if TYPE_CHECKING:
@@ -80,10 +82,11 @@ def _keep_modules(function: Callable[[T], R]) -> None:
         gc.freeze()
 
 
+_NONE_LEFT = "due to node and executor excludeOnFailure"
 _SENTENCES = {
     "stopped SparkContext": "Spark's master does not answer or ended the application: its logs say why",
     "Python worker exited unexpectedly": "a Python worker of Spark was killed, perhaps for lack of memory",
-    "due to node and executor excludeOnFailure": (
+    _NONE_LEFT: (
         "Spark has no executor left for a task: each has failed before, and its settings"
         " spark.excludeOnFailure.* exclude those; its logs say with what"
     ),
@@ -150,6 +153,8 @@ def _reason(report: str) -> str:
 
 
 _PROGRESS_POLL_S = 0.1
+_LATE_S, _LATE_POLL_S = 20.0, 1.0
+"""Time after the start of a session in which executors may come that have what the first ones lack."""
 _PIECE_BYTES = 1 << 20
 
 
@@ -269,6 +274,8 @@ class RddJobs(Jobs):
     def __init__(self, context: SparkContext) -> None:
         super().__init__(elsewhere=not is_private(context.master))
         self._context = context
+        self._late_until = time.monotonic() + _LATE_S
+        self._cancelled = Event()
 
     def completed_tasks(self) -> int:
         """Count the completed tasks of the running map; 0 when Spark does not know."""
@@ -285,21 +292,34 @@ class RddJobs(Jobs):
 
     def cancel(self) -> None:
         """End the running map; it fails."""
+        self._cancelled.set()
         self._context.cancelJobGroup(self.name)
 
     def _collect(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         from py4j.protocol import Py4JError, Py4JJavaError
 
-        try:
-            self._context.setJobGroup(self.name, "rmqtool", interruptOnCancel=True)
-            tasks = self._context.parallelize(list(items), len(items))
-            with self._lending():
-                results: list[R] = tasks.map(partial(run_task, function)).collect()
-        except Py4JJavaError as error:
-            raise failure_of(error.java_exception.toString()) from None
-        except (Py4JError, OSError, EOFError) as error:
-            raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
-        return results
+        self._cancelled.clear()
+        while True:
+            try:
+                self._context.setJobGroup(self.name, "rmqtool", interruptOnCancel=True)
+                tasks = self._context.parallelize(list(items), len(items))
+                with self._lending():
+                    results: list[R] = tasks.map(partial(run_task, function)).collect()
+            except Py4JJavaError as error:
+                report = error.java_exception.toString()
+                failure = failure_of(report)
+                if _NONE_LEFT not in report or not self._waits_for_others(failure):
+                    raise failure from None
+            except (Py4JError, OSError, EOFError) as error:
+                raise EngineError("the connection to Spark broke", traceback.format_exc()) from error
+            else:
+                return results
+
+    def _waits_for_others(self, failure: RmqtoolError) -> bool:
+        """Wait for executors that come late, and return whether they may do what those there cannot."""
+        if isinstance(failure, EngineError | RefusedError) or time.monotonic() > self._late_until:
+            return False
+        return not self._cancelled.wait(_LATE_POLL_S)
 
     @contextmanager
     def _lending(self) -> Iterator[None]:

@@ -95,7 +95,9 @@ CLUSTER_SETTINGS = {
     # One that does not see this store may be the only one that sees the next, or the next stage's scratch.
     "spark.excludeOnFailure.application.maxFailedTasksPerExecutor": str(_ATTEMPTS),
     "spark.excludeOnFailure.application.maxFailedExecutorsPerNode": str(_ATTEMPTS),
-    "spark.scheduler.excludeOnFailure.unschedulableTaskSetTimeout": "10s",  # for executors that come late
+    # Where a task has no executor left, Spark kills one and waits for its successor, which fails as well, and
+    # so on. `RddJobs` waits for executors that come late.
+    "spark.scheduler.excludeOnFailure.unschedulableTaskSetTimeout": "0s",
     "spark.task.maxFailures": str(_ATTEMPTS),
 }
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from rmqtool.engine import EngineError, EngineOptions
 from rmqtool.engine.choice import open_engine
 from rmqtool.engine.spark_java import Java
-from rmqtool.engine.spark_jobs import failure_of
+from rmqtool.engine.spark_jobs import _pack, failure_of
 from rmqtool.engine.spark_settings import driver_command, is_private, master_of, worker_python
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, FileNotSharedError, RefusedError, RmqtoolError
 from tests.engine import tasks
 
 if TYPE_CHECKING:
@@ -34,6 +36,38 @@ class TestRunning:
 
     def test_a_task_that_fails_once_is_tried_again(self, spark_engine: Engine, tmp_path: Path) -> None:
         assert spark_engine.map(partial(tasks.fail_once, tmp_path), range(4)) == [0, 1, 2, 3]
+
+    def test_executors_that_come_late_are_waited_for(
+        self, spark_engine: Engine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Without one left, a failure that may be theirs waits for others; one of ours is final."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark import RDD
+
+        class NoneLeft(Py4JJavaError):  # type: ignore[misc] # py4j has no types
+            def __init__(self, failure: RmqtoolError) -> None:
+                report = f"due to node and executor excludeOnFailure.\n{_pack(failure)}\n"
+                self.java_exception = SimpleNamespace(toString=lambda: report)
+
+        failures: list[RmqtoolError] = [FileNotSharedError("x", "executor e does not see x")]
+        collect = RDD.collect
+
+        def fail_first(rdd: RDD[object]) -> object:
+            if failures:
+                raise NoneLeft(failures.pop())
+            return collect(rdd)
+
+        monkeypatch.setattr(RDD, "collect", fail_first)
+        jobs = cast("Any", spark_engine)._jobs()
+        monkeypatch.setattr(jobs, "_late_until", math.inf)
+        assert spark_engine.map(tasks.square, [1, 2]) == [1, 4]
+        failures = [RefusedError("x"), RefusedError("not x")]
+        with pytest.raises(RefusedError, match=r"^not x$"):
+            spark_engine.map(tasks.square, [1, 2])
+        monkeypatch.setattr(jobs, "_late_until", 0.0)
+        failures = [FileNotSharedError("x", "nobody sees x")]
+        with pytest.raises(FileNotSharedError, match=r"^nobody sees x$"):
+            spark_engine.map(tasks.square, [1, 2])
 
     def test_a_foreign_exception_keeps_its_remote_traceback(self, spark_engine: Engine) -> None:
         with pytest.raises(
