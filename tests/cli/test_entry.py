@@ -137,7 +137,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(plain: Path) -> None:
     process.stdout.close()
     assert process.stderr.read() == b""
     process.stderr.close()
-    assert process.wait(120) == 0
+    assert process.wait(120) == 141
 
 
 @pytest.fixture
