@@ -218,11 +218,13 @@ class UnitQueue:
         self._gone = dict(deleted or {})
         self._seen_end = -1
         self._hole: int | None = None
+        self._read: tuple[int, FileUnits] | None = None
         self.cut_again = 0
         if self._starts:
             self._recover()
         self.found = self.maximum
         self._covered = self._coverage()
+        self._read = None
 
     @property
     def deleted(self) -> list[str]:
@@ -293,6 +295,7 @@ class UnitQueue:
         self.cut_again = max(before - max(self.maximum, self.found), 0)
         if not self._chunks:
             self._covered = self._coverage()
+        self._read = None
 
     def destroy(self) -> None:
         """Delete everything, as for a log without files."""
@@ -307,6 +310,7 @@ class UnitQueue:
             self._correct_minimum_5(log_start, release)
         else:
             self._correct_minimum_4(log_start)
+        self._read = None
 
     def _coverage(self) -> list[tuple[int, int]]:
         """Return lowest offset and highest end of the records in each run of files that join.
@@ -390,13 +394,19 @@ class UnitQueue:
         ]
 
     def _units(self, start: int) -> FileUnits:
-        """Return the units of a file, with appended ones over those on disk."""
+        """Return the units of a file, with appended ones over those on disk.
+
+        The file read last is kept to the end of a step: there are many queues, and large files.
+        """
+        if self._read is not None and self._read[0] == start:
+            return self._read[1]
         rows = np.zeros(self._size // UNIT_SIZE, UNITS.dtype)
         if start in self._on_disk:
             rows = QueueFile(self._on_disk[start], UNITS).loaded(self._size)
         units = FileUnits(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
         for at, chunk in self._chunks:
             units.cover((at - start) // UNIT_SIZE, chunk)
+        self._read = start, units
         return units
 
     def _cut_last(self, units: FileUnits, physical_offset: int) -> None:
