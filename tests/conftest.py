@@ -51,6 +51,9 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (_HARD_LIMIT, _HARD_LIMIT))
 TIERS = ("broker", "browser", "full", "matrix", "mutation", "objects", "package", "soak", "spark", "stores")
 """Markers of tests that are not run by default."""
 
+_LONG = ("broker", "browser", "objects", "package", "soak", "spark")
+"""Tiers whose files come first: several processes then end together, with the many short tests."""
+
 _MAY_SKIP = {"full", "stores"}
 
 _STORE = re.compile(r"\b([a-z0-9]+)-(4\.9\.8|5\.3\.3|5\.4\.0)\b")
@@ -109,6 +112,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for cases in few.values():
         for item in _beyond_few(cases):
             item.add_marker("full")
+    long = {item.path for item in items if any(map(item.get_closest_marker, _LONG))}
+    items.sort(key=lambda item: item.path not in long)
 
 
 def _is_as_another(item: pytest.Item) -> bool:
