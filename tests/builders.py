@@ -18,9 +18,9 @@ from rmqtool.progress import NullProgress
 from rmqtool.releases import NEWEST, RELEASES
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.reput.queues import QueueGeometry
+from rmqtool.store.broker_conf import DEFINITIONS
 from rmqtool.store.geometry import Geometry
 from rmqtool.store.segments import FileQueue, Segment
-from rmqtool.store.setting import DEFINITIONS
 from rmqtool.store.staging import StagingHandle
 from tests.broker_model.reput import Sizes
 from tests.scan.log_builder import blank, record

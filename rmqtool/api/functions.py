@@ -34,9 +34,9 @@ from rmqtool.io.location import image_at
 from rmqtool.options import check_least, request_of, time_ms, word_of
 from rmqtool.progress import NullProgress, Progress
 from rmqtool.store import open_store
+from rmqtool.store.broker_conf import given_settings
 from rmqtool.store.geometry import local_zone, zone_of_name
 from rmqtool.store.kinds import DIRECTORY_NAMES, looks_like_store
-from rmqtool.store.setting import given_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,7 +15,7 @@ from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 from rmqtool.kernels.loose import DLEDGER_BYTES, FOUND_ROW
 from rmqtool.releases import NEWEST
 from rmqtool.store import Origin
-from rmqtool.store.setting import DEFINITIONS
+from rmqtool.store.broker_conf import DEFINITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -19,9 +19,9 @@ from rmqtool.recovery import Refusal, log_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.scan.records import find_true
+from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.segments import Window
-from rmqtool.store.setting import Origin
 from rmqtool.times import utc_text
 from rmqtool.topics import LMQ_PREFIX
 

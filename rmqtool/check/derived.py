@@ -19,11 +19,11 @@ from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
+from rmqtool.store.broker_conf import Origin
 from rmqtool.store.broker_json import ListedTopics
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
 from rmqtool.store.kinds import QUEUE_KINDS, UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 from rmqtool.store.names import is_illegal
-from rmqtool.store.setting import Origin
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

@@ -79,7 +79,7 @@ def _groups(context: click.Context) -> list[str]:
 
 def _settings(_: click.Context) -> Iterable[str]:
     """Return the broker settings that concern a store, in front of their values."""
-    from rmqtool.store.setting import DEFINITIONS
+    from rmqtool.store.broker_conf import DEFINITIONS
 
     return (f"{name}=" for name in DEFINITIONS)
 

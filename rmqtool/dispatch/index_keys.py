@@ -23,7 +23,7 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.javacompat import decode_utf8, index_key_hash, parse_long, split_keys, string_hash
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store import Origin, Store
-from rmqtool.store.setting import BROKER_VERSION
+from rmqtool.store.broker_conf import BROKER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

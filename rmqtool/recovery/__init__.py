@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
+from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
-from rmqtool.store.setting import Origin
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, Uni
 from rmqtool.reput.chain import Region
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store import broker_json
+from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.store.segments import label_of
-from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,9 +18,9 @@ from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery import PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
+from rmqtool.store.broker_conf import DEFINITIONS, Origin
 from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, TIMER_WHEEL, names_in
 from rmqtool.store.segments import Segment, label_of
-from rmqtool.store.setting import DEFINITIONS, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -27,7 +27,7 @@ from rmqtool.progress import timed
 from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Planner
 from rmqtool.scan.records import check_record
-from rmqtool.store.setting import Origin
+from rmqtool.store.broker_conf import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

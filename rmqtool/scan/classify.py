@@ -29,8 +29,8 @@ from rmqtool.formats.message import (
 )
 from rmqtool.releases import LENIENT
 from rmqtool.scan.records import Record, check_record, find_true, holds_record
+from rmqtool.store.broker_conf import Origin
 from rmqtool.store.segments import WINDOW_BYTES, Segment, Window, finding_at
-from rmqtool.store.setting import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

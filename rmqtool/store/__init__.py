@@ -7,12 +7,12 @@ those in object storage. Nothing here imports numpy: look-ups must start within 
 
 from __future__ import annotations
 
+from rmqtool.store.broker_conf import Origin, Setting
 from rmqtool.store.files import QueueFiles
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.names import component_problem, safe_component
 from rmqtool.store.root import Store, open_store
 from rmqtool.store.segments import FileGap, FileQueue, Segment, StoreFile, Stray
-from rmqtool.store.setting import Origin, Setting
 from rmqtool.store.settings import Settings
 
 __all__ = [

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.releases import DEFAULT, NEWEST, RELEASES
+from rmqtool.store.broker_conf import BROKER_VERSION, Origin, Setting
 from rmqtool.store.kinds import PLACES, ROCKSDB_STORE
-from rmqtool.store.setting import BROKER_VERSION, Origin, Setting
 
 if TYPE_CHECKING:
     from rmqtool.io import Location

@@ -20,6 +20,7 @@ from rmqtool.formats.message import (
     decode_head,
 )
 from rmqtool.io import FileKind, Location
+from rmqtool.store.broker_conf import BROKER_VERSION, INDEX_TIMEZONE, Origin, Setting, SettingValue
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
     FORM_OF_OFFSETS,
@@ -35,7 +36,6 @@ from rmqtool.store.files import TREE_DEPTH, QueueFiles, StoreFiles
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, infer_index_zone, own_geometry
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
-from rmqtool.store.setting import BROKER_VERSION, INDEX_TIMEZONE, Origin, Setting, SettingValue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.index import HEADERS
 from rmqtool.io import FileKind, Location
+from rmqtool.store.broker_conf import Origin, Setting
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json, topic_names
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind, is_rocksdb
 from rmqtool.store.places import side_findings
 from rmqtool.store.segments import denied_finding, label_of
-from rmqtool.store.setting import Origin, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,6 +17,7 @@ from rmqtool.findings import Finding, Structure, codes, counted
 from rmqtool.formats.checkpoint import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
+from rmqtool.store.broker_conf import DEFINITIONS, Origin
 from rmqtool.store.kinds import (
     DATABASE,
     FILE_QUEUES,
@@ -28,7 +29,6 @@ from rmqtool.store.kinds import (
 )
 from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS
-from rmqtool.store.setting import DEFINITIONS, Origin
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import DelayLevels, read_delay_levels
 from rmqtool.releases import Release, release_named
-from rmqtool.store.broker_version import Signs
-from rmqtool.store.geometry import Geometry, local_zone, zone_of_name
-from rmqtool.store.inference import INDEX_NUMBERS, INFERENCES, SettingsInference
-from rmqtool.store.setting import (
+from rmqtool.store.broker_conf import (
     BROKER_VERSION,
     CONCERNING,
     DEFINITIONS,
@@ -20,12 +17,15 @@ from rmqtool.store.setting import (
     Origin,
     Setting,
 )
+from rmqtool.store.broker_version import Signs
+from rmqtool.store.geometry import Geometry, local_zone, zone_of_name
+from rmqtool.store.inference import INDEX_NUMBERS, INFERENCES, SettingsInference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
 
-    from rmqtool.store.setting import GivenSettings
+    from rmqtool.store.broker_conf import GivenSettings
 
 
 class Settings:

@@ -7,7 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from rmqtool.store import open_store
-from rmqtool.store.setting import Origin
+from rmqtool.store.broker_conf import Origin
 from tests.damage.mutations import Mutator
 from tests.store.fixture_stores import fixture
 

@@ -104,7 +104,7 @@ BELOW = frozenset(
 
 PATHS: dict[str, str] = {
     "store/root.py": "takes the user's path, and tells where nothing may be written",
-    "store/setting.py": "takes the path of a broker.conf",
+    "store/broker_conf.py": "takes the path of a broker.conf",
     "store/object_staging.py": WRITTEN,
     "store/results.py": WRITTEN,
 }

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.errors import UsageError
-from rmqtool.store.setting import parse_java_properties
+from rmqtool.store.broker_conf import parse_java_properties
 
 
 @pytest.mark.parametrize(

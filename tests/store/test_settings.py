@@ -17,7 +17,7 @@ from rmqtool.projection import json_object
 from rmqtool.recovery.log_recovery import RECOVER_FILES
 from rmqtool.releases import NEWEST, OLDEST, RELEASES
 from rmqtool.store import Origin, open_store
-from rmqtool.store.setting import CONCERNING, DEFINITIONS, known_broker_properties
+from rmqtool.store.broker_conf import CONCERNING, DEFINITIONS, known_broker_properties
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 from tests.store.index_builder import build_index
 

@@ -17,10 +17,10 @@ from rmqtool.progress import NullProgress, Progress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
 from rmqtool.scan.classify import FoundEdge, LogEdge, copied_records
 from rmqtool.scan.record_walk import find_log_end
+from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.layout import log_file_findings
 from rmqtool.store.names import is_illegal
-from rmqtool.store.setting import Origin
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:

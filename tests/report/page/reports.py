@@ -22,7 +22,7 @@ from rmqtool.findings import CATALOG, Finding, FindingLog, codes
 from rmqtool.recovery import Cut, Loss, Prediction, Recovery
 from rmqtool.releases import NEWEST
 from rmqtool.rows import Checkpoint
-from rmqtool.store.setting import Origin, Setting
+from rmqtool.store.broker_conf import Origin, Setting
 
 START_MS = 1_795_231_720_000
 FILE_BYTES = 1 << 30
