@@ -331,7 +331,7 @@ class ChainedSurvey:
         """Return which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
         records, units = self.survey.records, self.survey.units
         listed_there, owned = np.zeros((2, len(records)), bool)
-        owned[self.record_of[self.confirmed]] = True
+        owned[self.record_of[self.confirmed & ~units["light"]]] = True
         if owned.all():
             return listed_there
         light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}

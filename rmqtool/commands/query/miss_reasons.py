@@ -13,6 +13,7 @@ from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reas
 from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.topic_names import topics_of, unknown_topic
 from rmqtool.scan.record_walk import LogExtent
+from rmqtool.scan.records import record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -81,6 +82,13 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
         if number not in known:
             place = one.start if one.log_offset is None else one.log_offset
             yield _lost(context, number, place, _CAUSES.get(one.cause, _CAUSES["hole"]).format(one))
+    settled = {*known, *(number for number, _ in losses.found)}
+    for number, unit_place in context.rejected.places.items():
+        if number not in settled and unit_place is not None and record_at(context.store.commitlog, unit_place):
+            context.progress.warn(
+                f"nothing shows that {topic}/{queue_id} #{number} is lost: --offset {unit_place} shows the"
+                " record that its unit leads to"
+            )
 
 
 def explain_cut(context: QueryContext, places: Iterable[int]) -> None:

@@ -83,6 +83,20 @@ def test_a_wrong_unit_proves_no_message_where_the_log_is_sound(tmp_path: Path) -
     assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.CLEAN
 
 
+def test_a_place_whose_record_names_another_queue_leads_to_that_record(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), store)
+    with (store / "commitlog" / "00000000000000000000").open("r+b") as file:
+        file.seek(849 + 15)  # the last byte of the queue ID, 7
+        file.write(b"\x29")
+        file.seek(849 + 92)
+        file.write(b"\xff")
+    said = Warnings()
+    question = QueryRequest(topic="Orders", queue_id=7, queue_offset=0, max_messages=1)
+    assert list(Query(open_store(store), question, said).run()) == []
+    assert any("Orders/7 #0 is lost: --offset 849 shows" in one for one in said.warnings)
+
+
 @pytest.mark.parametrize(
     "question",
     [{"offset": 54600}, {"offset": 54700}, {"msg_id": "0A09080700002A9F000000000000D548"}],
