@@ -54,7 +54,9 @@ _HOMES = {
 }
 """Public names, by the modules that define them, which load at the first use of a name."""
 
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_HOME_OF: dict[str, str] = {}
+for _home, _names in _HOMES.items():
+    _HOME_OF |= dict.fromkeys(_names, _home)
 _MODULES = frozenset({"errors", "progress", "spark"})
 
 __all__ = [*_HOME_OF]  # noqa: PLE0604

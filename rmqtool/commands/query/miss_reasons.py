@@ -83,11 +83,11 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
             place = one.start if one.log_offset is None else one.log_offset
             yield _lost(context, number, place, _CAUSES.get(one.cause, _CAUSES["hole"]).format(one))
     settled = {*known, *(number for number, _ in losses.found)}
-    for number, unit_place in context.rejected.places.items():
-        if number not in settled and unit_place is not None and record_at(context.store.commitlog, unit_place):
+    for number, at in context.rejected.places.items():
+        if number not in settled and at is not None and record_at(context.store.commitlog, at):
             context.progress.warn(
-                f"nothing shows that {topic}/{queue_id} #{number} is lost: --offset {unit_place} shows the"
-                " record that its unit leads to"
+                f"nothing shows that {topic}/{queue_id} #{number} is lost: --offset {at} shows the record that"
+                " its unit leads to"
             )
 
 
