@@ -86,8 +86,8 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
     for number, at in context.rejected.places.items():
         if number not in settled and at is not None and record_at(context.store.commitlog, at):
             context.progress.warn(
-                f"nothing shows that {topic}/{queue_id} #{number} is lost: --offset {at} shows the record that"
-                " its unit leads to"
+                f"nothing shows that {topic}/{queue_id} #{number} is lost: --offset {at} shows the record"
+                " that its unit leads to"
             )
 
 
