@@ -187,8 +187,8 @@ class Disputes:
         costs = [self._contradictions(near.joined(side)) for side in sides]
         wins = np.full(len(places), self._goes_to_later(*costs))
         changed = 1 < len(places) <= _JUDGED_AGAIN and self._judge_each(places, wins, near, sides)
-        told = changed or self._is_told(*costs)
-        return wins, _BY_NEIGHBOURS if told else _BY_NOTHING
+        is_decided = changed or self._is_decided(*costs)
+        return wins, _BY_NEIGHBOURS if is_decided else _BY_NOTHING
 
     @staticmethod
     def _goes_to_later(contradictions: int, of_later: int) -> bool:
@@ -196,7 +196,7 @@ class Disputes:
         return of_later < contradictions
 
     @staticmethod
-    def _is_told(contradictions: int, of_later: int) -> bool:
+    def _is_decided(contradictions: int, of_later: int) -> bool:
         """Whether that decides the dispute."""
         return contradictions != of_later
 
@@ -315,7 +315,7 @@ class FrameDisputes(Disputes):
         return 0 < contradictions >= of_later
 
     @classmethod
-    def _is_told(cls, contradictions: int, of_later: int) -> bool:
+    def _is_decided(cls, contradictions: int, of_later: int) -> bool:
         is_explained = 0 < contradictions < cls._WEIGHT and of_later < cls._WEIGHT
         return contradictions != of_later and not is_explained
 

@@ -229,15 +229,15 @@ def _place(offsets: Int64s, cuts: Int64s, run: int, offset: int) -> int:
 class _Linker:
     """Chooses, of the runs of one queue, those that can follow each other and hold most records."""
 
-    def __init__(self, belief: ChainedSurvey, queue: int, rows: Int64s, cuts: Int64s) -> None:
-        self.belief, self.queue, self.rows, self.cuts = belief, queue, rows, cuts
-        units, records = belief.survey.units, belief.survey.records
+    def __init__(self, judged: ChainedSurvey, queue: int, rows: Int64s, cuts: Int64s) -> None:
+        self.judged, self.queue, self.rows, self.cuts = judged, queue, rows, cuts
+        units, records = judged.survey.units, judged.survey.records
         heads, tails = rows[cuts[:-1]], rows[cuts[1:] - 1]
         self.first = units["queue_offset"][heads]
         self.after = units["queue_offset"][tails] + units["count"][tails]
         self.start = units["log_offset"][heads]
-        self.stop = units["log_offset"][tails] + records["total_size"][self.belief.record_of[tails]]
-        confirmed = np.concatenate([[0], np.cumsum(self.belief.confirmed[rows])])
+        self.stop = units["log_offset"][tails] + records["total_size"][self.judged.record_of[tails]]
+        confirmed = np.concatenate([[0], np.cumsum(self.judged.confirmed[rows])])
         self.worth = np.diff(cuts) + _CONFIRMED * (confirmed[cuts[1:]] - confirmed[cuts[:-1]])
 
     def chain(self) -> QueueChain:
@@ -266,9 +266,9 @@ class _Linker:
         return QueueChain(self.queue, np.concatenate(rows), resets)
 
     def _cost_of_start(self, run: int) -> int:
-        if not self.belief.from_zero or not self.first[run]:
+        if not self.judged.from_zero or not self.first[run]:
             return 0
-        return self._cost_of_room(int(self.first[run]), self.belief.survey.log.start, int(self.start[run]))
+        return self._cost_of_room(int(self.first[run]), self.judged.survey.log.start, int(self.start[run]))
 
     def _cost(self, one: int, two: int) -> int | None:
         """Return what it costs to go on with another run; None where it cannot follow."""
@@ -278,7 +278,7 @@ class _Linker:
         return _NO_ROOM if self.first[two] == 0 and self.cuts[two + 1] - self.cuts[two] > 1 else None
 
     def _cost_of_room(self, missing: int, start: int, stop: int) -> int:
-        return 0 if missing * SMALLEST_RECORD <= self.belief.room(start, stop) else _NO_ROOM
+        return 0 if missing * SMALLEST_RECORD <= self.judged.room(start, stop) else _NO_ROOM
 
 
 def odd_times(times: Int64s) -> Bools:

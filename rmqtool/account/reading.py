@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.belief import Belief
 from rmqtool.account.disputes import uncover
 from rmqtool.account.evidence import read_evidence
+from rmqtool.account.plausibility import JudgedRecords
 from rmqtool.account.records import Cause, Grounds, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
@@ -148,7 +148,7 @@ def read_by_evidence(store: Store, log: FileQueue) -> Reading:
     evidence = read_evidence(store)
     found = uncover(survey_log(log, DispatchPolicy.from_settings(store.settings), LocalEngine()), [evidence])
     undecided = [one.start for one in found.aside if one.chosen_by is Grounds.NOTHING]
-    belief = Belief(found, evidence, from_zero=found.log.start == 0)
-    out = np.isin(belief.cause, (Cause.STALE, Cause.FIELDS))
-    out[belief.record_of[belief.unproven & ~found.units["light"]]] = True
-    return Reading(log, found.false, np.array(undecided, np.int64), belief.places[out])
+    judged = JudgedRecords(found, evidence, from_zero=found.log.start == 0)
+    out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
+    out[judged.record_of[judged.unproven & ~found.units["light"]]] = True
+    return Reading(log, found.false, np.array(undecided, np.int64), judged.places[out])

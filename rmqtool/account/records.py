@@ -1,7 +1,7 @@
 """Every intact record of one copy of a log with its checksums, and checks of all together.
 
 *Intact* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is its place. A mark
-of its row shows whether its body matches its checksum; ``rmqtool.account.belief`` decides whether its
+of its row shows whether its body matches its checksum; ``rmqtool.account.plausibility`` decides whether its
 unprotected fields are plausible. Everything between intact records is a hole.
 
 Memory goes with the number of records: some 70 bytes for each.

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account import indexes_beyond
-from rmqtool.account.belief import Belief
 from rmqtool.account.disputes import Disputes, joined, overlaps, uncover, where
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import StoreAccount, before_log
+from rmqtool.account.plausibility import JudgedRecords
 from rmqtool.account.reading import misnamed, under_own_names
 from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
@@ -86,8 +86,8 @@ def merge(
 
 def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:
     """Return a survey of the trusted records; with ``only``, without damaged bodies, too."""
-    belief = Belief(survey, evidence, from_zero=survey.log.start == 0, include_stale=include_stale)
-    keep = belief.kept if only else belief.kept | survey.damaged
+    judged = JudgedRecords(survey, evidence, from_zero=survey.log.start == 0, include_stale=include_stale)
+    keep = judged.kept if only else judged.kept | survey.damaged
     return where(survey, keep)
 
 

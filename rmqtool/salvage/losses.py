@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.account.belief import Belief, one_letter_apart
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
+from rmqtool.account.plausibility import JudgedRecords, one_letter_apart
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, by_queue
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.salvage import Lost, SalvagedQueue
@@ -32,41 +32,41 @@ class LossFinder:
     """Finds the lost messages of every queue.
 
     Attributes:
-        belief: the records that are recovered.
+        judged: the records that are recovered.
         evidence: the lists of queues.
         takes: whether the user wants a topic.
         horizon: physical offset up to which the log is wanted.
         consumed: lost messages that only consumers' offsets prove, by topic and queue id.
     """
 
-    belief: Belief
+    judged: JudgedRecords
     evidence: QueueEvidence
     takes: Callable[[str], bool]
     horizon: int
     consumed: Mapping[tuple[str, int], Absent] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        records = self.belief.survey.records[self.belief.kept]
+        records = self.judged.survey.records[self.judged.kept]
         self._starts = np.ascontiguousarray(records["log_offset"])
         self._stops = records["log_offset"] + records["total_size"]
         self._taken = np.concatenate([[0], np.cumsum(records["total_size"], dtype=np.int64)])
-        every = self.belief.survey.records
+        every = self.judged.survey.records
         self._all_stops = every["log_offset"] + every["total_size"]
         self._all_taken = np.concatenate([[0], np.cumsum(every["total_size"], dtype=np.int64)])
 
     @property
     def _finder(self) -> AbsentFinder:
         """Return a new one: one that is kept refers back, and holds all arrays until a collection."""
-        return AbsentFinder(self._log_start, self.belief.from_zero, self.horizon, self._room)
+        return AbsentFinder(self._log_start, self.judged.from_zero, self.horizon, self._room)
 
     def lost(self) -> Iterator[Lost]:
         """Yield lost messages by queue and queue offset."""
-        survey = self.belief.survey
+        survey = self.judged.survey
         numbers = {key: number for number, key in enumerate(survey.queues)}
         misnamed = {survey.queues[number] for number in self._misnamed()}
         for key in sorted({*numbers, *self.evidence.units}):
             if self.takes(key[0]) and key not in misnamed:
-                for one in self._all_of_queue(key, self.belief.chains.get(numbers.get(key, -1))):
+                for one in self._all_of_queue(key, self.judged.chains.get(numbers.get(key, -1))):
                     yield Lost(
                         *key, one.queue_offset, one.messages, one.start, one.stop, one.cause, one.log_offset,
                         one.size, one.tags_code, from_start=one.from_start,
@@ -87,14 +87,14 @@ class LossFinder:
 
         Such a name is damaged, and proves no messages before it.
         """
-        survey = self.belief.survey
+        survey = self.judged.survey
         light, counts = survey.units["light"], np.bincount(survey.units["queue"], minlength=1)
         alone = survey.units[
             light & (survey.units["queue_offset"] > 0) & (counts[survey.units["queue"]] == 1)
         ]
         alone = [unit for unit in alone if survey.queues[unit["queue"]] not in self.evidence.units]
         missing: defaultdict[int, list[ChainGap]] = defaultdict(list)
-        for gap in self.belief.gaps() if alone else ():
+        for gap in self.judged.gaps() if alone else ():
             if gap.last - gap.first == 1:
                 missing[gap.first].append(gap)
         for unit in alone:
@@ -108,9 +108,9 @@ class LossFinder:
         if chain is None or not len(chain.rows):
             yield from self._finder.find(pins, NOTHING_KEPT)
             return
-        belief = self.belief
-        units, records = belief.survey.units, belief.survey.records
-        cause = belief.cause[belief.record_of[chain.rows]]
+        judged = self.judged
+        units, records = judged.survey.units, judged.survey.records
+        cause = judged.cause[judged.record_of[chain.rows]]
         bounds = [0, *sorted(chain.resets), len(chain.rows)]
         for number, (one, two) in enumerate(itertools.pairwise(bounds)):
             rows = chain.rows[one:two]
@@ -123,12 +123,12 @@ class LossFinder:
             starts = units["queue_offset"][good]
             stops = starts + units["count"][good]
             places = units["log_offset"][good]
-            ends = places + records["total_size"][belief.record_of[good]]
+            ends = places + records["total_size"][judged.record_of[good]]
             yield from self._finder.find(ordered, Kept(starts, stops, places, ends), goes_on=last, begun=True)
 
     @property
     def _log_start(self) -> int:
-        return self.belief.survey.log.start
+        return self.judged.survey.log.start
 
     def _listed(self, key: tuple[str, int]) -> list[Pin]:
         """Return the units of a queue that point to where no record is recovered, by queue offset."""
@@ -151,27 +151,27 @@ class LossFinder:
         ]  # fmt: skip
 
     def _damaged(self, rows: Rows) -> Iterator[Pin]:
-        units, records = self.belief.survey.units, self.belief.survey.records
+        units, records = self.judged.survey.units, self.judged.survey.records
         for row in rows:
-            number = self.belief.record_of[row]
+            number = self.judged.record_of[row]
             unit, record = units[row], records[number]
             yield Pin(
                 int(unit["queue_offset"]), int(unit["count"]), int(unit["log_offset"]),
-                int(record["total_size"]), None, Cause(self.belief.cause[number]).name.lower(),
+                int(record["total_size"]), None, Cause(self.judged.cause[number]).name.lower(),
             )  # fmt: skip
 
     def _is_there(self, one: Absent) -> bool:
         """Return whether a record that is not recovered, and no hole, is where messages were."""
-        places = self.belief.places
+        places = self.judged.places
         if one.log_offset is None or one.size is None:
             first, last = np.searchsorted(places, [one.start, one.stop])
             taken = int(self._all_taken[last] - self._all_taken[first])
-            taken += self.belief.blank_bytes(one.start, one.stop)
+            taken += self.judged.blank_bytes(one.start, one.stop)
             return one.stop - one.start - taken < one.messages * SMALLEST_RECORD
         after = int(np.searchsorted(self._all_stops, one.log_offset, "right"))
         if after < len(places) and int(places[after]) < one.log_offset + one.size:
             return True
-        survey = self.belief.survey
+        survey = self.judged.survey
         if one.log_offset in survey.false:
             return False
         record = record_at(survey.log, one.log_offset)
@@ -180,24 +180,24 @@ class LossFinder:
     def _room(self, start: int, stop: int) -> int:
         """Return the bytes between two places that neither a record that is recovered nor a BLANK takes."""
         one, two = np.searchsorted(self._starts, [start, stop])
-        taken = int(self._taken[two] - self._taken[one]) + self.belief.blank_bytes(start, stop)
+        taken = int(self._taken[two] - self._taken[one]) + self.judged.blank_bytes(start, stop)
         return stop - start - taken
 
 
-def salvaged_queues(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[SalvagedQueue]:
+def salvaged_queues(judged: JudgedRecords, lost: tuple[Lost, ...]) -> Iterator[SalvagedQueue]:
     """Yield each queue of which messages are kept or lost."""
-    survey = belief.survey
+    survey = judged.survey
     lost_of: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
     for one in lost:
         lost_of[one.topic, one.queue_id].append(one)
     units, records = survey.units, survey.records
-    kept = belief.kept[belief.record_of]
+    kept = judged.kept[judged.record_of]
     found = by_queue(units, len(survey.queues), kept)
     for number, (key, rows) in enumerate(zip(survey.queues, found, strict=True)):
         missing = lost_of.pop(key, [])
         if len(rows) or missing:
-            times = records["store_timestamp_ms"][belief.record_of[rows]]
-            orderly = _is_orderly(belief, number, len(rows), kept)
+            times = records["store_timestamp_ms"][judged.record_of[rows]]
+            orderly = _is_orderly(judged, number, len(rows), kept)
             offsets, counts = units["queue_offset"][rows], units["count"][rows]
             yield _queue(key, offsets, offsets + counts, times, missing, orderly=orderly)
     for key, missing in sorted(lost_of.items()):
@@ -205,11 +205,11 @@ def salvaged_queues(belief: Belief, lost: tuple[Lost, ...]) -> Iterator[Salvaged
         yield _queue(key, nothing, nothing, nothing, missing, orderly=True)
 
 
-def _is_orderly(belief: Belief, queue: int, given_back: int, kept: Bools) -> bool:
-    chain = belief.chains.get(queue)
+def _is_orderly(judged: JudgedRecords, queue: int, recovered: int, kept: Bools) -> bool:
+    chain = judged.chains.get(queue)
     if chain is None:
-        return given_back == 0
-    return not chain.resets and int(kept[chain.rows].sum()) == given_back
+        return recovered == 0
+    return not chain.resets and int(kept[chain.rows].sum()) == recovered
 
 
 def _queue(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.account.belief import Belief
+from rmqtool.account.plausibility import JudgedRecords
 from rmqtool.account.records import Cause, Grounds
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
@@ -75,7 +75,7 @@ class Planner:
             EnvironmentFailureError: nothing can be recovered.
         """
         draft, survey, choices = self.draft, self.survey, self.choices
-        self.belief = belief = Belief(
+        self.judged = judged = JudgedRecords(
             survey,
             self.evidence,
             from_zero=survey.log.start == 0,
@@ -101,9 +101,9 @@ class Planner:
             kept_blanks=tuple(sorted(ranges.blanks)),
             lost=all_lost,
             found=tuple(self._found()),
-            queues=tuple(salvaged_queues(belief, all_lost)),
-            kept_damaged=int((survey.damaged & belief.kept).sum()),
-            odd_times=int((belief.odd_times & belief.kept).sum()),
+            queues=tuple(salvaged_queues(judged, all_lost)),
+            kept_damaged=int((survey.damaged & judged.kept).sum()),
+            odd_times=int((judged.odd_times & judged.kept).sum()),
             notes=(*draft.notes, *self.evidence.unread, *self._elsewhere(ranges), *self._undecided()),
         )
         plan.check()
@@ -112,33 +112,33 @@ class Planner:
     # -- kept ranges
 
     def _choose(self) -> None:
-        belief, choices, survey = self.belief, self.choices, self.survey
+        judged, choices, survey = self.judged, self.choices, self.survey
         records = survey.records
         stops = records["log_offset"] + records["total_size"]
         if choices.until_offset is not None:
-            belief.leave_out(stops > choices.until_offset, Cause.CHOICE)
+            judged.leave_out(stops > choices.until_offset, Cause.CHOICE)
         if choices.until_timestamp_ms is not None:
-            belief.leave_out(belief.times > choices.until_timestamp_ms, Cause.CHOICE)
+            judged.leave_out(judged.times > choices.until_timestamp_ms, Cause.CHOICE)
         if choices.topics or choices.exclude_topics:
             unwanted = np.array([not self.takes(topic) for topic, _ in survey.queues], bool)
             units = survey.units[~survey.units["light"]]
             out = np.zeros(len(records), bool)
             out[np.searchsorted(records["log_offset"], units["log_offset"])] = unwanted[units["queue"]]
-            belief.leave_out(out, Cause.CHOICE)
+            judged.leave_out(out, Cause.CHOICE)
 
     def _kept_ranges(self) -> KeptRanges:
         """Return the kept ranges, without records that leave too little room beside them."""
-        survey, belief = self.survey, self.belief
+        survey, judged = self.survey, self.judged
         start = survey.log.start
         sizes = {segment.start: segment.size_bytes for segment in survey.log}
-        kept = survey.records[belief.kept]
+        kept = survey.records[judged.kept]
         starts = np.ascontiguousarray(kept["log_offset"])
         blanks = {
             at for file, at in survey.blanks.items()
             if sizes.get(file, 0) >= self.draft.file_size and not self._taken(at, kept, starts)
         }  # fmt: skip
         while True:
-            kept = survey.records[belief.kept]
+            kept = survey.records[judged.kept]
             stops = kept["log_offset"] + kept["total_size"]
             last = int(stops[-1]) if len(stops) else start
             ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK after a hole is rebuilt
@@ -152,8 +152,8 @@ class Planner:
             crowded = self._crowded(ranges)
             if not crowded:
                 return ranges
-            numbers = np.searchsorted(belief.places, crowded)
-            belief.cause[numbers] = Cause.ROOM
+            numbers = np.searchsorted(judged.places, crowded)
+            judged.cause[numbers] = Cause.ROOM
 
     _is_cut = False
 
@@ -187,7 +187,7 @@ class Planner:
         """Return the record after such a hole, or that before it if a unit proves the other alone."""
         number = int(np.searchsorted(ranges.starts, piece.stop)) - 1
         before = int(ranges.starts[number])
-        proven = self.survey.units["log_offset"][self.belief.confirmed]
+        proven = self.survey.units["log_offset"][self.judged.confirmed]
         is_met = number >= 0 and before + ranges.records["total_size"][number] == piece.start
         return before if is_met and piece.stop in proven and before not in proven else piece.stop
 
@@ -197,7 +197,7 @@ class Planner:
         if not pieces:
             return False
         self._is_cut = True
-        self.belief.leave_out(self.survey.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
+        self.judged.leave_out(self.survey.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
         return True
 
     def _records(self, ranges: KeptRanges) -> Iterator[Part]:
@@ -220,7 +220,7 @@ class Planner:
     def _lost(self, ranges: KeptRanges) -> list[Lost]:
         choices = self.choices
         horizon = ranges.end if choices.limited else NEVER
-        finder = LossFinder(self.belief, self.evidence, self.takes, horizon, self.consumed)
+        finder = LossFinder(self.judged, self.evidence, self.takes, horizon, self.consumed)
         placed = choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
         return [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
 
@@ -241,7 +241,7 @@ class Planner:
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
-        kept = self.survey.records[self.belief.kept]
+        kept = self.survey.records[self.judged.kept]
         starts, times = np.ascontiguousarray(kept["log_offset"]), kept["store_timestamp_ms"]
         for one in lost:
             before = int(np.searchsorted(starts, one.start)) - 1
@@ -255,17 +255,17 @@ class Planner:
 
     def _found(self) -> Iterator[Found]:
         """Yield the bytes of the first copy, and of others that differ, that the new log does not have."""
-        survey, belief = self.survey, self.belief
+        survey, judged = self.survey, self.judged
         records = survey.records
-        queue_of, unknown = np.full(len(records), -1), belief.open
+        queue_of, unknown = np.full(len(records), -1), judged.open
         own = ~survey.units["light"]
-        queue_of[belief.record_of[own]] = survey.units["queue"][own]
-        for number in np.flatnonzero(~belief.kept & (belief.cause != Cause.CHOICE)):
+        queue_of[judged.record_of[own]] = survey.units["queue"][own]
+        for number in np.flatnonzero(~judged.kept & (judged.cause != Cause.CHOICE)):
             row, queue = records[number], queue_of[number]
             topic, queue_id = (None, int(row["queue_id"])) if queue < 0 else survey.queues[queue]
             yield Found(
                 int(row["log_offset"]), int(row["total_size"]), int(row["source"]),
-                Cause(belief.cause[number]).name.lower(), topic, queue_id, int(row["queue_offset"]),
+                Cause(judged.cause[number]).name.lower(), topic, queue_id, int(row["queue_offset"]),
                 bool(unknown[number]),
             )  # fmt: skip
         yield from self.draft.found

@@ -32,47 +32,47 @@ _STEP_MS = 1000  # a broker that was started again is later by more than that
 class _StaleJudge:
     """Leaves out records whose store times go back, where something else says so, too."""
 
-    def __init__(self, belief: ChainedSurvey) -> None:
-        self.belief = belief
+    def __init__(self, judged: ChainedSurvey) -> None:
+        self.judged = judged
 
     def judge(self) -> None:
         """Mark old records."""
-        if not len(self.belief.cause):
+        if not len(self.judged.cause):
             return
-        times = self.belief.times
-        latest = np.maximum.accumulate(np.where(self.belief.survey.damaged, 0, times))
-        back = np.concatenate([[False], times[1:] < latest[:-1]]) & ~self.belief.odd_times
+        times = self.judged.times
+        latest = np.maximum.accumulate(np.where(self.judged.survey.damaged, 0, times))
+        back = np.concatenate([[False], times[1:] < latest[:-1]]) & ~self.judged.odd_times
         edges = np.flatnonzero(np.diff(np.concatenate([[0], back.view(np.int8), [0]])))
         for start, stop in edges.reshape(-1, 2):
             if self._is_stale(int(start), int(stop)):
-                self.belief.cause[start:stop][self.belief.cause[start:stop] == Cause.NONE] = Cause.STALE
+                self.judged.cause[start:stop][self.judged.cause[start:stop] == Cause.NONE] = Cause.STALE
 
     def _is_stale(self, start: int, stop: int) -> bool:
         """Whether records whose times go back are old: a clock that was set back leaves no other trace."""
-        records, units = self.belief.survey.records, self.belief.survey.units
-        first, last = np.searchsorted(self.belief.record_of, [start, stop])
-        if self.belief.confirmed[first:last].any():
+        records, units = self.judged.survey.records, self.judged.survey.units
+        first, last = np.searchsorted(self.judged.record_of, [start, stop])
+        if self.judged.confirmed[first:last].any():
             return False
         offsets, before = units["queue_offset"][first:last], self._offsets_before[first:last]
         outside = self._unit_before[first:last] < first
         before_it = records[start - 1]
         torn = records["log_offset"][start] != before_it["log_offset"] + before_it["total_size"]
-        step_ms = int(self.belief.times[start - 1] - self.belief.times[start])
+        step_ms = int(self.judged.times[start - 1] - self.judged.times[start])
         if torn and step_ms >= _STEP_MS and self._in_one_file(start, stop):
             return True
         return bool((outside & (before >= 0) & (offsets < before)).any())
 
     def _in_one_file(self, start: int, stop: int) -> bool:
         """Whether records lie in one file: a broker that cuts its log deletes the files after the cut."""
-        ends = self.belief.survey.records["log_offset"][[start, stop - 1]]
-        return self.belief.survey.log.segment_at(int(ends[0])) == self.belief.survey.log.segment_at(
+        ends = self.judged.survey.records["log_offset"][[start, stop - 1]]
+        return self.judged.survey.log.segment_at(int(ends[0])) == self.judged.survey.log.segment_at(
             int(ends[1])
         )
 
     @cached_property
     def _unit_before(self) -> Int64s:
         """The unit before each in its queue, -1 for the first, ``(m,)``."""
-        units = self.belief.survey.units
+        units = self.judged.survey.units
         queues, order = units["queue"], in_queue_order(units)
         before = np.full(len(queues), -1)
         same = queues[order[1:]] == queues[order[:-1]]
@@ -82,7 +82,7 @@ class _StaleJudge:
     @cached_property
     def _offsets_before(self) -> Int64s:
         """The queue offset after the unit before, -1 for the first of a queue, ``(m,)``."""
-        units, before = self.belief.survey.units, self._unit_before
+        units, before = self.judged.survey.units, self._unit_before
         return np.where(before >= 0, (units["queue_offset"] + units["count"])[before], -1)
 
 
@@ -99,17 +99,17 @@ class _HeadJudge:
     """Decides which damaged records are where they say.
 
     Args:
-        belief: its chains are those of whole records.
+        judged: its chains are those of whole records.
     """
 
-    def __init__(self, belief: ChainedSurvey) -> None:
-        self.belief = belief
-        records = belief.survey.records
+    def __init__(self, judged: ChainedSurvey) -> None:
+        self.judged = judged
+        records = judged.survey.records
         ends = records["log_offset"] + records["total_size"]
-        self._starts, self._stops = belief.places, ends
+        self._starts, self._stops = judged.places, ends
         sizes = records["total_size"].astype(np.int64)
         self._taken = np.concatenate([[0], np.cumsum(sizes)])
-        self._damaged = np.concatenate([[0], np.cumsum(belief.survey.damaged)])
+        self._damaged = np.concatenate([[0], np.cumsum(judged.survey.damaged)])
         self._stands: dict[int, list[_Stand]] = {}
 
     def borne_out(self, units: Int64s) -> Bools:
@@ -118,18 +118,18 @@ class _HeadJudge:
         Args:
             units: numbers of units of damaged records, in log order.
         """
-        listed = self.belief.listed_elsewhere
+        listed = self.judged.listed_elsewhere
         claims = self._stands_of(units)
-        shown = self.belief.confirmed[units].copy()
+        shown = self.judged.confirmed[units].copy()
         of_queue: defaultdict[int, list[int]] = defaultdict(list)
-        for number, queue in enumerate(self.belief.survey.units["queue"][units].tolist()):
+        for number, queue in enumerate(self.judged.survey.units["queue"][units].tolist()):
             of_queue[queue].append(number)
         for queue, numbers in of_queue.items():
             for number in numbers:
                 if shown[number]:
                     insort(self._of(queue), claims[number])
             for place, number in enumerate(numbers):
-                if shown[number] or listed[self.belief.record_of[units[number]]]:
+                if shown[number] or listed[self.judged.record_of[units[number]]]:
                     continue
                 others = [claims[one] for one in numbers[max(place - 1, 0) : place + 2] if one != number]
                 if self._fits(queue, claims[number], others):
@@ -145,15 +145,15 @@ class _HeadJudge:
             claim: of the record.
             others: claims of the damaged records of that queue before and after it.
         """
-        belief = self.belief
-        listed = belief.evidence.at(belief.survey.queues[queue], np.array([claim.first]))
+        judged = self.judged
+        listed = judged.evidence.at(judged.survey.queues[queue], np.array([claim.first]))
         stands = self._of(queue)
-        if listed["size"][0] > 0 or (not stands and not belief.is_likely(queue)):
+        if listed["size"][0] > 0 or (not stands and not judged.is_likely(queue)):
             return False
         place = bisect_left(stands, claim)
         before, after = stands[place - 1 : place] if place else [], stands[place : place + 1]
         if not before:
-            start, due = belief.survey.log.start, 0 if belief.from_zero else claim.first
+            start, due = judged.survey.log.start, 0 if judged.from_zero else claim.first
         else:
             start, due = before[0].stop, before[0].after
         if claim.first < due or not self._has_room(claim.first - due, start, claim.start):
@@ -167,20 +167,20 @@ class _HeadJudge:
     def _has_room(self, messages: int, start: int, stop: int) -> bool:
         """Whether so many messages fit between two places: in holes, or as damaged records."""
         one, two = np.searchsorted(self._starts, [start, stop])
-        taken = int(self._taken[two] - self._taken[one]) + self.belief.blank_bytes(start, stop)
+        taken = int(self._taken[two] - self._taken[one]) + self.judged.blank_bytes(start, stop)
         damaged = int(self._damaged[two] - self._damaged[one])
         return messages <= max(stop - start - taken, 0) // SMALLEST_RECORD + damaged
 
     def _of(self, queue: int) -> list[_Stand]:
         """Return the records of a queue that are known to be in it, in log order."""
         if queue not in self._stands:
-            chain = self.belief.chains.get(queue)
+            chain = self.judged.chains.get(queue)
             self._stands[queue] = [] if chain is None else self._stands_of(chain.rows)
         return self._stands[queue]
 
     def _stands_of(self, rows: Int64s) -> list[_Stand]:
-        units = self.belief.survey.units[rows]
-        stops = self._stops[self.belief.record_of[rows]]
+        units = self.judged.survey.units[rows]
+        stops = self._stops[self.judged.record_of[rows]]
         after = units["queue_offset"] + units["count"]
         columns = (units["log_offset"], stops, units["queue_offset"], after)
         return [_Stand(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
@@ -193,14 +193,14 @@ class _FieldJudge:
     """Leaves out records whose queue fields are contradicted.
 
     Args:
-        belief: the records trusted so far, their chains linked.
+        judged: the records trusted so far, their chains linked.
     """
 
-    def __init__(self, belief: ChainedSurvey) -> None:
-        self.belief = belief
-        self.survey, self.evidence, self.from_zero = belief.survey, belief.evidence, belief.from_zero
-        self.cause, self.places = belief.cause, belief.places
-        self.record_of, self.confirmed = belief.record_of, belief.confirmed
+    def __init__(self, judged: ChainedSurvey) -> None:
+        self.judged = judged
+        self.survey, self.evidence, self.from_zero = judged.survey, judged.evidence, judged.from_zero
+        self.cause, self.places = judged.cause, judged.places
+        self.record_of, self.confirmed = judged.record_of, judged.confirmed
 
     def leave_out_doubles(self) -> bool:
         """Leave out, of records that claim one place of a queue, those that another queue misses right there.
@@ -209,8 +209,8 @@ class _FieldJudge:
             Whether there are any: then chains are others.
         """
         units = self.survey.units
-        own = np.flatnonzero(~units["light"] & self.belief.kept[self.record_of])
-        own = own[self.belief.broken[units["queue"][own]]]
+        own = np.flatnonzero(~units["light"] & self.judged.kept[self.record_of])
+        own = own[self.judged.broken[units["queue"][own]]]
         queues, offsets = units["queue"][own], units["queue_offset"][own]
         order = np.lexsort((offsets, queues))
         same = (np.diff(queues[order]) == 0) & (np.diff(offsets[order]) == 0)
@@ -218,7 +218,7 @@ class _FieldJudge:
         doubles = doubles[~self.confirmed[doubles] & ~self._alone_in_order(own, doubles)]
         places, offsets = units["log_offset"][doubles], units["queue_offset"][doubles]
         liars: set[int] = set()
-        for gap in self.belief.gaps() if len(doubles) else ():
+        for gap in self.judged.gaps() if len(doubles) else ():
             fits = (gap.start <= places) & (places < gap.stop) & (gap.first <= offsets) & (offsets < gap.last)
             for unit in doubles[fits]:
                 queue, record = int(units["queue"][unit]), int(self.record_of[unit])
@@ -250,22 +250,22 @@ class _FieldJudge:
     def judge(self) -> None:
         """Leave out whole records whose queue fields are contradicted."""
         self._linked = np.zeros(len(self.survey.units), bool)
-        for chain in self.belief.chains.values():
+        for chain in self.judged.chains.values():
             self._linked[chain.rows] = True
         self._count_kept()
-        gaps = list(self.belief.gaps())
+        gaps = list(self.judged.gaps())
         tight = [gap for gap in gaps if self._lacks_room(gap)]
-        elsewhere = self.belief.listed_elsewhere
-        for record in np.flatnonzero((self._suspects() | elsewhere) & self.belief.kept):
+        elsewhere = self.judged.listed_elsewhere
+        for record in np.flatnonzero((self._suspects() | elsewhere) & self.judged.kept):
             unit = self._own_unit(int(record))
             refuted = elsewhere[record] and not self._vouched(unit)
             if elsewhere[record] and not refuted and not self._follows(unit):
-                refuted = self.belief.is_listed_by_another(int(record))
+                refuted = self.judged.is_listed_by_another(int(record))
             if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
                 self.cause[record] = Cause.FIELDS
                 self._count_kept()
             elif unit is not None and self._is_made_up(unit):
-                self.cause[record], self.belief.unproven[unit] = Cause.FIELDS, True
+                self.cause[record], self.judged.unproven[unit] = Cause.FIELDS, True
                 self._count_kept()
         self._leave_out_intruders()
         self._forget_left_out()
@@ -278,8 +278,8 @@ class _FieldJudge:
         """
         units = self.survey.units
         for number in np.flatnonzero(~self._linked & ~units["light"]):
-            chain = self.belief.chains.get(int(units["queue"][number]))
-            if chain is None or not self.belief.kept[self.record_of[number]]:
+            chain = self.judged.chains.get(int(units["queue"][number]))
+            if chain is None or not self.judged.kept[self.record_of[number]]:
                 continue
             place = int(np.searchsorted(chain.rows, number))
             before = chain.rows[place - 1] if place else None
@@ -288,7 +288,7 @@ class _FieldJudge:
                 self.cause[self.record_of[number]] = Cause.FIELDS
 
     def _count_kept(self) -> None:
-        sizes = np.where(self.belief.kept, self.survey.records["total_size"], 0).astype(np.int64)
+        sizes = np.where(self.judged.kept, self.survey.records["total_size"], 0).astype(np.int64)
         self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
 
     def _suspects(self) -> Bools:
@@ -297,7 +297,7 @@ class _FieldJudge:
         suspects: Bools = (records["marks"] & Mark.PLAIN) != 0
         suspects[self.record_of] = False
         suspects[self.record_of[~self._linked & ~self.confirmed]] = True
-        for chain in self.belief.chains.values():
+        for chain in self.judged.chains.values():
             cuts = runs_of(self.survey, chain.rows)
             short = np.flatnonzero(np.diff(cuts) <= _SHORT)
             for number in short:
@@ -318,7 +318,7 @@ class _FieldJudge:
                 continue
             if vouched and not (self._is_alone(unit) and gap.last == gap.first + 1):
                 continue
-            if len(self.belief.chains[gap.queue].rows) == 1:  # no witness either
+            if len(self.judged.chains[gap.queue].rows) == 1:  # no witness either
                 continue
             if gap.queue == own:
                 if unit is not None and not self._linked[unit] and self._lacks_room(gap):
@@ -331,14 +331,14 @@ class _FieldJudge:
         """Whether the holes of the log have no room for the messages that a gap misses."""
         ends = np.searchsorted(self.places, [gap.start, gap.stop])
         taken = int(self._kept_before[ends[1]] - self._kept_before[ends[0]])
-        blanks = self.belief.blank_bytes(gap.start, gap.stop)
+        blanks = self.judged.blank_bytes(gap.start, gap.stop)
         return gap.stop - gap.start - taken - blanks < (gap.last - gap.first) * SMALLEST_RECORD
 
     def _claimed_by_an_end(self, record: int, offset: int, own: int | None) -> bool:
         """Whether it is the next record of a similar queue, which ends before it."""
         units = self.survey.units
         least = 0 if own is not None and self._is_unheard_of(own) else _SHORT
-        for chain in self.belief.chains.values():
+        for chain in self.judged.chains.values():
             rows = chain.rows[self.record_of[chain.rows] != record]
             if len(rows) <= least or self.record_of[rows[-1]] > record:
                 continue
@@ -359,24 +359,24 @@ class _FieldJudge:
         queue, offset = int(self.survey.units["queue"][unit]), int(self.survey.units["queue_offset"][unit])
         if not self._linked[unit]:
             return False
-        rows = self.belief.chains[queue].rows
+        rows = self.judged.chains[queue].rows
         place = int(np.searchsorted(rows, unit))
         at = int(self.survey.units["log_offset"][unit])
         if not place:
-            if self._is_alone(unit) and not self.belief.is_likely(queue):
+            if self._is_alone(unit) and not self.judged.is_likely(queue):
                 return self.from_zero and not offset
             gap = ChainGap(queue, 0, offset, self.survey.log.start, at)
             return not self.from_zero or not offset or not self._lacks_room(gap)
         before = rows[place - 1]
         end = int(self.survey.units["queue_offset"][before] + self.survey.units["count"][before])
         gap = ChainGap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
-        return place in self.belief.chains[queue].resets or offset == end or not self._lacks_room(gap)
+        return place in self.judged.chains[queue].resets or offset == end or not self._lacks_room(gap)
 
     def _follows(self, unit: int | None) -> bool:
         """Whether a record is the next of its queue: no message is missing before it."""
         if unit is None or not self._linked[unit]:
             return False
-        units, chain = self.survey.units, self.belief.chains[int(self.survey.units["queue"][unit])]
+        units, chain = self.survey.units, self.judged.chains[int(self.survey.units["queue"][unit])]
         place = int(np.searchsorted(chain.rows, unit))
         before = chain.rows[place - 1] if place else None
         due = 0 if before is None else units["queue_offset"][before] + units["count"][before]
@@ -384,12 +384,12 @@ class _FieldJudge:
 
     def _is_alone(self, unit: int | None) -> bool:
         """Whether a record is the only trace of its queue."""
-        return unit is None or len(self.belief.chains[int(self.survey.units["queue"][unit])].rows) == 1
+        return unit is None or len(self.judged.chains[int(self.survey.units["queue"][unit])].rows) == 1
 
     def _is_unheard_of(self, queue: int) -> bool:
         """Whether one record alone names a queue."""
-        chain = self.belief.chains.get(queue)
-        return (chain is None or len(chain.rows) <= 1) and not self.belief.is_likely(queue)
+        chain = self.judged.chains.get(queue)
+        return (chain is None or len(chain.rows) <= 1) and not self.judged.is_likely(queue)
 
     def _is_made_up(self, unit: int) -> bool:
         """Whether one record alone names a queue that ``topics.json`` lacks, and messages before it."""
@@ -418,7 +418,7 @@ class _FieldJudge:
 
     def _forget_left_out(self) -> None:
         """Take out of the chains what contradicts them; what is damaged still shows where it stood."""
-        for chain in self.belief.chains.values():
+        for chain in self.judged.chains.values():
             good = np.isin(self.cause[self.record_of[chain.rows]], (Cause.NONE, *DAMAGED_CAUSES))
             if not good.all():
                 chain.resets = frozenset(int(good[:reset].sum()) for reset in chain.resets if good[reset])
@@ -437,8 +437,8 @@ def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:
     return sum(1 for shift in range(0, 8 * width, 8) if differing >> shift & 0xFF) == 1
 
 
-class Belief(ChainedSurvey):
-    """Judges the records of a survey.
+class JudgedRecords(ChainedSurvey):
+    """Records of a survey, each trusted, or left out for a cause.
 
     Args:
         survey: see ``ChainedSurvey``, as the next two.
