@@ -168,3 +168,12 @@ def test_ci_runs_every_tier_that_is_left_out_by_default() -> None:
 def test_every_tier_is_described() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
     assert [tier for tier in TIERS if f"\n* `{tier}` " not in text] == []
+
+
+def test_contributing_names_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`([a-z_./]+/[a-z_./]+\.(?:py|txt|toml|md))`", text))
+    assert len(named) > 20
+    assert [
+        name for name in named if not ((ROOT / name).is_file() or (ROOT / "rmqtool" / name).is_file())
+    ] == []

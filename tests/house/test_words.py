@@ -75,8 +75,13 @@ def own_words(text: str, dictionary: Mapping[str, str] = BETTER) -> list[str]:
     return [f"{one[0]!r} (say: {better[int(str(one.lastgroup)[1:])]})" for one in found]
 
 
-def remarks(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of every docstring and comment, without literals and names of members."""
+@cache
+def remarks(path: Path) -> list[tuple[int, str]]:
+    """Return line and text of every docstring and comment, without literals and names of members."""
+    return list(_remarks(path))
+
+
+def _remarks(path: Path) -> Iterator[tuple[int, str]]:
     for node in ast.walk(trees()[path]):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.lineno, _LITERAL.sub("", str(node.value.value))
