@@ -33,7 +33,7 @@ from rmqtool.derived.queue_files import LiveUnits, all_live_units, live_units, q
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.kernels.continuity import RUN_ROW
-from rmqtool.scan.records import holds_bytes
+from rmqtool.scan.records import holds_bytes, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 from rmqtool.topics import LMQ_PREFIX
 
@@ -104,7 +104,7 @@ class LogAccount:
         reach = self._reach(looked)
         consumed = consumed_ends(self.store) if reach > looked.end else {}
         for key in sorted({*self._places, *looked.runs}):
-            if key[0].startswith(LMQ_PREFIX) or self._is_anothers(key, looked):
+            if self._is_light(key, looked) or self._is_anothers(key, looked):
                 continue
             runs, pins = looked.runs.get(key, _NO_RUNS), self._pins(key, looked)
             absent: list[Absent] = []
@@ -114,8 +114,19 @@ class LogAccount:
             if key in consumed:
                 known = self._known_end(key, runs, absent)
                 absent += consumed_beyond(known, consumed[key], looked.end, reach)
+            if len(looked.unplaced):
+                absent = [one for one in absent if not _is_damaged(one, looked)]
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
+
+    def _is_light(self, key: QueueKey, looked: SurveyedLog) -> bool:
+        """Return whether a queue lists only records of other queues, which name it and count there."""
+        if key[0].startswith(LMQ_PREFIX):
+            return True
+        places = _NOWHERE if key in looked.runs else self._places[key]
+        there = places[~looked.without_record(places)]
+        record = record_at(looked.log, int(there[0])) if len(there) else None
+        return record is not None and key in [place[:2] for place in record.light_places]
 
     def _is_anothers(self, key: QueueKey, looked: SurveyedLog) -> bool:
         """Return whether all records of a queue are those to which units of others lead: they are damaged."""
@@ -154,7 +165,7 @@ class LogAccount:
     def _pins(self, key: QueueKey, looked: SurveyedLog) -> list[Pin]:
         places = self._places.get(key, _NOWHERE)
         places = places[np.searchsorted(places, looked.start) :]
-        if not looked.without_record(places).any():
+        if not len(places) or not (len(looked.unplaced) or looked.without_record(places).any()):
             return []
         units = all_live_units(self._files[key])
         pins = _free(units.only(self._beyond.proves(key, units.physical_offsets)), looked)
@@ -164,10 +175,18 @@ class LogAccount:
 
 
 def _free(units: LiveUnits, looked: SurveyedLog) -> LiveUnits:
-    """Return the units that lead to where a record can have been, and is none."""
+    """Return the units that lead to where a record can have been, and none of a known queue is."""
     units = units.sane
     units = units.only(units.physical_offsets >= looked.start)
-    return units.only(looked.is_free(units.physical_offsets, units.sizes))
+    ranges = units.physical_offsets, units.sizes
+    return units.only(looked.is_free(*ranges) | looked.meets_unplaced(*ranges))
+
+
+def _is_damaged(one: Absent, looked: SurveyedLog) -> bool:
+    """Return whether a record lies where messages were, and says otherwise of its queue."""
+    if one.log_offset is None or one.size is None:
+        return False
+    return bool(looked.meets_unplaced(np.array([one.log_offset]), np.array([one.size]))[0])
 
 
 def _generations(runs: Rows, pins: list[Pin]) -> Iterator[tuple[list[Pin], Kept, bool]]:

@@ -123,8 +123,8 @@ class Reading(NamedTuple):
         log: its files where their records say.
         false: ``(n,)`` physical offsets of the frames in it that are none.
         undecided: ``(d,)`` of them, those of which nothing decides.
-        unplaced: ``(u,)`` those of records that are contradicted, or not borne out, in what they say of their
-            queue.
+        unplaced: ``(u, 2)`` start and stop of the records that are contradicted, or not borne out, in what
+            they say of their queue.
     """
 
     log: FileQueue
@@ -151,4 +151,5 @@ def read_by_evidence(store: Store, log: FileQueue) -> Reading:
     judged = JudgedRecords(found, evidence, from_zero=found.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
     out[judged.record_of[judged.unproven & ~found.units["light"]]] = True
-    return Reading(log, found.false, np.array(undecided, np.int64), judged.places[out])
+    unplaced = np.stack([judged.places, judged.places + found.records["total_size"]], axis=1)[out]
+    return Reading(log, found.false, np.array(undecided, np.int64), unplaced)

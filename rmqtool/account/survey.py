@@ -13,7 +13,7 @@ consume queue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -68,6 +68,7 @@ class SurveyedLog:
         unreached_bytes: their size.
         goes_back: whether store times do.
         undecided: ``(d,)`` of the false frames those that only their own checksum contradicts.
+        unplaced: ``(p, 2)`` ascending, start and stop of the records that are not in the queue they name.
     """
 
     start: int
@@ -87,6 +88,7 @@ class SurveyedLog:
     unreached_bytes: int
     goes_back: bool
     undecided: Int64s
+    unplaced: Int64s
 
     @property
     def is_odd(self) -> bool:
@@ -111,6 +113,12 @@ class SurveyedLog:
         """Return which ranges, ``(n,)``, lie in bytes without an intact record from end to end."""
         number = np.searchsorted(self.starts, physical_offsets, "right") - 1
         return np.asarray((number >= 0) & (physical_offsets + sizes <= self.stops[number]))
+
+    def meets_unplaced(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
+        """Return which ranges, ``(n,)``, meet a record that is not in the queue it names."""
+        number = np.searchsorted(self.unplaced[:, 1], physical_offsets, "right")
+        starts = np.append(self.unplaced[:, 0], ENDLESS)[number]
+        return np.asarray(starts < physical_offsets + sizes)
 
     def holds_none(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
         """Return which ranges, ``(n,)``, meet neither an intact record nor a BLANK."""
@@ -184,6 +192,9 @@ class OffsetWalk:
         return found
 
 
+_RULES = replace(LENIENT, requires_numbers=True)  # a record on which every broker fails is not intact
+
+
 @dataclass
 class LogSurvey:
     """A survey in the making: what is fed to it must come in log order.
@@ -222,7 +233,7 @@ class LogSurvey:
         Raises:
             EnvironmentFailureError: the file cannot be opened or read.
         """
-        walk = GapWalk(segment, LENIENT, false=self.false)
+        walk = GapWalk(segment, _RULES, false=self.false)
         self.reached = stop
         first = walk.guess(start, stop)
         self._add(start, stop if first is None else first)
@@ -248,7 +259,7 @@ class LogSurvey:
         """Return the records of a batch whose place in their queue nothing contradicts."""
         if self.reading is None or not len(self.reading.unplaced):
             return batch
-        placed = ~np.isin(batch.rows["log_offset"], self.reading.unplaced)
+        placed = ~np.isin(batch.rows["log_offset"], self.reading.unplaced[:, 0])
         return batch.only(placed)
 
     def _count(self, rows: Rows, *, is_moved: bool) -> None:
@@ -286,12 +297,13 @@ class LogSurvey:
         runs = self._offsets.runs()
         blanks = np.array(sorted(self._blanks), np.int64).reshape(-1, 2)
         starts, stops, strangers = ranges[first, 0], reach[last], np.concatenate(self._strangers)
+        read = self.reading
         return SurveyedLog(
             self.log.start, gaps, runs, starts, stops, blanks,
             strangers[:, 0], strangers[:, 1], self._latest_ms,
             self.log, self.records, 0 if self.mark is None else self.records - self.mark,
             self.false, np.concatenate(self._unreached), self._unreached_bytes, self._goes_back,
-            np.empty(0, np.int64) if self.reading is None else self.reading.undecided,
+            *((_NOTHING, _NO_RANGES) if read is None else (read.undecided, read.unplaced)),
         )  # fmt: skip
 
     def _add(self, start: int, stop: int) -> None:
@@ -346,7 +358,7 @@ def survey(
     return made.finish()
 
 
-_NOTHING = np.empty(0, np.int64)
+_NOTHING, _NO_RANGES = np.empty(0, np.int64), np.empty((0, 2), np.int64)
 
 
 def unreached_words(looked: SurveyedLog) -> str:

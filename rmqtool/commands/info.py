@@ -237,8 +237,10 @@ def _points_to_loss(
         return Structure.COMMITLOG in findings.errors
     if end is None:
         return False
-    confirmed = store.confirm_offset
-    is_broken = log.gaps or not log.clean_end or Structure.COMMITLOG in findings.errors
+    confirmed, segments = store.confirm_offset, store.commitlog.segments
+    firsts = filter(None, (first_record(segments[:1]), first_record(segments[-1:])))
+    is_misnamed = any(one.head.physical_offset != one.physical_offset for one in firsts)
+    is_broken = log.gaps or is_misnamed or not log.clean_end or Structure.COMMITLOG in findings.errors
     is_behind = confirmed is not None and confirmed < log.end
     return bool(beyond or is_broken or is_behind) or indexes_beyond(store, log.end)
 

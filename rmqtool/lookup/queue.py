@@ -126,14 +126,7 @@ def places_of(record: Record) -> Iterator[RecordPlace]:
     if not has_unit(record):
         return
     yield RecordPlace(record.topic, record.head.queue_id, record.head.queue_offset)
-    names = record.properties.get("INNER_MULTI_DISPATCH", "").split(",")
-    offsets = record.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")
-    if len(names) != len(offsets):
-        return
-    for name, text in zip(names, offsets, strict=True):
-        offset = parse_long(text)
-        if name and offset is not None:
-            yield RecordPlace(name, 0 if name.startswith(LMQ_PREFIX) else record.head.queue_id, offset)
+    yield from (RecordPlace(*place) for place in record.light_places)
 
 
 def queues_problem(store: Store) -> tuple[Reason, str] | None:

@@ -21,7 +21,7 @@ from rmqtool.javacompat import (
 from rmqtool.releases import LENIENT, NEWEST, RecordRules
 from rmqtool.store.segments import Window
 from rmqtool.times import EARLIEST_MS, LATEST_MS
-from rmqtool.topics import SCHEDULE_TOPIC
+from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     import struct
@@ -107,6 +107,16 @@ class Record:
     def has_torn_properties(self) -> bool:
         """Whether zeros stand in the properties, which are text: a page of them never reached the disk."""
         return _ZEROS in self.properties_bytes
+
+    @property
+    def light_places(self) -> list[tuple[str, int, int]]:
+        """Return topic, queue ID and queue offset in each light queue (multi dispatch), whose ID is 0."""
+        names = self.properties.get("INNER_MULTI_DISPATCH", "").split(",")
+        offsets = [*map(parse_long, self.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(","))]
+        ids = (0 if name.startswith(LMQ_PREFIX) else self.head.queue_id for name in names)
+        places = zip(names, ids, offsets, strict=False)
+        found = [(name, number, offset) for name, number, offset in places if name and offset is not None]
+        return found if len(names) == len(offsets) else []
 
     def change(self, against: Collection[str]) -> str:
         """Return what shows that the properties changed after the record was stored; empty if nothing does.
