@@ -149,7 +149,9 @@ class QueueConsumer:
         self.queue = queue
         self.bounds = queue_bounds(queue, self._log.start)
         self.name = f"{queue.topic}/{queue.queue_id}"
-        for sentence in file_doubts(queue, context.store.settings, self._log.start):
+        doubts = [*file_doubts(queue, context.store.settings, self._log.start)]
+        self._is_damaged = bool(doubts)
+        for sentence in doubts:
             context.explain_doubt(Reason.QUEUE_DAMAGED, sentence)
 
     @property
@@ -236,8 +238,10 @@ class QueueConsumer:
         if missing is not None or offset >= self._log.start:
             start, unit = unit_at(self.queue, offset, self._log) or (-1, "")
             facts = unit if start == offset else f"a unit of {self.name} #{entry.queue_offset}"
-            self._context.rejected.prove(offset, facts)
-            self._context.rejected.places[entry.queue_offset] = None if self.is_of_batches else offset
+            is_proof = not (self.is_of_batches or self._is_damaged or self._is_of_another(offset))
+            self._context.rejected.places[entry.queue_offset] = offset if is_proof else None
+            if is_proof or self.is_of_batches:
+                self._context.rejected.prove(offset, facts)
         if missing is not None:
             self._context.rejected.add(Reason.LOG_MISSING, offset)
             self._explain(Reason.LOG_MISSING, f"{place}: {missing}", entry)
@@ -251,6 +255,18 @@ class QueueConsumer:
         self._context.rejected.add(Reason.NO_RECORD, offset)
         self._context.doubt(f"{place} points to log offset {offset}, where {why}")
         self._explain(Reason.NO_RECORD, f"{place}: {why}", entry)
+
+    def _is_of_another(self, physical_offset: int) -> bool:
+        """Return whether another ordinary queue lists a place, too: the account settles whose it is."""
+        own = self.queue.topic, self.queue.queue_id
+        for one in self._context.store.queues(PathKind.CONSUMEQUEUE):
+            names = [own[0] or "", one.topic or ""]
+            if (one.topic, one.queue_id) != own and not any(name.startswith(LMQ_PREFIX) for name in names):
+                found = unit_at(one, physical_offset)
+                one.files.close()
+                if found is not None and found[0] == physical_offset:
+                    return True
+        return False
 
     def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[QueueEntry]:
         for number in queue_offsets:

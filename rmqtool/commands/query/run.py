@@ -156,6 +156,7 @@ class Query:
         """
         proofs = self._rejected.proofs
         lost = {*self._rejected.lost, *self._in_damage(), *self._after_the_end()}
+        lost -= self._under_other_names(lost & proofs.keys())
         self._report_missing_files()
         for offset in sorted(proofs)[:_EXAMINED]:
             if offset in lost:
@@ -164,6 +165,24 @@ class Query:
         self.lost = {place: self._rejected.keys.get(place, []) for place in sorted(lost & proofs.keys())}
         if self._request.queue_offset is not None and (self._rejected.places or not found_any):
             self._report_lost_of_places(lost)
+
+    def _under_other_names(self, places: Iterable[int]) -> set[int]:
+        """Return the places whose records lie in a file under another's name, and report these."""
+        wanted = sorted(places)[:_EXAMINED]
+        if not wanted:
+            return set()
+        from rmqtool.account.reading import under_own_names  # numpy comes with it
+
+        log = under_own_names(self._store.commitlog, self._store.settings.commitlog_file_size)
+        found = {place for place in wanted if record_at(log, place) is not None}
+        for place in sorted(found):
+            segment = log.segment_at(place)
+            where = "" if segment is None else segment.label
+            self._progress.warn(
+                f"the record of log offset {place} lies in {where}, which has the name of another file of the"
+                " log: no broker reads it there; rmqtool salvage puts it into its place"
+            )
+        return found
 
     def _in_damage(self) -> Iterator[int]:
         """Yield the promised places that lie in damage, which is noted."""
