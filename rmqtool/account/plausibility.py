@@ -39,8 +39,9 @@ class _StaleJudge:
         """Mark old records."""
         if not len(self.judged.cause):
             return
-        times = self.judged.times
-        latest = np.maximum.accumulate(np.where(self.judged.survey.damaged, 0, times))
+        times, marks = self.judged.times, self.judged.survey.records["marks"]
+        failed = (marks & np.uint8(Mark.BODY_CRC | Mark.RECORD_CRC)) != 0  # torn properties leave times whole
+        latest = np.maximum.accumulate(np.where(failed, 0, times))
         back = np.concatenate([[False], times[1:] < latest[:-1]]) & ~self.judged.odd_times
         edges = np.flatnonzero(np.diff(np.concatenate([[0], back.view(np.int8), [0]])))
         for start, stop in edges.reshape(-1, 2):
