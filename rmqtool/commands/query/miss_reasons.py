@@ -84,11 +84,12 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
             yield _lost(context, number, place, _CAUSES.get(one.cause, _CAUSES["hole"]).format(one))
     settled = {*known, *(number for number, _ in losses.found)}
     for number, at in context.rejected.places.items():
-        if number not in settled and at is not None and record_at(context.store.commitlog, at):
-            context.progress.warn(
-                f"nothing shows that {topic}/{queue_id} #{number} is lost: --offset {at} shows the record"
-                " that its unit leads to"
-            )
+        if number in settled:
+            continue
+        hint = "--scan looks for it in the log"
+        if at is not None and record_at(context.store.commitlog, at):
+            hint = f"--offset {at} shows the record that its unit leads to"
+        context.progress.warn(f"nothing shows that {topic}/{queue_id} #{number} is lost: {hint}")
 
 
 def explain_cut(context: QueryContext, places: Iterable[int]) -> None:

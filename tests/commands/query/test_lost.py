@@ -10,7 +10,7 @@ import pytest
 
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import FailOn
+from rmqtool.findings import FailOn, codes
 from rmqtool.lookup.context import Explanation
 from rmqtool.store import open_store
 from tests.store.fixture_stores import fixture
@@ -95,6 +95,37 @@ def test_a_place_whose_record_names_another_queue_leads_to_that_record(tmp_path:
     question = QueryRequest(topic="Orders", queue_id=7, queue_offset=0, max_messages=1)
     assert list(Query(open_store(store), question, said).run()) == []
     assert any("Orders/7 #0 is lost: --offset 849 shows" in one for one in said.warnings)
+
+
+def test_a_unit_that_another_queue_has_too_proves_no_loss(tmp_path: Path) -> None:
+    """A file of TopicTest/1 lies in place of one of TopicTest/0, and a record of TopicTest/1 is zeros."""
+    store = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), store)
+    queues, name = store / "consumequeue" / "TopicTest", "00000000000000000000"
+    shutil.copy(queues / "1" / name, queues / "0" / name)
+    unit = (queues / "1" / name).read_bytes()[60:80]
+    with (store / "commitlog" / name).open("r+b") as file:
+        file.seek(int.from_bytes(unit[:8], "big"))
+        file.write(bytes(int.from_bytes(unit[8:12], "big")))
+    for queue_id, lost in ((0, []), (1, [3])):
+        question = QueryRequest(topic="TopicTest", queue_id=queue_id, queue_offset=3, max_messages=1)
+        query = Query(open_store(store), question, said := Warnings())
+        assert list(query.run()) == []
+        assert [one.queue_offset for one in query.findings if one.code is codes.CL_LOST] == lost
+        assert any("lost from the log" in one for one in said.warnings) == (lost != [])
+
+
+def test_a_record_in_a_file_under_another_name_is_not_lost(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), store)
+    last, moved = store / "commitlog" / "00000000000000049152", store / "commitlog" / "00000000000000057344"
+    last.rename(moved)
+    said = Warnings()
+    question = QueryRequest(topic="TopicTest", queue_id=0, queue_offset=22, max_messages=1)
+    query = Query(open_store(store), question, said)
+    assert list(query.run()) == []
+    assert not query.lost
+    assert any(f"lies in commitlog/{moved.name}" in one for one in said.warnings)
 
 
 @pytest.mark.parametrize(
