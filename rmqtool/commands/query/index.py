@@ -15,7 +15,7 @@ from rmqtool.derived.index_files import (
     warn_of_assumed_geometry,
 )
 from rmqtool.derived.queue_files import QueueFile
-from rmqtool.dispatch.index_keys import index_keys, item_hashes
+from rmqtool.dispatch.index_keys import item_hashes, of_other_keys
 from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
@@ -431,11 +431,12 @@ def _broker_walk(context: QueryContext, key_hash: int, index_file: IndexFile) ->
 
 def contradiction(context: QueryContext, record: Record) -> Finding | None:
     """Return the finding about a record whose properties unit and index contradict; None if they do not."""
-    if not _unit_contradicts(context.store, record) or not _index_contradicts(context, record):
+    store, place = context.store, record.physical_offset
+    if not _unit_contradicts(store, record) or not of_other_keys(store, store.commitlog, [place]):
         return None
     sentence = (
-        f"the properties of the record at {record.physical_offset} are not those that it was stored with: the"
-        " tags code of its unit and the index contradict them"
+        f"the properties of the record at {place} are not those that it was stored with: the tags code of its"
+        " unit and the index contradict them"
     )
     return record_finding(codes.CL_PROPERTIES, record, sentence, Severity.ERROR)
 
@@ -454,15 +455,3 @@ def _unit_contradicts(store: Store, record: Record) -> bool:
         return False  # another message's, or an address of an ext unit
     tags = record.properties.get("TAGS", "")
     return unit.tags_code != (string_hash(tags) if tags else 0)
-
-
-def _index_contradicts(context: QueryContext, record: Record) -> bool:
-    """Whether the index covers a record's place, and lacks one of its keys there."""
-    place, store = record.physical_offset, context.store
-    keys = index_keys(record.properties)
-    headers = index_headers(store.index_files if PathKind.INDEX in store.roots else ())
-    if not keys or not any(one.begin_phy_offset <= place <= one.end_phy_offset for one in headers):
-        return False
-    search = IndexSearch(context.beside(QueryRequest()))
-    questions = [KeyQuestion(record.topic, key, either=True) for key in keys]
-    return not all(place in found for found in search.answers(questions))

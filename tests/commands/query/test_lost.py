@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import rmqtool
 from rmqtool.commands.query import Query, QueryRequest
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, codes
@@ -178,6 +179,20 @@ def test_a_place_amid_a_sound_record_is_no_lost_message() -> None:
     assert (list(query.run()), query.lost) == ([], {})
     assert [step.message for step in why.steps] == ["no record begins at log offset 54700"]
     assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.CLEAN
+
+
+def test_a_key_without_item_alone_contradicts_no_record(tmp_path: Path) -> None:
+    """The record has the key order-3 twice; verify calls this a wrong unit and a missing item."""
+    store = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), store)
+    file = store / "commitlog" / "00000000000000000000"
+    data = file.read_bytes()
+    record = data[849:1255].replace(b"TagA", b"TagX").replace(b"order-3 c", b"order-9 c")
+    file.write_bytes(data[:849] + record + data[1255:])
+    question = QueryRequest(topic="Orders", queue_id=7, queue_offset=0, max_messages=1)
+    (message,) = Query(open_store(store), question, Warnings()).run()
+    assert message.damage == []
+    assert rmqtool.open(store).verify(jobs=1).exit_status() is ExitStatus.NEGATIVE
 
 
 def test_a_key_that_a_damaged_record_lost_leads_to_it(tmp_path: Path) -> None:
