@@ -34,8 +34,8 @@ from tests.damage.cases import Case, load_cases
 from tests.damage.edits import edited
 from tests.damage.mutations import Mutator
 from tests.damage.running import ONE_THREAD, damaged_copy
-from tests.salvage.damages import MISLEADING, MISLED, Scene, damage, hide_records
-from tests.store.fixture_stores import fixture
+from tests.salvage.damages import MISLEADING, MISLED, WIDE, Scene, damage, hide_records
+from tests.store.fixture_stores import STORE_ROOTS, fixture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -752,3 +752,17 @@ def test_much_misleading_damage(store: str, seed: int, tmp_path: Path) -> None:
     """Ten seeds a case; every seed below 400 has passed on every store, and the two last found a fault."""
     for number in range(seed, seed + 10):
         _mislead(store, number, tmp_path)
+
+
+@pytest.mark.mutation
+@pytest.mark.parametrize(("number", "store"), list(enumerate(root.name for root in STORE_ROOTS)))
+def test_damage_of_every_store(number: int, store: str, tmp_path: Path) -> None:
+    """Any damage, alone or with others; every other time a queue's file lies in place of another's."""
+    for seed in (2 * number, 2 * number + 1):
+        root = tmp_path / str(seed)
+        damage(fixture(store), root, seed, WIDE | MISLED | _MISLED)
+        queues = sorted(path for path in (root / "consumequeue").rglob("*") if path.is_file())
+        if seed % 2 and len(queues) > 1:
+            one, other = random.Random(seed).sample(queues, 2)
+            other.write_bytes(one.read_bytes())
+        check(root)
