@@ -13,7 +13,7 @@ consume queue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -192,9 +192,6 @@ class OffsetWalk:
         return found
 
 
-_RULES = replace(LENIENT, requires_numbers=True)  # a record on which every broker fails is not intact
-
-
 @dataclass
 class LogSurvey:
     """A survey in the making: what is fed to it must come in log order.
@@ -233,7 +230,7 @@ class LogSurvey:
         Raises:
             EnvironmentFailureError: the file cannot be opened or read.
         """
-        walk = GapWalk(segment, _RULES, false=self.false)
+        walk = GapWalk(segment, LENIENT, false=self.false)
         self.reached = stop
         first = walk.guess(start, stop)
         self._add(start, stop if first is None else first)
