@@ -432,7 +432,9 @@ def _broker_walk(context: QueryContext, key_hash: int, index_file: IndexFile) ->
 def contradiction(context: QueryContext, record: Record) -> Finding | None:
     """Return the finding about a record whose properties unit and index contradict; None if they do not."""
     store, place = context.store, record.physical_offset
-    if not _unit_contradicts(store, record) or not of_other_keys(store, store.commitlog, [place]):
+    if record.has_torn_properties or not _unit_contradicts(store, record):
+        return None  # torn ones are a finding of their own
+    if not of_other_keys(store, store.commitlog, [place]):
         return None
     sentence = (
         f"the properties of the record at {place} are not those that it was stored with: the tags code of its"
