@@ -252,6 +252,19 @@ class Survey:
         damaged: npt.NDArray[np.bool_] = (self.records["marks"] & int(DAMAGED)) != 0
         return damaged
 
+    def between(self) -> Iterator[tuple[int, int]]:
+        """Yield where bytes between the records of this copy begin and end, by physical offset."""
+        mine = self.records[self.records["source"] == 0]
+        starts = np.ascontiguousarray(mine["log_offset"])
+        stops = starts + mine["total_size"]
+        for segment in self.log:
+            one, two = np.searchsorted(starts, [segment.start, segment.stop])
+            stop = self.blanks.get(segment.start, segment.stop)
+            before = np.concatenate([[segment.start], stops[one:two]])
+            after = np.concatenate([starts[one:two], [max(stop, int(before[-1]))]])
+            for number in np.flatnonzero(after > before):
+                yield int(before[number]), int(after[number])
+
 
 class _SurveyWalk(GapWalk):
     """A walk that goes on at a record which lies hidden below a frame.

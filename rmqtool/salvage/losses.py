@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,12 @@ import numpy as np
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.plausibility import JudgedRecords, one_letter_apart
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, by_queue
-from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.formats.message import (
+    SMALLEST_RECORD,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+)
 from rmqtool.salvage import Lost, SalvagedQueue
 from rmqtool.scan.records import record_at
 
@@ -78,7 +84,7 @@ class LossFinder:
         known, consumed = 0, self.consumed.get(key)
         for one in self._of_queue(key, chain):
             known = max(known, one.queue_offset + one.messages)
-            yield one
+            yield from self._apart(one, self._unread.get(key, {}))
         if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
             yield consumed
 
@@ -159,6 +165,50 @@ class LossFinder:
                 int(unit["queue_offset"]), int(unit["count"]), int(unit["log_offset"]),
                 int(record["total_size"]), None, Cause(self.judged.cause[number]).name.lower(),
             )  # fmt: skip
+
+    def _apart(self, one: Absent, unread: Mapping[int, Pin]) -> Iterator[Absent]:
+        """Yield the messages in a hole whose records are there, each for itself, and the others."""
+        first, end = one.queue_offset, one.queue_offset + one.messages
+        for offset in sorted(unread) if one.log_offset is None else ():
+            pin = unread[offset]
+            if (
+                first <= offset < end
+                and one.start <= pin.log_offset
+                and pin.log_offset + pin.size <= one.stop
+            ):
+                if first < offset:
+                    yield replace(one, queue_offset=first, messages=offset - first)
+                yield replace(
+                    one, queue_offset=offset, messages=1, log_offset=pin.log_offset, size=pin.size,
+                    cause=pin.cause, from_start=False,
+                )  # fmt: skip
+                first = offset + 1
+        if first < end:
+            yield replace(one, queue_offset=first, messages=end - first)
+
+    @cached_property
+    def _unread(self) -> dict[tuple[str, int], dict[int, Pin]]:
+        """Return the records that no broker reads, for a number in their properties is none.
+
+        By queue and queue offset; none that another copy of the log has.
+        """
+        log, found = self.judged.survey.log, defaultdict[tuple[str, int], dict[int, Pin]](dict)
+        for at, stop in self.judged.survey.between():
+            start = at
+            while start < stop and (record := record_at(log, start)) is not None:
+                head, size = record.head, len(record.raw)
+                if head.physical_offset != start or start + size > stop or start in self.judged.survey.false:
+                    break
+                after = int(np.searchsorted(self._stops, start, "right"))
+                is_free = after == len(self._starts) or int(self._starts[after]) >= start + size
+                if is_free and head.sys_flag & TRANSACTION_MASK not in (
+                    TRANSACTION_PREPARED,
+                    TRANSACTION_ROLLBACK,
+                ):
+                    pin = Pin(head.queue_offset, 1, start, size, None, Cause.PROPERTIES.name.lower())
+                    found[record.topic, head.queue_id].setdefault(head.queue_offset, pin)
+                start += size
+        return found
 
     def _is_there(self, one: Absent) -> bool:
         """Return whether a record that is not recovered, and no hole, is where messages were."""

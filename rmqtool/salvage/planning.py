@@ -272,19 +272,5 @@ class Planner:
         for one in survey.aside:
             undecided = one.chosen_by is Grounds.NOTHING
             yield Found(one.start, one.length, one.source, "frame", is_open=undecided)
-        yield from self._torn()
-
-    def _torn(self) -> Iterator[Found]:
-        """Yield the bytes between records; zeros are left out when they are written."""
-        survey = self.survey
-        mine = survey.records[survey.records["source"] == 0]
-        starts = np.ascontiguousarray(mine["log_offset"])
-        stops = starts + mine["total_size"]
-        for segment in survey.log:
-            one, two = np.searchsorted(starts, [segment.start, segment.stop])
-            stop = survey.blanks.get(segment.start, segment.stop)
-            before = np.concatenate([[segment.start], stops[one:two]])
-            after = np.concatenate([starts[one:two], [max(stop, int(before[-1]))]])
-            for number in np.flatnonzero(after > before):
-                at = int(before[number])
-                yield Found(at, int(after[number]) - at, 0, "torn")
+        for start, stop in survey.between():  # zeros are left out when they are written
+            yield Found(start, stop - start, 0, "torn")

@@ -735,6 +735,7 @@ def test_misleading_damage(seed: int, tmp_path: Path) -> None:
         ("lmq-4.9.8", 20190),  # two queues list one message, as its sender had it (multi dispatch)
         ("v2-5.5.1", 21015),  # units lead into a frame that lies over their messages
         ("ipv6-5.5.1", 20337),  # the last file of the log is its first, by its records
+        ("delay-4.9.8", 20364),  # a record whose DELAY is no number, and no queue names it
     ],
 )
 def test_damage_that_was_counted_in_two_ways_once(store: str, seed: int, tmp_path: Path) -> None:
