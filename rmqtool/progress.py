@@ -83,12 +83,19 @@ class _ForwardingProgress:
 
 
 class LimitedProgress(_ForwardingProgress):
-    """Passes on each warning once, and no more than a person reads: a damaged queue has one at every unit."""
+    """Passes each sentence on once, and no more warnings than a person reads: a bad queue has one a unit."""
 
     def __init__(self, progress: Progress) -> None:
         super().__init__(progress)
+        self._noted: set[str] = set()
         self._warned: set[str] = set()
         self._left_out = 0
+
+    def note(self, sentence: str) -> None:
+        """Report a new remark."""
+        if sentence not in self._noted:
+            self._noted.add(sentence)
+            self._progress.note(sentence)
 
     def warn(self, sentence: str) -> None:
         """Report a new warning, within the limit."""

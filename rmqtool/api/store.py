@@ -11,7 +11,7 @@ from rmqtool.api.arguments import AnyStore, kind_named, target_of
 from rmqtool.api.opened import OpenedStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.options import names_of, request_of
-from rmqtool.progress import NullProgress, Progress, RecordingProgress
+from rmqtool.progress import LimitedProgress, NullProgress, Progress, RecordingProgress
 from rmqtool.store import PathKind
 from rmqtool.store import Store as StoreFiles
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -305,7 +305,7 @@ class Store(OpenedStore):
             RepairRequest,
             options,
             store=self.files,
-            rebuild=partial(_rebuild, self.files, chosen, shown),
+            rebuild=partial(_rebuild, self.files, chosen, LimitedProgress(shown)),  # planned, then made
             choices=config or {},
             engine=chosen,
             facts={"rmqtool": __version__, "command": command},

@@ -104,6 +104,15 @@ def test_done_and_undone(run: Callable[..., Run], root: Path) -> None:
     assert run("repair", root, "--undo").status == 4
 
 
+def test_a_remark_is_said_once(run: Callable[..., Run], tmp_path: Path) -> None:
+    """The queues are rebuilt twice: for the plan, and then."""
+    root = shutil.copytree(fixture("downgrade-5.3.3"), tmp_path / "store")
+    shutil.rmtree(next((root / "consumequeue").glob("*/*")))
+    done = run("repair", root, "--yes")
+    assert "consumequeue: rebuilt from the log" in done.out
+    assert done.err.count("tag items: to:7706") == 1
+
+
 @pytest.mark.parametrize("words", [("--config", "consumerOffset.json"), ("--plan", "--undo")], ids=" ".join)
 def test_what_makes_no_sense(run: Callable[..., Run], root: Path, words: tuple[str, ...]) -> None:
     assert run("repair", root, *words).status == 2
