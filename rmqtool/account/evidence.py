@@ -359,6 +359,16 @@ class ChainedSurvey:
                 return True
         return False
 
+    def lies_over_listed(self, record: int) -> bool:
+        """Return whether ordinary queues list two other records where one lies."""
+        row, listed = self.survey.records[record], set[int]()
+        start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
+        for key, units in self.evidence.units.items():
+            if not key[0].startswith(LMQ_PREFIX):
+                inside = (units["log_offset"] >= start) & (units["log_offset"] < stop)
+                listed.update(units["log_offset"][inside & (units["size"] != stop - start)].tolist())
+        return len(listed) > 1
+
     @property
     def times(self) -> Int64s:
         """Return store times, odd ones replaced by that of the record before, ``(n,)``."""

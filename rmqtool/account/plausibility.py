@@ -262,6 +262,9 @@ class _FieldJudge:
             refuted = elsewhere[record] and not self._vouched(unit)
             if elsewhere[record] and not refuted and not self._follows(unit):
                 refuted = self.judged.is_listed_by_another(int(record))
+            if unit is not None and self._is_alone(unit) and not self.confirmed[unit]:
+                of_nobody = self._is_unheard_of(int(self.survey.units["queue"][unit]))
+                refuted |= of_nobody and self.judged.lies_over_listed(int(record))
             if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
                 self.cause[record] = Cause.FIELDS
                 self._count_kept()
