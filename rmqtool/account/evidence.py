@@ -361,13 +361,19 @@ class ChainedSurvey:
 
     def lies_over_listed(self, record: int) -> bool:
         """Return whether ordinary queues list two other records where one lies."""
-        row, listed = self.survey.records[record], set[int]()
-        start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
-        for key, units in self.evidence.units.items():
-            if not key[0].startswith(LMQ_PREFIX):
-                inside = (units["log_offset"] >= start) & (units["log_offset"] < stop)
-                listed.update(units["log_offset"][inside & (units["size"] != stop - start)].tolist())
-        return len(listed) > 1
+        row, (places, sizes) = self.survey.records[record], self._listed
+        one, two = np.searchsorted(places, [row["log_offset"], row["log_offset"] + row["total_size"]])
+        return len(np.unique(places[one:two][sizes[one:two] != row["total_size"]])) > 1
+
+    @cached_property
+    def _listed(self) -> tuple[Int64s, Int64s]:
+        """Return the physical offsets that ordinary queues list, in order, and the sizes."""
+        ordinary = [rows for key, rows in self.evidence.units.items() if not key[0].startswith(LMQ_PREFIX)]
+        nothing = np.empty(0, np.int64)
+        places = np.concatenate([nothing, *(rows["log_offset"] for rows in ordinary)])
+        sizes = np.concatenate([nothing, *(rows["size"] for rows in ordinary)])
+        order = np.argsort(places, kind="stable")
+        return places[order], sizes[order]
 
     @property
     def times(self) -> Int64s:
