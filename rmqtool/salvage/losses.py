@@ -84,7 +84,10 @@ class LossFinder:
         known, consumed = 0, self.consumed.get(key)
         for one in self._of_queue(key, chain):
             known = max(known, one.queue_offset + one.messages)
-            yield from self._apart(one, self._unread.get(key, {}))
+            if one.log_offset is None:
+                yield from self._apart(one, self._unread.get(key, {}))
+            else:
+                yield one
         if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
             yield consumed
 
@@ -142,12 +145,7 @@ class LossFinder:
         stops = rows["log_offset"] + rows["size"]
         within = (rows["log_offset"] >= self._log_start) & (stops <= self.horizon)
         rows = rows[within]
-        if not len(rows):
-            return []
-        after = np.searchsorted(self._stops, rows["log_offset"], "right")
-        free = np.ones(len(rows), bool)
-        some = after < len(self._starts)
-        free[some] = self._starts[after[some]] >= (rows["log_offset"] + rows["size"])[some]
+        free = self._are_free(rows["log_offset"], rows["size"])
         return [
             Pin(
                 int(row["queue_offset"]), int(row["count"]), int(row["log_offset"]), int(row["size"]),
@@ -155,6 +153,13 @@ class LossFinder:
             )
             for row in rows[free]
         ]  # fmt: skip
+
+    def _are_free(self, starts: Rows, sizes: Rows) -> Bools:
+        """Return at which places no record is recovered."""
+        after = np.searchsorted(self._stops, starts, "right")
+        free, some = np.ones(len(starts), bool), after < len(self._starts)
+        free[some] = self._starts[after[some]] >= (starts + sizes)[some]
+        return free
 
     def _damaged(self, rows: Rows) -> Iterator[Pin]:
         units, records = self.judged.survey.units, self.judged.survey.records
@@ -169,13 +174,9 @@ class LossFinder:
     def _apart(self, one: Absent, unread: Mapping[int, Pin]) -> Iterator[Absent]:
         """Yield the messages in a hole whose records are there, each for itself, and the others."""
         first, end = one.queue_offset, one.queue_offset + one.messages
-        for offset in sorted(unread) if one.log_offset is None else ():
-            pin = unread[offset]
-            if (
-                first <= offset < end
-                and one.start <= pin.log_offset
-                and pin.log_offset + pin.size <= one.stop
-            ):
+        for offset, pin in sorted(unread.items()):
+            is_within = one.start <= pin.log_offset and pin.log_offset + pin.size <= one.stop
+            if first <= offset < end and is_within:
                 if first < offset:
                     yield replace(one, queue_offset=first, messages=offset - first)
                 yield replace(
@@ -199,12 +200,9 @@ class LossFinder:
                 head, size = record.head, len(record.raw)
                 if head.physical_offset != start or start + size > stop or start in self.judged.survey.false:
                     break
-                after = int(np.searchsorted(self._stops, start, "right"))
-                is_free = after == len(self._starts) or int(self._starts[after]) >= start + size
-                if is_free and head.sys_flag & TRANSACTION_MASK not in (
-                    TRANSACTION_PREPARED,
-                    TRANSACTION_ROLLBACK,
-                ):
+                kind = head.sys_flag & TRANSACTION_MASK
+                is_free = bool(self._are_free(np.array([start]), np.array([size]))[0])
+                if is_free and kind not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
                     pin = Pin(head.queue_offset, 1, start, size, None, Cause.PROPERTIES.name.lower())
                     found[record.topic, head.queue_id].setdefault(head.queue_offset, pin)
                 start += size
