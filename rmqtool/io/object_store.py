@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -203,7 +203,7 @@ PAUSE_S = 0.25
 """Before the second attempt; four times as long before each further one."""
 
 _DENIED = re.compile(
-    r"ACCESS_DENIED|PERMISSION_DENIED|Permission ?denied|AuthorizationFailure|HTTP status 40[13]"
+    r"ACCESS_?DENIED|PERMISSION_DENIED|Permission ?denied|AuthorizationFailure|HTTP status 40[13]"
     r"|AuthenticationException",
     re.I,
 )
@@ -444,7 +444,8 @@ class ObjectWriter(ObjectStore):
             files, key = self._connected()[0], self._key(path)
             info = self.status(path)
             if info is not None:
-                (files.delete_dir if info.kind is FileKind.DIRECTORY else files.delete_file)(key)
+                with _no_new_marker(files, key):
+                    (files.delete_dir if info.kind is FileKind.DIRECTORY else files.delete_file)(key)
 
         with suppress(FileNotFoundError):
             self._with_retries(path, "removed", request, _RUN_AGAIN)
@@ -464,7 +465,7 @@ class ObjectWriter(ObjectStore):
         except BaseException:
             with suppress(OSError):
                 stream.close()
-            with suppress(OSError):
+            with suppress(OSError), _no_new_marker(files, key):
                 files.delete_file(key)
             raise
         written = WrittenObject(size, sha256.hexdigest())
@@ -485,6 +486,29 @@ class ObjectWriter(ObjectStore):
                 differs = hashlib.file_digest(file, "sha256").hexdigest() != written.sha256
         if differs:
             raise OSError(f"the object is not the {written.size_bytes} bytes that were sent")
+
+
+@contextmanager
+def _no_new_marker(files: FileSystem, key: str) -> Iterator[None]:
+    """Remove the empty object of the folder above, which Arrow writes when it deletes on S3 (issue 36275)."""
+    bucket, _, folder = key.rpartition("/")[0].partition("/")
+    if files.type_name != "s3" or not folder or find_spec("boto3") is None:
+        yield
+        return
+    from boto3 import client
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    patience = Config(connect_timeout=CONNECT_TIMEOUT_S, read_timeout=SILENCE_TIMEOUT_S)
+    requests = client("s3", region_name=files.region, endpoint_url=_first_of(_ENDPOINT), config=patience)
+    marker = {"Bucket": bucket, "Key": f"{folder}/"}
+    try:
+        first = requests.list_objects_v2(Bucket=bucket, Prefix=marker["Key"], MaxKeys=1)
+        yield
+        if not any(one["Key"] == marker["Key"] for one in first.get("Contents", ())):
+            requests.delete_object(**marker)
+    except (BotoCoreError, ClientError) as failure:
+        raise OSError(str(failure)) from failure
 
 
 def _chunks(data: Path | bytes) -> Iterator[bytes]:

@@ -140,6 +140,7 @@ def test_a_fault_that_stays_leaves_nothing(
     assert "cannot be written, tried 4 times" in err
     assert "check endpoint and network, and run this again" in err
     assert _objects(proxy, out) == {}
+    assert names_below(out.rpartition("/")[0]) == set()
 
 
 def test_denied_is_said_with_the_way_out(proxy: Proxy, out: str, capsys: pytest.CaptureFixture[str]) -> None:
