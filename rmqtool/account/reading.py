@@ -39,6 +39,10 @@ _READ_SO = (
     " as that file"
 )
 _LEFT_OUT = "{label}: none of its records lies where its name says, and another file is read as this one"
+_SECOND = (
+    "{label}: its records name the file that begins at {start}, and another is read as that one; to recover"
+    " from both, make a directory COPY with this file as commitlog/{start:020}, and salvage STORE COPY"
+)
 
 
 def under_own_names(log: FileQueue, file_size: int) -> FileQueue:
@@ -68,15 +72,17 @@ def under_own_names(log: FileQueue, file_size: int) -> FileQueue:
     return replace(log, segments=tuple(segments))
 
 
-def misnamed(log: FileQueue, read: FileQueue) -> Iterator[str]:
-    """Yield a sentence about each file of a log that is read as another, or not at all."""
+def misnamed(log: FileQueue, read: FileQueue, file_size: int) -> Iterator[str]:
+    """Yield a sentence about each file of a log that is read as another, or not as what its records say."""
     starts = {segment.label: segment.start for segment in read}
     for segment in log:
         start = starts.get(segment.label)
-        if start is None:
-            yield _LEFT_OUT.format(label=segment.label)
-        elif start != segment.start:
+        if start is not None and start != segment.start:
             yield _READ_SO.format(label=segment.label, start=start)
+        elif (own := _claimed(log, segment, file_size)) in starts.values() and not _has_own(segment):
+            yield _SECOND.format(label=segment.label, start=own)
+        elif start is None:
+            yield _LEFT_OUT.format(label=segment.label)
 
 
 def _claimed(log: FileQueue, segment: Segment, file_size: int) -> int | None:

@@ -115,7 +115,7 @@ class SalvageReport:
         healed: of them, those that the first copy lacks.
         bytes: of the new log.
         lost: messages.
-        misnamed: files of the log that were read as others, which their records name.
+        misnamed: files of the log under the names of others.
         left_out: intact records that are not recovered, by cause: ``body`` their checksum fails,
             ``properties`` these are torn, or ``__CRC32#`` fails though the body holds, ``stale`` old bytes,
             ``fields`` contradicted, ``room`` too little room beside them, ``conflict`` of another copy,

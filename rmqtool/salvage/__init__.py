@@ -307,7 +307,7 @@ class SalvagePlan:
             queues, and nothing can stand in their place.
         before: messages before the first byte to which units or index items of the first copy lead; they are
             not among the lost.
-        misnamed: files of the log that were read as others, which their records name.
+        misnamed: files of the log under the names of others.
         found: bytes that are put into ``lost+found/``.
         queues: the account of each queue.
         partial: the user left messages out.

@@ -167,9 +167,9 @@ class LogCopies:
 
     @property
     def _misnamed(self) -> tuple[str, ...]:
-        """Return sentences about files that are read as others."""
+        """Return sentences about files under the names of others."""
         pairs = zip(self.stores, self.logs, strict=True)
-        return tuple(one for store, log in pairs for one in misnamed(store.commitlog, log))
+        return tuple(one for store, log in pairs for one in misnamed(store.commitlog, log, self.file_size))
 
     @property
     def policy(self) -> DispatchPolicy:

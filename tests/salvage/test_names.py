@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -68,7 +69,26 @@ def test_a_copy_over_another_file_is_none_of_that_name(damaged: Path, tmp_path: 
     files, places = files_of(damaged), LogCopy(damaged).records
     files[2].write_bytes(files[3].read_bytes())
     report = opened(damaged).salvage(tmp_path / "out")
-    assert (report.misnamed, report.lost.proven) == (0, len(places[2]))
+    assert (report.misnamed, report.lost.proven) == (1, len(places[2]))
+
+
+def test_both_of_two_files_of_one_place_are_read_if_one_is_given_as_a_copy(
+    damaged: Path, tmp_path: Path
+) -> None:
+    files, places = files_of(damaged), LogCopy(damaged).records
+    exchange(files[1], files[2])
+    files[3].write_bytes(files[2].read_bytes())
+    with files[2].open("r+b") as file:
+        file.write(bytes(places[1][1] - places[1][0]))
+    plan = opened(damaged).plan_salvage()
+    note = next(one for one in plan.notes if one.startswith(f"commitlog/{files[3].name}: "))
+    (place,) = re.findall(r"a directory COPY with this file as (\S+),", note)
+    second = tmp_path / "COPY" / place
+    second.parent.mkdir(parents=True)
+    second.write_bytes(files[3].read_bytes())
+    report = opened(damaged).salvage(tmp_path / "out", [opened(tmp_path / "COPY")])
+    assert (report.healed, report.lost.proven) == (1, len(places[3]))
+    assert report.records == sum(map(len, places)) - len(places[3])
 
 
 def test_a_stale_block_at_its_head_renames_no_file(damaged: Path, tmp_path: Path) -> None:
