@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.formats import message
 from tests.broker import jvm
 from tests.broker.start_cases import records
 from tests.broker.stores import fixture_store
@@ -90,12 +91,18 @@ def test_a_torn_last_record_of_a_killed_store_is_no_error(killed: list[Path], tm
 def tear(root: Path, chance: random.Random) -> None:
     """Zero the log from somewhere inside its last record on; at least its properties and topic go.
 
-    With the properties alone gone, a broker takes the record for whole, and keeps it: that is damage.
+    With the properties alone gone, a broker takes the record for whole, and keeps it: that is damage. So is a
+    part of the store time where the record is the first of its file: a start before 5.5.0 takes that file for
+    older than the checkpoint, begins there, and dispatches none of the records before it.
     """
     last = records(root, root / "broker.conf")[-1]
     files = sorted((root / "commitlog").iterdir())
     path = next(file for file in reversed(files) if int(file.name) <= last.physical_offset)
-    at = last.physical_offset - int(path.name) + chance.randrange(1, last.body_start + last.body_length)
+    at, time_at = last.physical_offset - int(path.name), message.HEAD_OFFSETS[0]["storeTimestamp"]
+    kept = [*range(1, last.body_start + last.body_length)]
+    if at == 0:
+        del kept[time_at : time_at + 7]
+    at += chance.choice(kept)
     data = path.read_bytes()
     path.write_bytes(data[:at] + bytes(len(data) - at))
 
