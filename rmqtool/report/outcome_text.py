@@ -134,14 +134,14 @@ def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
 # --- salvage
 
 _LEFT_OUT = {
-    "body": "whose body does not match its checksum: --keep-damaged keeps it",
-    "properties": "whose properties are torn, contradicted by unit and index, or fail its own checksum: "
-    "--keep-damaged keeps it",
-    "stale": "that looks like old bytes: --include-stale keeps it",
-    "fields": "whose queue fields are contradicted",
-    "room": "that leaves no room for what must stand beside it",
-    "conflict": "that differs from another copy's",
-    "frame": "with a damaged body in which whole records of the log lie, which stay",
+    "body": "body and checksum differ; --keep-damaged recovers such records",
+    "properties": "properties are torn, contradicted by unit and index, or fail their own checksum;"
+    " --keep-damaged recovers such records",
+    "stale": "probably old bytes; --include-stale recovers such records",
+    "fields": "queue ID or queue offset is contradicted",
+    "room": "no room for what must stand beside it",
+    "conflict": "another copy's record is recovered",
+    "frame": "the body is damaged and contains whole records of the log, which are recovered",
 }
 _GROUNDS = {
     "units": "more of the copies' queues list the other",
@@ -191,7 +191,7 @@ def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
 
 def _doubtful(report: SalvageReport) -> Iterator[tuple[str, str]]:
     for cause, count in sorted(report.left_out.items()):
-        yield "left out", f"{counted(count, 'record')} {_LEFT_OUT[cause]}; in lost+found/"
+        yield "lost+found/", f"{counted(count, 'record')}: {_LEFT_OUT[cause]}"
     for ground, count in sorted(report.conflicts.items()):
         yield "copies differ", f"{counted(count, 'record')} put aside: {_GROUNDS[ground]}"
     if report.kept_damaged:
