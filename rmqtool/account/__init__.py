@@ -133,11 +133,7 @@ class LogLosses:
         return dict(topics)
 
     def check(self) -> None:
-        """Prove that the account adds up, by witness, by queue, by topic and by state.
-
-        Raises:
-            AccountError: It does not.
-        """
+        """Prove that the account adds up, by witness, by queue, by topic and by state."""
         by_witness = self.listed + self.unlisted + self.consumed + self.indexed
         by_topic = sum(self.by_topic().values()) + self.indexed
         if not self.messages == by_witness == by_topic or self.beyond > self.messages:
@@ -209,9 +205,6 @@ def lists_beyond(
         log_start: physical offset.
         log_end: physical offset after the last record.
         ends: where the log's records end queues, if known; those that do end there list no more.
-
-    Raises:
-        EnvironmentFailureError: a file of a queue cannot be opened or read.
     """
     for kind in UNIT_QUEUE_KINDS:
         for queue in store.queues(kind):
@@ -224,11 +217,7 @@ def lists_beyond(
 
 
 def indexes_beyond(store: Store, log_end: int) -> bool:
-    """Return whether the index knows of messages beyond a log, by the headers of its files.
-
-    Raises:
-        EnvironmentFailureError: one of them cannot be opened or read.
-    """
+    """Return whether the index knows of messages beyond a log, by the headers of its files."""
     headers = index_headers(store.index_files)
     return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
 

@@ -95,11 +95,7 @@ class LogAccount:
         return False
 
     def losses(self, looked: SurveyedLog) -> Iterator[tuple[QueueKey, list[Absent], QueueLosses]]:
-        """Yield, of each queue with lost messages, which they are, by topic and queue id.
-
-        Raises:
-            EnvironmentFailureError: a file of a queue cannot be opened or read.
-        """
+        """Yield, of each queue with lost messages, which they are, by topic and queue id."""
         finder = AbsentFinder(looked.start, looked.start == 0, ENDLESS, looked.room)
         reach = self._reach(looked)
         consumed = consumed_ends(self.store) if reach > looked.end else {}
@@ -313,9 +309,6 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
         account: of the queues beside it.
         looked: what is in it.
         lost: receives each message; None: nobody does.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
     """
     queues, named, holes = [], list[tuple[int, int, int]](), list[Hole]()
     for key, absent, losses in account.losses(looked):
@@ -388,9 +381,6 @@ class StoreAccount:
         """Return the log's content where the evidence has it, if a walk along it finds anything odd.
 
         Files then lie where their records say, and records below false frames take the place of these.
-
-        Raises:
-            EnvironmentFailureError: a file of the log cannot be opened or read.
         """
         if looked.is_odd or self.of_queues.lists_more(looked):
             from rmqtool.account.reading import read_by_evidence  # a sound log needs none
@@ -448,9 +438,6 @@ class StoreAccount:
 
         Args:
             lost: receives each message; None: nobody does.
-
-        Raises:
-            EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
         """
         return log_losses(self.of_queues, self.looked, lost)
 

@@ -53,9 +53,6 @@ def under_own_names(log: FileQueue, file_size: int) -> FileQueue:
     Args:
         log: its files.
         file_size: ``mappedFileSizeCommitLog``.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
     """
     there, placed = {segment.start: segment for segment in log}, dict[int, Segment]()
     for segment in log:
@@ -145,9 +142,6 @@ def read_by_evidence(store: Store, log: FileQueue) -> Reading:
     Args:
         store: whose queues decide.
         log: as it lies there.
-
-    Raises:
-        EnvironmentFailureError: a file of the log cannot be opened or read.
     """
     file_size = store.settings.commitlog_file_size
     log = under_own_names(log.without_excess(file_size), file_size)

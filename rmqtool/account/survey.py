@@ -225,11 +225,7 @@ class LogSurvey:
         self._offsets = OffsetWalk(from_zero=self.log.start == 0)
 
     def batches(self, segment: Segment, start: int, stop: int) -> Iterator[MessageBatch]:
-        """Yield the intact records of a part of a file, and take them.
-
-        Raises:
-            EnvironmentFailureError: the file cannot be opened or read.
-        """
+        """Yield the intact records of a part of a file, and take them."""
         walk = GapWalk(segment, LENIENT, false=self.false)
         self.reached = stop
         first = walk.guess(start, stop)
@@ -341,9 +337,6 @@ def survey(
         marked_from: physical offset of a record from which on they are counted by themselves, too.
         reading: see ``survey``.
         moved: labels of the files that are read as others.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
     """
     made = LogSurvey(log, reading, moved)
     if marked_from is not None and marked_from < log.stop:

@@ -83,11 +83,7 @@ class HashedFile:
 
 
 def write_log_file(task: FileTask) -> tuple[str, str]:
-    """Write one file of a log: its records at their places, BLANKs that were found, holes elsewhere.
-
-    Raises:
-        EnvironmentFailureError: an image cannot be read any more, or has changed, or the disk is full.
-    """
+    """Write one file of a log: its records at their places, BLANKs that were found, holes elsewhere."""
     readers = [image.reader() for image in task.images]
     buffer = np.empty(CHUNK_BYTES, np.uint8)
     with task.staging.create_file(task.label, task.size_bytes) as file:

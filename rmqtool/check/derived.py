@@ -108,9 +108,6 @@ def check_derived(
 
     With ``log_cut`` the log was longer once, so units and items beyond its end are no left-overs. Trouble
     with a file is a finding.
-
-    Raises:
-        CheckInterruptedError: Ctrl-C; it carries the findings so far.
     """
     derived = _DerivedTasks(request, log, log_cut=log_cut)
     outcomes: list[_Outcome] = []

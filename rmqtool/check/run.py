@@ -149,14 +149,7 @@ _BETWEEN = "engine"
 
 
 def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
-    """Verify a store, or the part of it that is shown; an open engine stays open.
-
-    Raises:
-        UsageError: there is no such level.
-        RefusedError: a broker holds the store's lock, and ``live`` is off.
-        EnvironmentFailureError: a directory cannot be listed, or scratch files cannot be written.
-        VerifyInterruptedError: Ctrl-C; it carries the report so far.
-    """
+    """Verify a store, or the part of it that is shown; an open engine stays open."""
     if not 0 <= request.level <= MAX_LEVEL:
         raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
     tails = Tails(request.store)

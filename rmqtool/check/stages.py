@@ -51,13 +51,7 @@ _BALANCE_LEVEL = 3
 
 
 def check_contents(request: VerifyRequest, run: VerifyRun, progress: Progress) -> None:
-    """Add the content of the files to a run, also if that is interrupted.
-
-    Raises:
-        UsageError: no place for scratch files is named that a cluster sees.
-        RefusedError: scratch files would lie in the store.
-        EnvironmentFailureError: scratch files cannot be written, or the engine failed.
-    """
+    """Add the content of the files to a run, also if that is interrupted."""
     roots = request.store.evidence_roots
     with open_scratch(request.engine, roots) as area, opened_engine(request.engine) as working:
         if options_of(request.engine).kind != "local":

@@ -51,12 +51,7 @@ M = TypeVar("M", bound=MadeReport)
 
 
 def stores_of(session: Session, paths: Iterable[StorePath]) -> tuple[list[Store], dict[str, str]]:
-    """Return the stores that a command line names, and why others of several cannot be opened, by path.
-
-    Raises:
-        EnvironmentFailureError: None of them can be opened.
-        UsageError: The settings make no sense.
-    """
+    """Return the stores that a command line names, and why others of several cannot be opened, by path."""
     members = _opened(session, paths)
     stores = [one.store for one in members if one.store is not None]
     failures = {one.path: str(one.failure) for one in members if one.failure is not None}
@@ -78,11 +73,7 @@ def _opened(
 
 
 def refuse_contents(out: Target) -> None:
-    """Refuse an output in which something is, without ``--resume``.
-
-    Raises:
-        RefusedError: Something is there.
-    """
+    """Refuse an output in which something is, without ``--resume``."""
     place = location_of(out)
     if place.is_regular() or place.entries():
         raise RefusedError(
@@ -164,11 +155,7 @@ class Fleet(Generic[R]):
         return [one.store for one in self.members if one.store is not None]
 
     def folders(self, out: Target, prefix: str = "") -> dict[str, Target]:
-        """Return where the result of each store goes, by its path: a directory in ``out``, or a URL below.
-
-        Raises:
-            RefusedError: It lies in one of the stores.
-        """
+        """Return where the result of each store goes, by its path: a directory in ``out``, or a URL below."""
         refuse_evidence(out, [store.files for store in self.stores])
         paths = [one.path for one in self.members]
         return {path: out / f"{prefix}{name}" for path, name in zip(paths, folder_names(paths), strict=True)}
@@ -188,10 +175,6 @@ class Fleet(Generic[R]):
             engine: Its engine; None is threads of this process.
             then: Receives the results before they are written.
             chosen: The output format; None is ``--format``.
-
-        Raises:
-            RefusedError: The output exists, or lies in a store.
-            EnvironmentFailureError: The engine does not come up, or the output cannot be written.
         """
         session, report = self._session, FleetReport[R]((), 0.0)
         session.begin_case(*self.stores)

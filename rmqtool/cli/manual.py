@@ -43,9 +43,6 @@ def page(topic: str) -> str:
 
     Args:
         topic: The name of a command, or one of `TOPICS`.
-
-    Raises:
-        click.UsageError: There is no such page.
     """
     if topic not in ALL_COMMANDS | TOPICS:
         close = get_close_matches(topic, [*TOPICS, *ALL_COMMANDS], n=1)

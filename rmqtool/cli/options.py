@@ -62,11 +62,7 @@ class LocalPath(click.Path):
     def convert(
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> Path:
-        """Return a path.
-
-        Raises:
-            UsageError: It is a URL, or ``-``.
-        """
+        """Return a path."""
         if not self._takes_dash:
             _refuse_dash(value, param)
         return Path(os.fsdecode(super().convert(local_name(value), param, ctx)))
@@ -84,11 +80,7 @@ class _StorePath(LocalPath):
     def convert(  # type: ignore[override]  # which our commands take
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> StorePath:
-        """Return a path, or what a URL names.
-
-        Raises:
-            UsageError: It is a URL that makes no sense.
-        """
+        """Return a path, or what a URL names."""
         is_elsewhere = isinstance(value, str) and is_object_url(value)
         return location_of(value) if is_elsewhere else super().convert(value, param, ctx)
 
@@ -119,11 +111,7 @@ class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versi
         self.forms = [f"{purpose}:FILE" for purpose in roles]
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Target:
-        """Return the file and its purpose.
-
-        Raises:
-            UsageError: The purpose is not one of this option's, or there is no file.
-        """
+        """Return the file and its purpose."""
         found = Target(value)
         if found.purpose not in self.roles or len(found) <= len(found.purpose) + 1:
             option = "" if param is None else f"{param.opts[0]} "
@@ -400,11 +388,7 @@ def setting_words(options: dict[str, Any]) -> tuple[str, ...]:
 
 
 def pairs_of(option: str, texts: Iterable[str], form: str) -> dict[str, str]:
-    """Return the values of an option ``NAME=VALUE`` by name.
-
-    Raises:
-        UsageError: One has another form.
-    """
+    """Return the values of an option ``NAME=VALUE`` by name."""
     pairs = [text.partition("=") for text in texts]
     for name, separator, value in pairs:
         if not (name and separator and value):
@@ -423,11 +407,7 @@ def lost_option(what: str) -> Callable[[_Function], _Function]:
 
 
 def check_lost(options: dict[str, Any]) -> Path | None:
-    """Return the file of ``--lost`` if it is one, for a check whether files can be written.
-
-    Raises:
-        UsageError: It is standard output, and so is the report.
-    """
+    """Return the file of ``--lost`` if it is one, for a check whether files can be written."""
     path: Path | None = options["lost"]
     if path == _STANDARD_OUTPUT and options["output"] is None:
         raise UsageError(
@@ -438,13 +418,7 @@ def check_lost(options: dict[str, Any]) -> Path | None:
 
 @contextmanager
 def lost_lines(options: dict[str, Any], store: Store) -> Iterator[Callable[[LostMessage], object] | None]:
-    """Yield the writer of lost messages; None without ``--lost``.
-
-    Raises:
-        RefusedError: The file exists, or lies in the store.
-        UsageError: The report goes into the same file.
-        EnvironmentFailureError: It cannot be written; nothing is left behind.
-    """
+    """Yield the writer of lost messages; None without ``--lost``."""
     path = check_lost(options)
     if options["lost"] is None:
         yield None

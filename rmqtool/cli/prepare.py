@@ -58,11 +58,7 @@ def warmup_command(spark: bool, quiet: bool) -> ExitStatus:
 
 
 def _keep_start(*, quiet: bool) -> None:
-    """Have Java keep what it needs to start Spark, and say where.
-
-    Raises:
-        EnvironmentFailureError: Spark is not installed, or there is no Java that can.
-    """
+    """Have Java keep what it needs to start Spark, and say where."""
     from rmqtool.engine.choice import require_spark
 
     require_spark()

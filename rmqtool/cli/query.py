@@ -216,10 +216,6 @@ def read_keys(name: str, topic: str | None) -> tuple[KeyQuestion, ...]:
     Args:
         name: The file; ``-`` is standard input.
         topic: Of keys without one.
-
-    Raises:
-        EnvironmentFailureError: The file cannot be read.
-        UsageError: A line makes no sense, a key has no topic, or there is no key.
     """
     lines = [line.rstrip("\r") for line in _read(name).split("\n")]
     first = next((line for line in lines if line.strip()), "")

@@ -82,11 +82,7 @@ def repair_command(
 
 
 def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
-    """Show the plan and prompt.
-
-    Raises:
-        RefusedError: no terminal to prompt on.
-    """
+    """Show the plan and prompt."""
     session.console.close()
     if not sys.stdin.isatty():
         waiting = planned.journal

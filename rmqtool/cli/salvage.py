@@ -130,12 +130,7 @@ def _salvage(stores: list[Store], session: Session, out: StorePath, replay: Path
 
 
 def _check_replay(session: Session, out: StorePath | None, replay: Path, stores: list[Store]) -> None:
-    """Check, before the work begins, that the file can be written.
-
-    Raises:
-        UsageError: No message is recovered.
-        RefusedError: The file exists, or lies in a store or in the result.
-    """
+    """Check, before the work begins, that the file can be written."""
     if out is None:
         raise UsageError("--replay is of the messages in --out; give that")
     roots = [root for store in stores for root in store.files.evidence_roots]

@@ -164,11 +164,7 @@ class Session:
 
     @cached_property
     def engine(self) -> EngineOptions:
-        """Return the engine; this process, with a remark, if Spark is missing and only the default.
-
-        Raises:
-            UsageError: Its options contradict each other, or a Spark setting is no ``NAME=VALUE``.
-        """
+        """Return the engine; this process, with a remark, if Spark is missing and only the default."""
         from rmqtool.api.arguments import engine_options
         from rmqtool.engine.choice import HOW_TO_GET_SPARK, is_spark_installed
 
@@ -196,20 +192,12 @@ class Session:
 
     @property
     def zone(self) -> tzinfo | None:
-        """Return the zone of ``--timezone``; None is this machine's.
-
-        Raises:
-            UsageError: There is no such zone.
-        """
+        """Return the zone of ``--timezone``; None is this machine's."""
         name = self.options["timezone"]
         return None if name is None else zone_of_name(name)
 
     def moment(self, option: str, text: str | None) -> int | None:
-        """Return a time in epoch milliseconds, None for none; report how a doubtful one was read.
-
-        Raises:
-            UsageError: It is not a time.
-        """
+        """Return a time in epoch milliseconds, None for none; report how a doubtful one was read."""
         if text is None:
             return None
         found_ms = parse_time(text, self.zone)
@@ -239,10 +227,6 @@ class Session:
             narrows_root: Whether of a store root that part alone is opened.
             takes_config: Whether the command can do something with a config file.
             reads_queues: Whether it reads all queues, so that reading their directories pays.
-
-        Raises:
-            EnvironmentFailureError: Nothing of a store is there; or a config file, which few commands take.
-            UsageError: The settings make no sense.
         """
         part = kind if kind is None or narrows_root else kind_of_part(path, kind)
         store = open_store(path, type=part, **self.opening)
@@ -326,10 +310,6 @@ class Session:
             stores: Stores that the command reads.
             images: Inputs that are not stores.
             in_place: Whether it may change the stores.
-
-        Raises:
-            RefusedError: The case lies where nothing is written, or is none, or was altered.
-            EnvironmentFailureError: It cannot be written.
         """
         if self._case is not None:
             self._state.case = self._case
@@ -424,10 +404,6 @@ class Session:
             whole: Whether all is written at the end, and need not be read to its end; else rows come as they
                 are found.
             evidence: Its other inputs.
-
-        Raises:
-            RefusedError: The log file lies in one of them.
-            EnvironmentFailureError: The log file cannot be opened.
         """
         log_file, path = self.options["log_file"], self.options.get("output")
         is_file_written = log_file is not None or path is not None

@@ -241,11 +241,7 @@ def verified(
 
 
 def _refuse_prediction(store: Store, options: dict[str, Any]) -> None:
-    """Refuse to predict what a start would do to a part of a store.
-
-    Raises:
-        UsageError: It is a part.
-    """
+    """Refuse to predict what a start would do to a part of a store."""
     if options["predict"] is not None and store.kind != PathKind.STORE:
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
 

@@ -195,13 +195,7 @@ class CarveRequest:
 
 
 def carve(request: CarveRequest, progress: Progress) -> CarveReport:
-    """Carve images.
-
-    Raises:
-        UsageError: a map names no part of its image, or the size of files is impossible.
-        RefusedError: the output exists, or lies in a store that is read or on a device that is carved.
-        EnvironmentFailureError: an image cannot be read, or has changed meanwhile; the disk is full.
-    """
+    """Carve images."""
     if request.file_size is not None and not 0 < request.file_size < 2**31:
         raise UsageError(f"{request.file_size} bytes is not a size of a commit log's files: 1 to {2**31 - 1}")
     domains = [*request.domains] or [None] * len(request.images)

@@ -197,9 +197,6 @@ def gathered(
         paths: Of stores, and globs.
         opening: Opens the store of a path; picklable if questions are to travel.
         log_bytes: Returns the size of its log.
-
-    Raises:
-        UsageError: Something that is said of all of them makes no sense.
     """
     members: dict[str, FleetMember[S]] = {}
     for path in paths:
@@ -240,11 +237,6 @@ def earlier_report(out: Target, name: str, wanted: Mapping[str, Any]) -> dict[st
         out: The result.
         name: Of the report in it.
         wanted: Members that it must have, with these values.
-
-    Raises:
-        RefusedError: The result was made otherwise, or of another log; or it is not what it was.
-        DeniedError: It may not be read.
-        SourceFailureError: The object store does not answer.
     """
     data = read_result(out, name)
     try:
@@ -314,9 +306,6 @@ def ask_members(
         engine: Serves all of them, and stays open.
         progress: Receives stages, and warnings with the name of their store.
         travels: Whether the question can be pickled, so that worker processes may run it.
-
-    Raises:
-        EnvironmentFailureError: The engine does not come up.
     """
     start = time.perf_counter()
     asking = _Asking(members, ask, engine, LimitedProgress(progress), travels=travels)

@@ -263,13 +263,7 @@ class SalvageReport:
 
 
 def salvage(request: SalvageRequest, out: Target, progress: Progress) -> SalvageReport:
-    """Salvage into ``out``, a directory or what a URL names; it appears complete or not at all.
-
-    Raises:
-        UsageError: the stores are no copies of one log.
-        RefusedError: a broker holds a lock, the output exists, or it lies inside the evidence.
-        EnvironmentFailureError: reading or writing failed, or nothing can be recovered.
-    """
+    """Salvage into ``out``, a directory or what a URL names; it appears complete or not at all."""
     seconds: dict[str, float] = {}
     with _staging(request, out) as area, opened_engine(request.engine) as hands:
         plan = _plan(request, progress, hands, seconds)
@@ -285,11 +279,7 @@ def plan_salvage(request: SalvageRequest, progress: Progress) -> SalvagePlan:
 
 
 def apply_plan(plan: SalvagePlan, request: SalvageRequest, out: Target, progress: Progress) -> SalvageReport:
-    """Do what a plan says, and nothing else.
-
-    Raises:
-        RefusedError: a copy is not what it was when the plan was made; or as for ``salvage``.
-    """
+    """Do what a plan says, and nothing else."""
     _check(request)
     with _staging(request, out) as area, opened_engine(request.engine) as hands:
         _refuse_changed(plan, request, hands)

@@ -250,11 +250,7 @@ _Key = tuple[str, int | None]
 
 
 def topics_of(request: TopicsRequest, progress: Progress) -> TopicsReport:
-    """Add up the log by topic.
-
-    Raises:
-        EnvironmentFailureError: a file of the log cannot be opened or read.
-    """
+    """Add up the log by topic."""
     scan = _LogTotals(request)
     scan.run(progress)
     losses = scan.losses()
@@ -309,11 +305,7 @@ class _LogTotals:
                 progress.advance(done)
 
     def losses(self) -> LogLosses | None:
-        """Return the losses of the log, and report what lay before it; None where nothing points to losses.
-
-        Raises:
-            EnvironmentFailureError: a file of the log or of a queue cannot be opened or read.
-        """
+        """Return the log's losses, and report what lay before it; None where nothing points to losses."""
         store = self.request.store
         if store.kind is not PathKind.STORE or not len(store.commitlog):
             return None

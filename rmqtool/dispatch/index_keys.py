@@ -64,9 +64,6 @@ def of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> set[
         store: whose index.
         log: whose records lie at the places.
         places: physical offsets.
-
-    Raises:
-        EnvironmentFailureError: a file of the log cannot be opened or read.
     """
     import numpy as np
 

@@ -99,11 +99,6 @@ class Engine(Protocol):
 
         When an item fails, no further ones are started. Ctrl-C and whatever ``progress`` raises end the map
         at once; an engine with processes of its own is closed by that.
-
-        Raises:
-            MapInterruptedError: Ctrl-C; an engine that gets all results in one piece has none to hand over.
-            RmqtoolError: what the function raised, if it is one of ours.
-            EngineError: anything else that happened in another process.
         """
         ...
 

@@ -48,10 +48,6 @@ def open_engine(options: EngineOptions) -> Engine:
     """Open the engine of the options; use it as a context manager, or close it.
 
     A Spark engine returns while its Java still starts; the first ``map`` waits for it.
-
-    Raises:
-        UsageError: jobs is less than one, or the master is none.
-        EnvironmentFailureError: Spark is not installed, or no Java for it can be found or started.
     """
     if options.jobs is not None and options.jobs < 1:
         raise UsageError(f"--jobs must be at least 1, not {options.jobs}")

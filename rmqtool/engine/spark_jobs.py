@@ -236,10 +236,6 @@ class Jobs(ABC):
 
         Where executors are other machines, or read an object store, their files are proven. Such a failure is
         final unless the file has changed here meanwhile, too.
-
-        Raises:
-            RmqtoolError: what the function raised, if it is one of ours.
-            EngineError: any other failure of a task, or the connection broke.
         """
         objects = names_objects(items)
         if not self._elsewhere and not objects:

@@ -46,10 +46,6 @@ def make_pack(path: Path, kernels: Path, also: Sequence[str] = ()) -> Pack:
 
     ``kernels`` is the folder with the compiled kernels of this version, ``also`` names further installed
     distributions.
-
-    Raises:
-        RefusedError: It exists.
-        EnvironmentFailureError: It cannot be written, or a package that belongs in it is not installed here.
     """
     path = path.absolute()
     check_new(path)

@@ -226,13 +226,7 @@ class PlannedResult(NamedTuple):
 def run_planned(
     function: Callable[[Any], Any], task: PlannedTask, *, elsewhere: bool = True
 ) -> PlannedResult:
-    """Run a function on an executor; ``elsewhere`` if that may be another machine or environment.
-
-    Raises:
-        FileNotSharedError: This machine does not see a file of the task.
-        ExecutorCannotReachError: It cannot reach an object store, and may be another than the command's.
-        EnvironmentFailureError: As of the function, with the machine's name.
-    """
+    """Run a function on an executor; ``elsewhere`` if that may be another machine or environment."""
     try:
         item, sources = task.unpacked()
         value = function(item)

@@ -61,13 +61,7 @@ LENT = (
 
 
 def connect(top: str) -> Connection:
-    """Return pyarrow's file system for a URL's scheme and authority.
-
-    Raises:
-        ConnectionError, TimeoutError: No server answers; another attempt may succeed.
-        EnvironmentFailureError: pyarrow is not installed, or cannot serve this scheme.
-        SourceUnreachableError: The region of the bucket is unknown.
-    """
+    """Return pyarrow's file system for a URL's scheme and authority."""
     if find_spec("pyarrow") is None:
         raise EnvironmentFailureError(
             f"{top}: is read by pyarrow, which is not installed: pip install 'rmqtool[arrow]' adds it"

@@ -166,14 +166,7 @@ class ObjectFiles:
         ]
 
     def open(self, path: str) -> ObjectVersion:
-        """Open an object, once, as it holds no connection.
-
-        Raises:
-            DeniedError: It may not be read.
-            EnvironmentFailureError: It does not exist, and did not before, either.
-            SourceFailureError: It has changed, or the store does not answer.
-            SourceUnreachableError: It may not be read, but the planner of the task could read it.
-        """
+        """Open an object, once, as it holds no connection."""
         with self._opening:
             opening = self._begun(path)
             if path not in self._wanted:

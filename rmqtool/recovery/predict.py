@@ -71,11 +71,6 @@ def predict_recovery(
     """Predict what a broker of a release does with a whole store when it starts.
 
     `Settings.of_broker` chooses its settings; ``tell_lost`` receives every message that is lost.
-
-    Raises:
-        EnvironmentFailureError: a file cannot be opened or read.
-        NotPredictedError: its recovery follows other rules.
-        UsageError: it is only a part of a store.
     """
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")

@@ -230,11 +230,6 @@ def check_output_files(
         paths: Reports, which replace existing files; None is none.
         evidence_roots: Directories that nothing is written into.
         new: Files that prove something, such as a manifest or lost messages; they replace nothing.
-
-    Raises:
-        RefusedError: One lies in the evidence, or a new one exists.
-        UsageError: Two are one file, or one is a directory.
-        EnvironmentFailureError: There is no directory for one.
     """
     proofs = [path for path in new if path is not None]
     for path in proofs:

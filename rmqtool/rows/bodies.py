@@ -58,12 +58,7 @@ class BatchError(ValueError):
 
 
 def inner_messages(batch: bytes) -> Iterator[BatchedMessage]:
-    """Yield the messages of a batch in order.
-
-    Raises:
-        BatchError: A part runs past the end, or the parts are not what TOTALSIZE says: then brokers and
-            clients take the batch apart differently.
-    """
+    """Yield the messages of a batch in order."""
     position = 0
     while position < len(batch):
         found = _message_at(batch, position)

@@ -356,11 +356,7 @@ class SalvagePlan:
         return sum(part.records for part in self.parts if part.kind is kind)
 
     def check(self) -> None:
-        """Prove that the account is complete.
-
-        Raises:
-            AccountError: It is not.
-        """
+        """Prove that the account is complete; raise `AccountError` if it is not."""
         due = self.start
         for part in self.parts:
             if part.start != due or part.length <= 0:

@@ -57,9 +57,6 @@ def merge(
 
     Returns:
         All of them, and the records that differ from what stays in their place.
-
-    Raises:
-        UsageError: they are no copies of one log: they share places, and not one record.
     """
     merged = surveys[0]
     if len(surveys) == 1:
@@ -186,10 +183,6 @@ class LogCopies:
             engine: runs the tasks.
             progress: receives the stages.
             seconds: receives their times.
-
-        Raises:
-            UsageError: the stores are no copies of one log.
-            EnvironmentFailureError: reading failed, or nothing can be recovered.
         """
         with timed(seconds, "survey"):
             evidence, of_copies = QueueEvidence(), [read_evidence(store) for store in self.stores]

@@ -69,11 +69,7 @@ class Planner:
     consumed: Mapping[tuple[str, int], Absent]
 
     def plan(self) -> SalvagePlan:
-        """Return the plan, its account proven.
-
-        Raises:
-            EnvironmentFailureError: nothing can be recovered.
-        """
+        """Return the plan, its account proven."""
         draft, survey, choices = self.draft, self.survey, self.choices
         self.judged = judged = JudgedRecords(
             survey,

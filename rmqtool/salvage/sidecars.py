@@ -49,12 +49,7 @@ def plan_text(plan: SalvagePlan) -> str:
 
 
 def read_plan(text: str) -> SalvagePlan:
-    """Return the plan that ``plan_text`` wrote; its account is proven again.
-
-    Raises:
-        UsageError: It is none, or of another version.
-        AccountError: It was changed, and does not add up any more.
-    """
+    """Return the plan that ``plan_text`` wrote; its account is proven again."""
     try:
         value = json.loads(text)
         if value["schema"] != PLAN_SCHEMA:

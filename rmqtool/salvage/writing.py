@@ -118,11 +118,7 @@ class PlannedFile:
         return self.size_bytes()
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
-        """Fill a view with bytes of one part.
-
-        Raises:
-            OSError: a copy no longer has the bytes that it had.
-        """
+        """Fill a view with bytes of one part."""
         if position >= self.size_bytes():
             return 0
         at, parts = self._start + position, self._log.plan.parts
@@ -182,9 +178,6 @@ def copy_file(staging: StagingHandle, file: StoreFile) -> tuple[str, str]:
     """Copy a file into a result under its label; return that and its digest.
 
     Zeros are left out: holes of a sparse file read as such.
-
-    Raises:
-        EnvironmentFailureError: it cannot be read, or the disk is full.
     """
     digest, size = hashlib.sha256(), min(_CHUNK_BYTES, file.size_bytes)
     buffers = [memoryview(bytearray(size)) for _ in range(2)]  # one is hashed while the next is copied
@@ -207,12 +200,7 @@ def copy_file(staging: StagingHandle, file: StoreFile) -> tuple[str, str]:
 def writing_log(
     log: PlannedLog, staging: StagingHandle, engine: Engine
 ) -> AbstractContextManager[Callable[[], list[tuple[str, str]]]]:
-    """Write all files of the new log, beside what is done meanwhile.
-
-    Raises:
-        EnvironmentFailureError: when the files are read: a copy cannot be read, or has changed; or the
-            disk is full.
-    """
+    """Write all files of the new log, beside what is done meanwhile."""
     return beside(engine, partial(copy_file, staging), list(log.files))
 
 

@@ -56,11 +56,7 @@ class HiddenRecords:
         self._unread = 2 * segment.size_bytes  # of bodies: frames over frames must not be read without end
 
     def in_batch(self, batch: MessageBatch) -> tuple[int, int] | None:
-        """Return a batch's first foreign row that hides an intact record, and that record's place.
-
-        Raises:
-            EnvironmentFailureError: the file cannot be opened or read.
-        """
+        """Return a batch's first foreign row that hides an intact record, and that record's place."""
         rows = batch.rows
         starts = rows["log_offset"]
         is_foreign = rows["physical_offset"] != starts
@@ -134,11 +130,7 @@ class HiddenRecords:
 
 
 def is_file_end(segment: Segment, log_offset: int) -> bool:
-    """Whether the BLANK that ends a file lies at a physical offset.
-
-    Raises:
-        EnvironmentFailureError: the file cannot be opened or read.
-    """
+    """Whether the BLANK that ends a file lies at a physical offset."""
     starts = message.RECORD_STARTS
     start = starts.padded(segment.read_at(log_offset - segment.start, starts.size, []))
     return start.magic == message.BLANK_MAGIC and start.total_size == segment.stop - log_offset

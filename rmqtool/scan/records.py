@@ -316,11 +316,7 @@ _HEAD_BYTES = 8
 
 
 def holds_bytes(log: FileQueue, physical_offset: int) -> bool:
-    """Return whether anything was ever written at an offset: zeros stand in lieu of the length of a record.
-
-    Raises:
-        EnvironmentFailureError: The segment cannot be opened.
-    """
+    """Return whether anything was ever written at an offset, where a record's length is zero otherwise."""
     segment = log.segment_at(physical_offset)
     return segment is not None and any(segment.read_at(physical_offset - segment.start, _HEAD_BYTES, []))
 

@@ -157,9 +157,6 @@ class SegmentWalk:
         """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.
 
         ``kept`` is the array that the thread has from earlier walks.
-
-        Raises:
-            EnvironmentFailureError: the segment cannot be opened or read.
         """
         self.log_offset, self.kept = start, kept
         self._mismatches.clear()
@@ -200,11 +197,7 @@ class SegmentWalk:
         return start if start == self.segment.start else self.find_after_zeros(start, stop)
 
     def find_after_zeros(self, start: int, stop: int) -> int | None:
-        """Return where the first intact record or BLANK begins in a range that may begin with zeros.
-
-        Raises:
-            EnvironmentFailureError: the segment cannot be opened or read.
-        """
+        """Return where the first intact record or BLANK begins in a range that may begin with zeros."""
         zeros = _SIZE_BYTES - 1  # TOTALSIZE, a record's first bytes, may begin with them
         last = min(stop + zeros, self.segment.stop)
         data_start = first_nonzero(self.segment, start, last)

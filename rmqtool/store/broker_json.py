@@ -75,10 +75,6 @@ def load_config(path: Location) -> ConfigDocument | None:
 
     Java: ``ConfigManager#load`` (4.9.8, 5.3.3). 4.x wrote in the platform's charset, so bytes that are not
     UTF-8 are replaced.
-
-    Raises:
-        ConfigDeniedError: One may not be read.
-        ConfigFileError: One exists, and none can be decoded.
     """
     problem = None
     for candidate in (path, path.with_name(path.name + ".bak")):

@@ -240,10 +240,6 @@ def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = 
     """Find out what a PATH is, from its place and its bytes; ``kind`` is the user's ``--type``.
 
     With ``has_log``, the user names a commit log elsewhere, so an empty directory can be a root.
-
-    Raises:
-        EnvironmentFailureError: It does not exist, may not be read, or is not a part of a store.
-        UsageError: It is a directory where ``kind`` is a file, or the reverse.
     """
     status = path.status()
     if status is not None and status.kind is FileKind.FILE:

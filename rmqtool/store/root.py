@@ -260,10 +260,6 @@ def open_store(
         properties: Single broker settings ``NAME=VALUE``; they win over the file.
         broker_version: A release or a line of them; inferred by default.
         timezone: Zone of the index files' names; inferred by default.
-
-    Raises:
-        EnvironmentFailureError: It is not a part of a store, or may not be read.
-        UsageError: A given value makes no sense.
     """
     given = given_settings(broker_conf, properties)
     place = find_place(

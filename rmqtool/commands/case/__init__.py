@@ -246,12 +246,7 @@ class CaseDirectory:
         return dict(sorted((int(found[1]), place / name) for found, name in named if found is not None))
 
     def prepare(self) -> None:
-        """Create the directory if it does not exist, and check that a record can be added.
-
-        Raises:
-            RefusedError: It holds something else, or its last record was altered.
-            EnvironmentFailureError: It cannot be written.
-        """
+        """Create the directory if it does not exist, and check that a record can be added."""
         with writing(self.path):
             self.path.mkdir(exist_ok=True)
             names = {entry.name for entry in location_of(self.path).entries()}
@@ -264,10 +259,6 @@ class CaseDirectory:
         """Add the record of a run; return its file and its digest.
 
         ``make`` gets the record's number and the digest of the one before.
-
-        Raises:
-            RefusedError: The record before was altered since the run began.
-            EnvironmentFailureError: It cannot be written; no part of it stays.
         """
         with writing(self.path), self._locked():
             number, previous = self._last()

@@ -131,9 +131,6 @@ def check_case(
     """Check a case, with the ``files`` that its records name if wanted.
 
     Each of ``heads``, digests that were noted elsewhere, must be that of a record.
-
-    Raises:
-        EnvironmentFailureError: There are no records, or one cannot be read.
     """
     places = CaseDirectory(directory).records()
     if not places:

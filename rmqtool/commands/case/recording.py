@@ -115,10 +115,6 @@ class Recording:
         """Take the digests of all that the run is going to read, before it does; ``images`` are other inputs.
 
         With ``in_place`` the run may change the stores.
-
-        Raises:
-            RefusedError: The case lies inside a store or an output, or is not a case, or was altered.
-            EnvironmentFailureError: The case cannot be written.
         """
         path = self._case.path
         refuse_inside(path, [root for store in stores for root in store.evidence_roots])
@@ -136,12 +132,7 @@ class Recording:
         self._inputs = self._hash(self._read(stores, images).values(), _INPUTS)
 
     def finish(self, status: int, outcome: CaseOutcome, message: str | None) -> tuple[Path, str] | None:
-        """Add the record; return its file and its digest, None for a run that ended before it read anything.
-
-        Raises:
-            RefusedError: The case was altered meanwhile.
-            EnvironmentFailureError: The record cannot be written.
-        """
+        """Add the record; return its file and digest, None for a run that ended before it read anything."""
         if not self._has_begun:
             return None
         new = [file for place, file in self._made().items() if self._before.get(place) != file]

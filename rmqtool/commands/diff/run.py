@@ -314,12 +314,7 @@ _NO_FILES = FileQueue((), ())
 
 
 def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Difference]:
-    """Yield the differences of two stores, or of the same part of two stores, and fill ``comparison``.
-
-    Raises:
-        UsageError: They are not of one kind.
-        EnvironmentFailureError: A file cannot be read.
-    """
+    """Yield the differences of two stores, or of the same part of two stores, and fill ``comparison``."""
     if a.kind is not b.kind:
         raise UsageError(
             f"{a.place.path} is {a.kind.value}, {b.place.path} is {b.kind.value}; compare like with like"

@@ -42,9 +42,6 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
     shows them alone, unless kinds or types of rows are named.
 
     Bodies are unpacked and batches cut into messages as the request says.
-
-    Raises:
-        UsageError: A filter cannot be applied to the path, or no file has rows of the types.
     """
     if request.unpack_batches:
         request = replace(request, messages=replace(request.messages, inside_batches=True))

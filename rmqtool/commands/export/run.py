@@ -97,12 +97,7 @@ _Done = tuple[ExportTask, TaskDone]
 
 
 def run_task(task: ExportTask) -> TaskDone:
-    """Read the pieces of a task and write their files.
-
-    Raises:
-        FileNotSharedError: This machine does not see a file.
-        EnvironmentFailureError: A file cannot be written; or, of one store alone, read.
-    """
+    """Read the pieces of a task and write their files."""
     from rmqtool.columns.arrow import Batches
     from rmqtool.columns.files import TableFiles, columns_needed
 
@@ -139,11 +134,6 @@ def export(request: ExportRequest, progress: Progress) -> ExportReport:
     """Write the messages of stores to files in ``request.out``, which appears complete or not at all.
 
     An open engine stays open.
-
-    Raises:
-        RefusedError: The output exists, or lies inside the evidence.
-        EnvironmentFailureError: pyarrow is not installed, there is no log, or reading or writing failed;
-            no output stays.
     """
     start = time.perf_counter()
     require_library("pyarrow")

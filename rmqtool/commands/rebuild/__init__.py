@@ -141,11 +141,7 @@ class RebuildRequest(ResultOptions):
         return tuple(name for part in self.sorted_parts for name in _DIRECTORIES[part])
 
     def check(self) -> None:
-        """Check that the options agree.
-
-        Raises:
-            UsageError: They do not, or there is nothing to do.
-        """
+        """Check that the options agree."""
         if not self.parts or not self.parts <= PARTS:
             raise UsageError(f"parts={[*self.sorted_parts]}: give {' or '.join(sorted(PARTS))}, or both")
         if self.out is None and not (self.compare or self.dry_run):

@@ -56,9 +56,6 @@ def compare_derived(
         regenerated: directory that holds the regenerated directories.
         present: the store root.
         directories: which of them to compare.
-
-    Raises:
-        EnvironmentFailureError: a regenerated file cannot be read.
     """
     differences: list[FileDifference] = []
     for name in directories:

@@ -51,9 +51,6 @@ def report_old_tail(
         result: how that went.
         engine: reads the last files again, if need be.
         edge: facts about the log as a whole.
-
-    Raises:
-        RmqtoolError: the engine or the scratch files failed.
     """
     segments = [one for one in plan.log if one.start < result.chain.end][-_FILES:]
     signs = [one for one in findings if one.code in _SIGNS]
@@ -90,11 +87,7 @@ def judge_log(
     edge: FoundEdge,
     engine: Engine,
 ) -> FindingLog:
-    """Return the findings about the log: its files, the walk through it, its records, their queue offsets.
-
-    Raises:
-        RmqtoolError: the engine or the scratch files failed, or the log cannot be read.
-    """
+    """Return the findings about the log: its files, the walk through it, its records, their queue offsets."""
     findings = FindingLog(plan.max_findings)
     findings.extend(log_file_findings(store))
     findings.extend(log_findings(plan, result, skipped, edge))
@@ -164,11 +157,7 @@ def judge_delay_table(
 
 
 def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterator[Finding]:
-    """Yield that the broker had another delay table than is assumed, where the present queues show it.
-
-    Raises:
-        EnvironmentFailureError: a queue of delayed messages, or a block file, cannot be read.
-    """
+    """Yield that the broker had another delay table than is assumed, where the present queues show it."""
     delayed = _delayed(result)
     if not delayed:
         return
@@ -199,11 +188,7 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
 
 
 def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:
-    """Return what is to be said where deliver times rest on a delay table that nobody gave, and none shows.
-
-    Raises:
-        EnvironmentFailureError: a queue of delayed messages cannot be listed.
-    """
+    """Return a remark if deliver times rest on a delay table that nobody gave, and none shows."""
     queues = _delayed(result)
     if not queues or store.settings["messageDelayLevel"].origin is Origin.GIVEN:
         return None
@@ -258,11 +243,7 @@ class GenerationChoice:
     unsettled: list[str] = field(default_factory=list)
 
     def __call__(self, plans: Sequence[QueuePlan], blocks: Sequence[Block]) -> list[QueuePlan]:
-        """Return the queues with the units that live; all of them where nothing begins again.
-
-        Raises:
-            EnvironmentFailureError: a block file cannot be read.
-        """
+        """Return the queues with the units that live; all of them where nothing begins again."""
         if self.mode is Generations.ALL or all(plan.joined or plan.batch for plan in plans):
             return list(plans)
         # What few logs need is loaded for these only.

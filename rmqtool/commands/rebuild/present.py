@@ -116,9 +116,6 @@ class PresentComparison:
         """Compare all; unreadable parts of the present files are reported, and are not a failure.
 
         ``findings`` receives records whose properties unit and index contradict.
-
-        Raises:
-            EnvironmentFailureError: a block file of the result, or the log, cannot be read.
         """
         store, plan = self._store, self._plan
         databases = store.queue_databases if "consumequeue" in plan.parts else ()
@@ -180,11 +177,7 @@ class PresentComparison:
     def _same_queues(
         self, there: Mapping[tuple[str, int], QueueFiles], made: Mapping[tuple[str, int], QueuePlan]
     ) -> set[tuple[str, int]]:
-        """Return the queues that hold the units made, and no others.
-
-        Raises:
-            EnvironmentFailureError: a block file of the result cannot be read.
-        """
+        """Return the queues that hold the units made, and no others."""
         same = set()
         both = [plan for key, plan in made.items() if key in there and plan.joined]
         for plan, pieces in by_queue(both, self._result.blocks):
@@ -313,11 +306,7 @@ class RebuildLosses:
         self._stops = [stop for _, stop in splits]
 
     def report_records(self) -> None:
-        """Report the intact records that were not dispatched.
-
-        Raises:
-            EnvironmentFailureError: a file of the log cannot be opened or read.
-        """
+        """Report the intact records that were not dispatched."""
         for reason, tasks in self._tasks.items():
             for task in tasks:
                 for log_offsets in true_records(task):

@@ -50,11 +50,6 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
     Args:
         request: what to do.
         progress: receives stages, remarks and warnings.
-
-    Raises:
-        UsageError: nothing to do, or settings that no rebuild can follow.
-        RefusedError: a broker holds the lock, the output exists, or it lies inside the evidence.
-        EnvironmentFailureError: reading the log or writing the output failed; nothing was left behind.
     """
     start = time.perf_counter()
     _check(request, progress)

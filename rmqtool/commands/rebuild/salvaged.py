@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 def salvaged_report(
     report: RebuildReport, store: Store, staging: StagingHandle, engine: Engine, progress: Progress
 ) -> RebuildReport:
-    """Make queues and index of a damaged log; return the report of a broker's way with what became of it.
-
-    Raises:
-        EnvironmentFailureError: reading or writing failed, or no record of the log is true.
-    """
+    """Make queues and index of a damaged log; return the report of a broker's way with what became of it."""
     store.base.source.fetch_tails()  # every intact record counts, wherever it lies
     copies = LogCopies((store,))
     seconds = dict(report.seconds)

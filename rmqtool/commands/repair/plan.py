@@ -86,12 +86,7 @@ class Plan:
 
 
 def make_plan(request: RepairRequest, findings: Findings) -> Plan:
-    """Plan the repair of a store from the findings of ``verify`` at its highest level; nothing is written.
-
-    Raises:
-        UsageError: a choice is not one of the choices offered.
-        EnvironmentFailureError: the log cannot be read.
-    """
+    """Plan the repair of a store from the findings of ``verify`` at its highest level; nothing is written."""
     return _Planner(request, findings).plan
 
 

@@ -53,13 +53,7 @@ if TYPE_CHECKING:
 
 
 def plan_repair(request: RepairRequest, progress: Progress) -> RepairReport:
-    """Report what `repair` would do; nothing is written, and the lock is not taken.
-
-    Raises:
-        UsageError: it is not a store root of this machine, or a choice is not offered.
-        RefusedError: a broker holds the store's lock, or the newest journal is not that of a repair.
-        EnvironmentFailureError: a file cannot be read.
-    """
+    """Report what `repair` would do; nothing is written, and the lock is not taken."""
     disk = _disk_of(request.store)
     waiting = _unfinished(request.store, disk)
     if waiting is not None:
@@ -77,13 +71,6 @@ def repair(
     """Repair a store, or finish a repair that was interrupted.
 
     ``agreed`` gets the plan, or the rest of an interrupted repair, and returns whether to carry it out.
-
-    Raises:
-        UsageError: it is not a store root of this machine, or a choice is not offered.
-        RefusedError: a broker holds the store's lock, or has worked on it since the repair was interrupted;
-            or the newest journal is not that of a repair.
-        EnvironmentFailureError: a file cannot be read or written; the store is as it was, or the next run
-            finishes.
     """
     disk = _disk_of(request.store)
     with _locked(request.store):
@@ -103,14 +90,7 @@ def repair(
 
 
 def undo_repair(request: RepairRequest) -> RepairReport:
-    """Undo the newest repair, finished or not.
-
-    Raises:
-        UsageError: it is not a store root of this machine.
-        RefusedError: there is none, its journal is not that of a repair, a broker holds the store's lock, or
-            has worked on it since.
-        EnvironmentFailureError: a file cannot be renamed; run it again.
-    """
+    """Undo the newest repair, finished or not."""
     disk = _disk_of(request.store)
     with _locked(request.store), io_errors_with_next_step():
         sweep(disk)
@@ -344,11 +324,7 @@ def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
 
 
 def check_journal(journal: Journal, store: Store, disk: Disk) -> None:
-    """Refuse a journal with moves that no repair makes, as one that somebody else has put there.
-
-    Raises:
-        RefusedError: It has such moves, or lacks the facts of a repair.
-    """
+    """Refuse a journal with moves that no repair makes, as one that somebody else has put there."""
     counts = journal.facts.get("findings")
     is_whole = isinstance(counts, dict) and all(type(one) is int for one in counts.values())
     if not is_whole or not isinstance(journal.facts.get("log"), list):

@@ -36,12 +36,7 @@ _MODE = 0o644  # minus umask
 
 
 def read_ledger(path: Path, proxy: str, topic_map: Mapping[str, str]) -> set[str]:
-    """Return the keys of the sent messages; none if the ledger does not exist.
-
-    Raises:
-        RefusedError: It is of another proxy or other topics, or not a ledger.
-        EnvironmentFailureError: It cannot be read.
-    """
+    """Return the keys of the sent messages; none if the ledger does not exist."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -216,12 +211,7 @@ class Line(NamedTuple):
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Yield the messages of a file.
-
-    Raises:
-        EnvironmentFailureError: It cannot be read.
-        UsageError: A line is not a message.
-    """
+    """Yield the messages of a file."""
     try:
         with path.open("rb") as file:
             for number, text in enumerate(file, 1):
@@ -272,14 +262,7 @@ _LEFT_OUT = {
 
 
 def replay(request: ReplayRequest, progress: Progress) -> ReplayReport:
-    """Send messages again, or report which would be sent.
-
-    Raises:
-        UsageError: A line of the file is not a message, or the proxy's name is not one.
-        RefusedError: The ledger is of another replay, or another one is at work with it.
-        EnvironmentFailureError: The file cannot be read, the ledger cannot be written, a topic does not
-            exist, or the cluster does not answer; sent messages are in the ledger.
-    """
+    """Send messages again, or report which would be sent."""
     address_of(request.proxy)  # a wrong address fails before anything is read
     keys = read_ledger(request.ledger, request.proxy, request.topic_map)
     report = ReplayReport(str(request.path), request.proxy, not request.send, str(request.ledger))

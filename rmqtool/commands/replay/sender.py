@@ -84,11 +84,7 @@ class ProxySender:
             raise self._unreachable(failure) from failure
 
     def types_of(self, topic: str) -> frozenset[str]:
-        """Return the kinds of messages that a topic takes: ``NORMAL``, ``FIFO`` and so on.
-
-        Raises:
-            EnvironmentFailureError: The topic does not exist.
-        """
+        """Return the kinds of messages that a topic takes: ``NORMAL``, ``FIFO`` and so on."""
         try:
             route = self._producer._retrieve_topic_route_data(topic)
         except Exception as failure:
@@ -101,12 +97,7 @@ class ProxySender:
         return frozenset(_TYPES.get(number, str(number)) for number in numbers)
 
     def send(self, message: ReplayMessage, topic: str, group: str | None) -> str:
-        """Send a message, in the order of a ``group`` if one is given; return its new id once it is stored.
-
-        Raises:
-            RefusedMessageError: It cannot be sent.
-            EnvironmentFailureError: The cluster does not answer.
-        """
+        """Send a message, in the order of a ``group`` if there is one; return its ID once it is stored."""
         try:
             receipt = self._producer.send(self._made(message, topic, group))
         except Exception as failure:

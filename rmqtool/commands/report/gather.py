@@ -191,14 +191,7 @@ NAMED = 100
 def gather(
     request: ReportRequest, backlogs: Callable[[], tuple[Backlog, ...]], progress: Progress
 ) -> StoreReport:
-    """Return a report; ``backlogs`` returns those of groups, delay levels and the timer.
-
-    Raises:
-        UsageError: it is only a part of a store.
-        RefusedError: a broker holds the store's lock, and ``live`` is off.
-        EnvironmentFailureError: a directory cannot be listed, or scratch files cannot be written.
-        KeyboardInterrupt: there is no report then.
-    """
+    """Return a report; ``backlogs`` returns those of groups, delay levels and the timer."""
     store = request.store
     if store.kind is not PathKind.STORE:
         raise UsageError(f"{store.place.path}: a report is about a whole store; give the store root")

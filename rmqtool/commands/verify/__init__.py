@@ -131,12 +131,7 @@ class _NoBaselineError(Exception):
 
 
 def load_baseline(path: Path) -> Baseline:
-    """Read a baseline.
-
-    Raises:
-        EnvironmentFailureError: The file cannot be read.
-        UsageError: It is something else.
-    """
+    """Read a baseline."""
     reason = "it is not what verify writes with --format json or ndjson"
     try:
         return _baseline(path.read_text(encoding="utf-8"))
@@ -331,9 +326,6 @@ def explained(text: str) -> tuple[FindingCode, ...]:
 
     Args:
         text: A code in any case, a glob such as ``CL-*``, or ``all``.
-
-    Raises:
-        UsageError: There is no such code; the closest ones are named.
     """
     wanted = text.strip().upper()
     pattern = "*" if wanted == ALL.upper() else wanted

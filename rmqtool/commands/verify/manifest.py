@@ -41,12 +41,7 @@ def make_manifest(
 
 
 def load_manifest(path: Path) -> list[ManifestLine]:
-    """Read a manifest; comments and empty lines are skipped.
-
-    Raises:
-        EnvironmentFailureError: It cannot be read.
-        UsageError: A line of it is not of ``sha256sum``.
-    """
+    """Read a manifest; comments and empty lines are skipped."""
     try:
         data = path.read_bytes()
     except OSError as failure:
