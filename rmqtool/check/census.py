@@ -1,4 +1,4 @@
-"""Census of a log, taken while it is checked: messages by topic and time, delays, idle periods.
+"""Census of a log, taken while it is checked: messages by topic and time.
 
 A split counts for itself (`CensusTaker`); `census_of` adds up what the splits that count have found.
 """
@@ -22,7 +22,7 @@ from rmqtool.store.names import safe_component
 from rmqtool.store.segments import Window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -35,15 +35,7 @@ if TYPE_CHECKING:
 SERIES = 7
 """Topics that are listed over time; the others are added up."""
 
-DELAY_BOUNDS_MS = (
-    *(0, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000),
-    *(60_000, 600_000, 3_600_000, 86_400_000),
-)
-"""Starts of classes of the delay between born and stored; before the first one clocks disagree."""
-
-_SILENCES = 20
 _BUCKETS = 72
-_MINUTE_MS = 60_000
 _SECOND, _HOUR, _DAY = 1_000, 3_600_000, 86_400_000
 _WIDTHS_MS = (
     *(10, 20, 50, 100, 200, 500),
@@ -112,14 +104,6 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Silence:
-    """Whole minutes in which nothing was stored: from the start of the first to the end of the last."""
-
-    start_ms: int
-    stop_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class Census:
     """Contents of a log, counted.
 
@@ -128,27 +112,17 @@ class Census:
         topics: those with most bytes first.
         series: the first of these over time, and the others.
         outside: messages whose store time is outside of the period.
-        silences: the longest idle periods, in the order of time.
-        silent_minutes: in all of them.
-        more_silences: how many are not listed.
-        delay_bounds_ms: see ``DELAY_BOUNDS_MS``.
-        delays: messages by delay; one class more than there are bounds.
     """
 
     period: Period
     topics: tuple[TopicFigures, ...] = ()
     series: tuple[Series, ...] = ()
     outside: int = 0
-    silences: tuple[Silence, ...] = ()
-    silent_minutes: int = 0
-    more_silences: int = 0
-    delay_bounds_ms: tuple[int, ...] = DELAY_BOUNDS_MS
-    delays: tuple[int, ...] = (0,) * (len(DELAY_BOUNDS_MS) + 1)
 
     @property
     def messages(self) -> int:
         """Return how many messages the log holds."""
-        return sum(self.delays)
+        return sum(one.messages for one in self.topics)
 
 
 class SplitCensus(NamedTuple):
@@ -158,15 +132,11 @@ class SplitCensus(NamedTuple):
         names: of the topics.
         figures: ``(t,)`` of ``TOPIC_ROW``.
         cells: ``(c,)`` of ``CELL_ROW``, topics by their number here.
-        minutes: ascending minutes since 1970 in which something was stored.
-        delays: ``(d,)`` messages by delay.
     """
 
     names: tuple[str, ...]
     figures: Rows
     cells: Rows
-    minutes: Int64s
-    delays: Int64s
 
 
 def period_of(segments: Sequence[Segment], edge: FoundEdge) -> Period:
@@ -213,23 +183,7 @@ def census_of(period: Period, splits: Iterable[SplitCensus]) -> Census:
     order = [one for one in np.argsort(-figures["bytes"], kind="stable") if figures["messages"][one]]
     topics = tuple(TopicFigures(names[one], *map(int, figures[one].tolist())) for one in order)
     series, outside = _series(period, parts, [one.topic for one in topics[:SERIES]])
-    delays = sum((part.delays for part in parts), np.zeros(len(DELAY_BOUNDS_MS) + 1, np.int64))
-    silences = list(_silences(parts))
-    listed = sorted(sorted(silences, key=lambda one: one.start_ms - one.stop_ms)[:_SILENCES], key=_start)
-    return Census(
-        period=period,
-        topics=topics,
-        series=series,
-        outside=outside,
-        silences=tuple(listed),
-        silent_minutes=sum(one.stop_ms - one.start_ms for one in silences) // _MINUTE_MS,
-        more_silences=len(silences) - len(listed),
-        delays=tuple(map(int, delays)),
-    )
-
-
-def _start(silence: Silence) -> int:
-    return silence.start_ms
+    return Census(period, topics, series, outside)
 
 
 def _add_figures(total: Rows, part: Rows, where: Int64s) -> None:
@@ -270,15 +224,7 @@ def _series(
     return series, int(sums[0, :, -1].sum())
 
 
-def _silences(parts: Sequence[SplitCensus]) -> Iterator[Silence]:
-    minutes = np.unique(np.concatenate([np.zeros(0, np.int64), *(part.minutes for part in parts)]))
-    steps = np.flatnonzero(np.diff(minutes) > 1)
-    for before, after in zip(minutes[steps], minutes[steps + 1], strict=True):
-        yield Silence((int(before) + 1) * _MINUTE_MS, int(after) * _MINUTE_MS)
-
-
 _FIRST_CELLS = 1 << 10
-_MINUTE_ROOM = 1 << 12
 
 
 class CensusTaker:
@@ -290,12 +236,7 @@ class CensusTaker:
         self._figures: Rows = np.zeros(len(self._topics.rows), TOPIC_ROW)
         self._cells: Rows = np.zeros(_FIRST_CELLS, CELL_ROW)
         self._slots = _slots_of(self._cells, 0)
-        self._room = np.empty(_MINUTE_ROOM, np.int64)
-        self._minutes: list[Int64s] = []
-        self._delays = np.zeros(len(DELAY_BOUNDS_MS) + 1, np.int64)
-        self._bounds = np.array(DELAY_BOUNDS_MS, np.int64)
         self._tally = np.zeros(len(CensusTally), np.int64)
-        self._tally[CensusTally.LAST_MINUTE] = -1
 
     def take(self, batch: MessageBatch) -> None:
         """Count a batch."""
@@ -303,23 +244,19 @@ class CensusTaker:
         while (row := self._count(batch, row)) < len(batch.rows):
             if self._tally[CensusTally.CELLS] >= len(self._cells):
                 self._grow()
-            elif self._tally[CensusTally.MINUTES] >= len(self._room):
-                self._flush()
             else:
                 self._add_topic(batch, row)
 
     def taken(self) -> SplitCensus:
         """Return what was counted."""
-        self._flush()
         table, count = self._topics, len(self._topics)
         names = tuple(decode_utf8(table.key(number)[0]) for number in range(count))
         cells = self._cells[: self._tally[CensusTally.CELLS]].copy()
-        minutes = np.unique(np.concatenate(self._minutes))
-        return SplitCensus(names, self._figures[:count].copy(), cells, minutes, self._delays)
+        return SplitCensus(names, self._figures[:count].copy(), cells)
 
     def _count(self, batch: MessageBatch, row: int) -> int:
-        room = self._figures, self._cells, self._slots, self._room, self._delays, self._tally
-        return count_messages(batch, row, self._topics.arrays, self._period, self._bounds, *room)
+        room = self._figures, self._cells, self._slots, self._tally
+        return count_messages(batch, row, self._topics.arrays, self._period, *room)
 
     def _add_topic(self, batch: MessageBatch, row: int) -> None:
         start, stop = int(batch.rows["topic_start"][row]), int(batch.rows["topic_stop"][row])
@@ -332,10 +269,6 @@ class CensusTaker:
         used = self._cells
         self._cells = np.concatenate([used, np.zeros_like(used)])
         self._slots = _slots_of(self._cells, len(used))
-
-    def _flush(self) -> None:
-        self._minutes.append(np.unique(self._room[: self._tally[CensusTally.MINUTES]]))
-        self._tally[CensusTally.MINUTES] = 0
 
 
 def _slots_of(cells: Rows, used: int) -> npt.NDArray[np.int32]:

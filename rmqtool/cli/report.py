@@ -57,7 +57,7 @@ def report_command(session: Session, store_path: StorePath, timeline: Path | Non
 
     The page is one HTML file, without script, that fetches nothing, for a screen and for paper. It shows the
     verdict and the next command, losses by topic, the files of the log, messages over time, topics, backlog,
-    gaps, delays, findings, and the evidence. The exit status is that of verify --predict-recovery.
+    gaps, findings, and the evidence. The exit status is that of verify --predict-recovery.
     """
     engine = session.engine
     store = session.open(store_path)

@@ -10,8 +10,7 @@ import numpy as np
 from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.queues import QueueArrays, find_queue, no_queues, put_slot
-from rmqtool.kernels.rows import BORN_TIMESTAMP_AT, MessageBatch, no_messages
-from rmqtool.kernels.walk import read_i64
+from rmqtool.kernels.rows import MessageBatch, no_messages
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int32s, Int64s, Rows
@@ -40,14 +39,10 @@ class CensusTally(IntEnum):
     """Places in the array of what a census has used so far."""
 
     CELLS = 0
-    MINUTES = 1
-    LAST_MINUTE = 2
 
 
 ONE_QUEUE = 0
 """The queue id of every topic in the table."""
-
-_MINUTE_MS = 60_000
 
 
 @kernel
@@ -89,8 +84,8 @@ def place_cells(cells: Rows, slots: Int32s) -> None:
 def _example_of_count_messages() -> tuple[object, ...]:
     slots, numbers = np.full(1, -1, np.int32), np.zeros(4, np.int64)
     return (
-        *(no_messages(), 0, no_queues(), numbers, numbers),
-        *(np.empty(0, TOPIC_ROW), np.empty(0, CELL_ROW), slots, numbers, numbers, numbers),
+        *(no_messages(), 0, no_queues(), numbers),
+        *(np.empty(0, TOPIC_ROW), np.empty(0, CELL_ROW), slots, numbers),
     )
 
 
@@ -101,12 +96,9 @@ def count_messages(
     first: int,
     table: QueueArrays,
     period: Int64s,
-    delay_bounds: Int64s,
     topics: Rows,
     cells: Rows,
     cell_slots: Int32s,
-    minutes: Int64s,
-    delays: Int64s,
     tally: Int64s,
 ) -> int:
     """Count messages from row ``first`` on.
@@ -116,12 +108,9 @@ def count_messages(
         first: the first row to count.
         table: the topics: a queue table in which each has the one queue ``ONE_QUEUE``.
         period: start in ms, width of a bucket in ms, and how many.
-        delay_bounds: ``(d,)`` ascending ms between born and stored; ``delays`` has one place more.
         topics: ``(t,)`` of ``TOPIC_ROW``, one for every topic of the table.
         cells: ``(c,)`` of ``CELL_ROW``, half as many as there are slots.
         cell_slots: ``(2 c,)``, a power of two.
-        minutes: minutes since 1970 in which something was stored, where it is another than the one before.
-        delays: messages by delay.
         tally: by ``CensusTally``.
 
     Returns:
@@ -130,7 +119,7 @@ def count_messages(
     buffer, rows = batch.buffer, batch.rows
     for number in range(first, len(rows)):
         row = rows[number]
-        if tally[CensusTally.CELLS] >= len(cells) or tally[CensusTally.MINUTES] >= len(minutes):
+        if tally[CensusTally.CELLS] >= len(cells):
             return number
         queue = find_queue(buffer, row.topic_start, row.topic_stop, ONE_QUEUE, table)
         if queue < 0:
@@ -149,17 +138,7 @@ def count_messages(
         bucket = period[2]
         if period[0] <= stored_ms < period[0] + period[1] * period[2]:
             bucket = (stored_ms - period[0]) // period[1]
-            minute = stored_ms // _MINUTE_MS
-            if minute != tally[CensusTally.LAST_MINUTE]:
-                minutes[tally[CensusTally.MINUTES]] = minute
-                tally[CensusTally.MINUTES] += 1
-                tally[CensusTally.LAST_MINUTE] = minute
         cell = cells[_find_cell(queue, bucket, cells, cell_slots, tally)]
         cell.messages += 1
         cell.bytes += size
-        delay_ms = stored_ms - read_i64(buffer, row.log_offset - batch.base + BORN_TIMESTAMP_AT)
-        place = 0
-        while place < len(delay_bounds) and delay_ms >= delay_bounds[place]:
-            place += 1
-        delays[place] += 1
     return len(rows)

@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.picture import Content, LogFile, LogPicture, Stretch
-from rmqtool.commands.report import Coverage, LogRange
 from rmqtool.report.output import size_text
 from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
@@ -219,8 +218,6 @@ _MOST_BARS = 360
 _FEWEST_BARS = 10
 _LEAST_WIDTH = 2
 _MOST_NOTABLE = 20
-_INDEX_ROWS = 8
-_TOPIC_ROWS = 10
 
 MISSING, CUT, UNREAD = "missing", "cut", "unread"
 _RANKS = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST, Content.RECORDS, Content.BLANK, Content.ZEROS)
@@ -418,37 +415,3 @@ def _title(piece: StripPiece, clock: Clock) -> str:
     if stretch is not None and stretch.records:
         text += f", {stretch.records:,} stored {clock(stretch.first_ms)} to {clock(stretch.last_ms)}"
     return text
-
-
-class CoverRow(NamedTuple):
-    """A line of the coverage: label, position, and number of entries."""
-
-    y: int
-    label: str
-    style: str
-    x: int
-    width: int
-    text: str
-
-
-def coverage_rows(coverage: Coverage, start: int, stop: int) -> tuple[tuple[CoverRow, ...], int]:
-    """Return log, queues, first topics and index over the log's offsets, and the number of further lines."""
-    if stop <= start:
-        return (), 0
-    lines: list[tuple[str, str, LogRange]] = []
-    if coverage.topics:
-        low, high = min(one.start for one in coverage.topics), max(one.stop for one in coverage.topics)
-        units = sum(one.entries for one in coverage.topics)
-        lines.append(("all queues", "q", LogRange("all queues", low, high, units)))
-        lines += [(shown(one.name, 30), "t", one) for one in coverage.topics[:_TOPIC_ROWS]]
-    lines += [(shown(one.name.rpartition("/")[2], 30), "i", one) for one in coverage.index[-_INDEX_ROWS:]]
-    rows = [CoverRow(0, "commit log", "records", 0, STRIP_WIDTH, f"{start} to {stop}")]
-    for number, (label, style, one) in enumerate(lines, start=1):
-        x = min(max((one.start - start) * STRIP_WIDTH // (stop - start), 0), STRIP_WIDTH)
-        width = max(min((one.stop - start) * STRIP_WIDTH // (stop - start), STRIP_WIDTH) - x, 1)
-        after = stop - one.stop
-        text = f"{one.entries:,}, physical offsets {one.start} to {one.stop}"
-        text += f"; {size_text(after)} of log follow" if after > 0 else ""
-        rows.append(CoverRow(number * ROW_HEIGHT, label, style, x, width, text))
-    left_out = max(0, len(coverage.topics) - _TOPIC_ROWS) + max(0, len(coverage.index) - _INDEX_ROWS)
-    return tuple(rows), left_out

@@ -26,7 +26,6 @@ from rmqtool.report.charts import (
     Clock,
     Moment,
     charts_of,
-    coverage_rows,
     share,
     shortened,
     shown,
@@ -182,19 +181,6 @@ def gaps_table(picture: LogPicture | None) -> PageTable:
     return _table(rows, _GAPS, "gaps", picture.more_offset_gaps)
 
 
-def silences_table(picture: LogPicture | None, clock: Clock) -> PageTable:
-    """Return the longest idle periods, in the order of time."""
-    if picture is None:
-        return PageTable()
-    census = picture.census
-    rows = [
-        (clock(one.start_ms), clock(one.stop_ms), span(one.stop_ms - one.start_ms)) for one in census.silences
-    ]
-    more = f"and {census.more_silences:,} shorter ones" if census.more_silences else ""
-    total = f"{census.silent_minutes:,} silent minutes in all" if census.silences else ""
-    return PageTable(tuple(rows), ", ".join(text for text in (more, total) if text))
-
-
 def steps_table(picture: LogPicture | None, clock: Clock) -> PageTable:
     """Return where the clock was set back, in log order."""
     if picture is None:
@@ -243,7 +229,6 @@ def digests_table(report: StoreReport) -> PageTable:
 _FINDINGS = 40
 _LINE = 240
 _OF_ONE_CODE = 5
-_DELAY_WIDTH = 240
 _MOODS = {
     ExitStatus.CLEAN: "good",
     ExitStatus.NEGATIVE: "warn",
@@ -257,7 +242,6 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
     picture = report.verification.picture
     census = None if picture is None else picture.census
     cut = _cut(report)
-    cover = () if picture is None else coverage_rows(report.coverage, picture.files[0].start, picture.end)
     findings, more_findings = _findings(verdict)
     return {
         "store": escape_text(report.store),
@@ -280,11 +264,7 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
         "topics": topics_table(report, clock),
         "backlogs": backlogs_table(report, clock),
         "gaps": gaps_table(picture),
-        "silences": silences_table(picture, clock),
         "steps": steps_table(picture, clock),
-        "delays": tuple(_delays(picture)),
-        "cover": cover[0] if cover else (),
-        "cover_more": cover[1] if cover else 0,
         "findings": findings,
         "findings_more": more_findings,
         "provenance": tuple(_provenance(report, clock)),
@@ -365,26 +345,6 @@ def _chart_note(picture: LogPicture | None) -> str:
     if census.outside:
         note += f" {census.outside:,} messages have a store time outside of this period, and are not drawn."
     return note
-
-
-def _delays(picture: LogPicture | None) -> Iterator[tuple[str, str, str, int]]:
-    if picture is None or not picture.census.messages:
-        return
-    census = picture.census
-    bounds, highest, whole = census.delay_bounds_ms, max(census.delays), census.messages
-    for number, count in enumerate(census.delays):
-        if not count:
-            continue
-        if number == 0:
-            name = "before it was born: clocks disagree"
-        elif number == len(bounds):
-            name = f"{span(bounds[-1])} and more"
-        elif bounds[number] == bounds[number - 1] + 1:
-            name = span(bounds[number - 1])
-        else:
-            name = f"{span(bounds[number - 1])} to {span(bounds[number])}"
-        width = max(count * _DELAY_WIDTH // highest, 1)
-        yield name, f"{count:,}", share(count, whole), width
 
 
 def _findings(verdict: Verdict) -> tuple[list[dict[str, Any]], str]:

@@ -75,7 +75,7 @@ def _events(report: StoreReport) -> Iterator[Event]:
     if picture is not None:
         yield from _of_segments(picture)
         yield from _of_topics(picture)
-        yield from _of_gaps(picture)
+        yield from _of_clock_steps(picture)
     for prediction in report.predictions:
         if report.cut_ms is not None and prediction.cut is not None:
             lost = counted(lost_messages(prediction), "message")
@@ -139,11 +139,7 @@ def _of_topics(picture: LogPicture) -> Iterator[Event]:
             yield _event(moment, sentence, f"{which.capitalize()} message of a topic", **place)
 
 
-def _of_gaps(picture: LogPicture) -> Iterator[Event]:
-    for one in picture.census.silences:
-        minutes = (one.stop_ms - one.start_ms) // 60_000
-        sentence = f"nothing was stored for {counted(minutes, 'minute')} from here"
-        yield _event(one.start_ms, sentence, "Silence", minutes=minutes)
+def _of_clock_steps(picture: LogPicture) -> Iterator[Event]:
     for step in picture.clock_steps:
         back, before = step.before_ms - step.after_ms, _moment(step.before_ms) or step.before_ms
         sentence = f"the clock was set back by {back} ms: stored after a record of {before}"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-SECTIONS = ["lost", "log", "time", "topics", "backlog", "gaps", "delay", "coverage", "findings", "provenance"]
+SECTIONS = ["lost", "log", "time", "topics", "backlog", "gaps", "findings", "provenance"]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import pytest
 
 from rmqtool.check import census as census_module
 from rmqtool.check import picture as picture_module
-from rmqtool.check.census import DELAY_BOUNDS_MS, SERIES, Silence
+from rmqtool.check.census import SERIES
 from rmqtool.check.log import LogCheck, check_log
 from rmqtool.check.picture import Content
 from rmqtool.progress import NullProgress
@@ -52,30 +51,24 @@ def test_without_being_asked_nothing_is_counted(tmp_path: Path) -> None:
 
 
 def test_messages_by_topic_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Times go up and down, delays of all classes, more topics than are drawn, names that are no UTF-8."""
+    """Times go up and down, more topics than are drawn, names that are no UTF-8."""
     monkeypatch.setattr(census_module, "_FIRST_CELLS", 4)
-    monkeypatch.setattr(census_module, "_MINUTE_ROOM", 2)
     log = Log()
     counted: dict[str, list[tuple[int, int, int]]] = {}
-    delays: Counter[int] = Counter()
     names = [f"T{number}".encode() for number in range(12)] + [b"\xff\xfe", b"\xff\xfd"]
     for number in range(160):
         raw = names[(number * number) % len(names)]
         stored = STORE_TIMESTAMP_MS + number * 37_000 - (number % 7) * 150_000
-        delay = (-5, 0, 1, 3, 999, 10_000_000, 200_000_000)[number % 7]
         at = log.add(
             topic=raw,
             queueId=number % 3,
             body=bytes(number % 50),
             storeTimestamp=stored,
-            bornTimestamp=stored - delay,
         )
         size = int.from_bytes(log.data[at : at + 4], "big")
         counted.setdefault(raw.decode(errors="replace"), []).append((stored, at, size))
-        delays[bisect_right(DELAY_BOUNDS_MS, delay)] += 1
     census = picture_at_any_split(log.write(tmp_path)).census
     assert census.messages == 160
-    assert dict(enumerate(census.delays)) == {at: delays[at] for at in range(len(DELAY_BOUNDS_MS) + 1)}
     assert {one.topic for one in census.topics} == set(counted)
     for one in census.topics:
         mine = counted[one.topic]
@@ -99,7 +92,7 @@ def test_messages_by_topic_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert drawn_messages + census.outside == 160
 
 
-def test_silent_minutes_and_a_clock_that_is_set_back(tmp_path: Path) -> None:
+def test_a_clock_that_is_set_back(tmp_path: Path) -> None:
     log = Log(stored_ms=STORE_TIMESTAMP_MS // MINUTE_MS * MINUTE_MS)
     start = log.stored_ms
     log.fill(5)
@@ -111,11 +104,6 @@ def test_silent_minutes_and_a_clock_that_is_set_back(tmp_path: Path) -> None:
     log.stored_ms = start + 31 * MINUTE_MS
     log.add()
     found = picture_at_any_split(log.write(tmp_path))
-    assert found.census.silences == (
-        Silence(start + MINUTE_MS, start + 10 * MINUTE_MS),
-        Silence(start + 11 * MINUTE_MS, start + 30 * MINUTE_MS),
-    )
-    assert found.census.silent_minutes == 9 + 19
     assert [(one.physical_offset, one.before_ms, one.after_ms) for one in found.clock_steps] == [
         (back, late, start + 10 * MINUTE_MS)
     ]

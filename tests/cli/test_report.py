@@ -63,15 +63,6 @@ def test_figures_are_those_of_the_messages(run: Runner) -> None:
     assert reported == lags
 
 
-def test_coverage_is_that_of_the_log(run: Runner) -> None:
-    found = json_of(run, STORES / "plain-5.5.1")
-    end = found["verification"]["picture"]["end"]
-    topics = {one["topic"] for one in found["verification"]["picture"]["census"]["topics"]}
-    assert {one["name"] for one in found["coverage"]["topics"]} == topics
-    assert max(one["stop"] for one in found["coverage"]["topics"]) == end
-    assert found["coverage"]["index"][0]["start"] == 0
-
-
 def test_a_late_flip_is_told_with_its_losses_and_the_next_command(run: Runner, tmp_path: Path) -> None:
     store = tmp_path / "night"
     shutil.copytree(STORES / "plain-5.3.3", store)

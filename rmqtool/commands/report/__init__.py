@@ -1,8 +1,8 @@
 """``report``: one page about a store, for decisions now and for later readers.
 
 Here are request and result. ``gather`` runs the checks of ``verify``, which take a picture of the log on
-the same walk, predicts the next start, and collects the progress of groups, the coverage of queues and
-index, and its own sources. The layout is `rmqtool.report.page`.
+the same walk, predicts the next start, and collects the progress of groups and its own sources. The layout
+is `rmqtool.report.page`.
 """
 
 from __future__ import annotations
@@ -77,36 +77,6 @@ class TopicLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class LogRange:
-    """A part of the log that derived files point into: physical offsets of its first byte and after its last.
-
-    Attributes:
-        name: of the index file, or of the topic.
-        start: physical offset.
-        stop: physical offset; of an index file, of the last message it knows, by its header.
-        entries: index items, or units of all queues of the topic.
-    """
-
-    name: str
-    start: int
-    stop: int
-    entries: int
-
-
-@dataclass(frozen=True, slots=True)
-class Coverage:
-    """Parts of the log that the derived files know, by their own bounds; gaps between them are findings.
-
-    Attributes:
-        index: files of the index, oldest first.
-        topics: consume queues by topic; batch queues have no part in it.
-    """
-
-    index: tuple[LogRange, ...] = ()
-    topics: tuple[LogRange, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class FileTime:
     """Time of the last change of a file of the store."""
 
@@ -156,7 +126,6 @@ class StoreReport:
         losses: by topic, those with the most first.
         lost: the first of the messages themselves.
         backlogs: by reader and topic, the largest first.
-        coverage: of the log by queues and index.
         times: of files.
         cut_ms: store time of the first message that the next start cuts off; None if it keeps all.
         finding_times: by physical offset of a finding, the store time of the record there, or before it.
@@ -172,7 +141,6 @@ class StoreReport:
     losses: tuple[TopicLoss, ...] = ()
     lost: tuple[LostMessage, ...] = ()
     backlogs: tuple[Backlog, ...] = ()
-    coverage: Coverage = Coverage()
     times: tuple[FileTime, ...] = ()
     cut_ms: int | None = None
     finding_times: Mapping[int, int] | None = None

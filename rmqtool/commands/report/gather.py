@@ -12,27 +12,22 @@ from rmqtool.check import VerifyRequest, VerifyRun
 from rmqtool.check.run import verify
 from rmqtool.commands.report import (
     Backlog,
-    Coverage,
     FileDigest,
     FileTime,
-    LogRange,
     Provenance,
     ReportRequest,
     StoreReport,
     TopicLoss,
 )
-from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint
-from rmqtool.derived.queue_files import QueueFile, queue_bounds
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.formats.consumequeue import UNITS, UnitFields
 from rmqtool.io import FileKind, Location, UnreadableRange, location_of, sha256_of
 from rmqtool.recovery import skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store import PathKind, QueueFiles, Store
+from rmqtool.store import PathKind, Store
 from rmqtool.store.segments import label_of
 
 if TYPE_CHECKING:
@@ -44,62 +39,6 @@ if TYPE_CHECKING:
     from rmqtool.check.picture import LogPicture
     from rmqtool.progress import Progress
     from rmqtool.recovery import Prediction
-
-
-def coverage_of(store: Store) -> Coverage:
-    """Return the coverage by queues and index; files that cannot be read cover nothing, and are findings."""
-    topics: dict[str, LogRange] = {}
-    try:
-        for queue in store.queues(PathKind.CONSUMEQUEUE):
-            found = _queue_range(queue, store.commitlog.start)
-            if found is None:
-                continue
-            before = topics.get(found.name, found)
-            topics[found.name] = LogRange(
-                found.name,
-                min(before.start, found.start),
-                max(before.stop, found.stop),
-                found.entries + (0 if before is found else before.entries),
-            )
-    except EnvironmentFailureError:
-        pass  # a directory that may not be listed: what was found before it counts
-    ordered = sorted(topics.values(), key=lambda one: (-one.entries, one.name))
-    return Coverage(tuple(_index_ranges(store)), tuple(ordered))
-
-
-def _queue_range(queue: QueueFiles, log_start: int) -> LogRange | None:
-    try:
-        low, high = queue_bounds(queue, log_start)
-        first, last = _unit(queue, low), _unit(queue, high - 1)
-    except EnvironmentFailureError:
-        return None
-    finally:
-        queue.files.close()
-    if high <= low or first is None or last is None:
-        return None
-    stop = last.physical_offset + last.size
-    return LogRange(queue.topic or "", first.physical_offset, stop, high - low)
-
-
-def _unit(queue: QueueFiles, number: int) -> UnitFields | None:
-    for segment in queue.files:
-        file = QueueFile(segment, UNITS)
-        if 0 <= number - file.first_number < file.room:
-            return file.unit(number - file.first_number)
-    return None
-
-
-def _index_ranges(store: Store) -> Iterator[LogRange]:
-    for file in store.index_files:
-        try:
-            index = IndexFile(file, store.settings.index_geometry)
-        except EnvironmentFailureError:
-            continue
-        finally:
-            file.close()
-        if index.has_items:
-            header = index.header
-            yield LogRange(file.label, header.begin_phy_offset, header.end_phy_offset, index.used)
 
 
 _SMALL_BYTES = 8 << 20
@@ -212,9 +151,6 @@ def gather(
         predictions = _predictions(store, run)
         lost = _lost(store, predictions)
     picture = run.report.picture
-    with run.stage("derived"):
-        progress.stage("queues and index", None)
-        coverage = coverage_of(store)
     provenance = provenance_of(
         *(store, request.version, request.command, request.broker_conf, progress), log=request.hash_log
     )
@@ -226,7 +162,6 @@ def gather(
         losses=_losses(predictions, run.report.log_losses),
         lost=lost,
         backlogs=backlogs(),
-        coverage=coverage,
         times=tuple(file_times(store)),
         cut_ms=_cut_ms(store, predictions),
         finding_times=_finding_times(store, run, picture),

@@ -6,14 +6,12 @@ from itertools import pairwise
 
 from rmqtool.account import LogLosses
 from rmqtool.check import Examined, VerifyReport
-from rmqtool.check.census import Census, Period, Series, Silence, TopicFigures
+from rmqtool.check.census import Census, Period, Series, TopicFigures
 from rmqtool.check.picture import ClockStep, Content, LogFile, LogPicture, OffsetGap, Stretch
 from rmqtool.commands.report import (
     Backlog,
-    Coverage,
     FileDigest,
     FileTime,
-    LogRange,
     Provenance,
     StoreReport,
     TopicLoss,
@@ -84,12 +82,6 @@ def picture(topics: int, files: int) -> LogPicture:
         topics=figures,
         series=series,
         outside=3,
-        silences=tuple(
-            Silence(START_MS + at * 120_000, START_MS + at * 120_000 + 60_000) for at in range(20)
-        ),
-        silent_minutes=20,
-        more_silences=10,
-        delays=tuple(range(1, 20)),
     )
     return LogPicture(
         files=tuple(log),
@@ -150,13 +142,6 @@ def report(topics: int = 3, files: int = 4, each: int = 2) -> StoreReport:
         backlogs=tuple(
             Backlog(f"group {name(number)}", name(number), 8, topics - number, 1, START_MS)
             for number in range(topics)
-        ),
-        coverage=Coverage(
-            tuple(
-                LogRange(f"index/{at}{HOSTILE}", at * FILE_BYTES, (at + 1) * FILE_BYTES, 9)
-                for at in range(30)
-            ),
-            tuple(LogRange(name(at), 0, files * FILE_BYTES - at, topics - at) for at in range(topics)),
         ),
         times=(FileTime("abort", 5, START_MS), FileTime(f"config/{HOSTILE}", 5, START_MS)),
         cut_ms=START_MS + 2_000_000,
