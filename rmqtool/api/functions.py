@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rmqtool.api.options import ExportOptions
-    from rmqtool.carve.images import Ranges
     from rmqtool.commands.carve import CarveReport
     from rmqtool.commands.decode_id import Reading
     from rmqtool.commands.export import ExportReport, ExportRequest, LeftOut
@@ -268,7 +267,6 @@ def log_bytes(store: Store) -> int:
 
 
 _FILE_SIZE = "mappedFileSizeCommitLog"
-_LARGEST_MAP = 1 << 30
 
 
 def carve_images(
@@ -276,7 +274,6 @@ def carve_images(
     out: AnyPath | None = None,
     *,
     commitlog_size: int | None = None,
-    domain_maps: Iterable[AnyPath] = (),
     one_log: bool = False,
     broker_conf: AnyPath | None = None,
     properties: Mapping[str, Value] | Iterable[str] = (),
@@ -290,8 +287,6 @@ def carve_images(
         out: The result; must not exist, or be an empty directory. None only looks.
         commitlog_size: Bytes of a commit log's files; None is ``mappedFileSizeCommitLog`` if that is given,
             else it is inferred.
-        domain_maps: Of each image, a map of ddrescue: only what it calls finished is read. None at all, or
-            one for each image.
         one_log: Whether all store hosts are those of one broker.
         broker_conf: The broker's own properties file.
         properties: Settings of the broker by their own names.
@@ -307,27 +302,16 @@ def carve_images(
 
     check_least(1, jobs=jobs, commitlog_size=commitlog_size)
     paths = [images] if isinstance(images, str | os.PathLike) else [*images]
-    maps = [*domain_maps]
     if not paths:
         raise UsageError("give an image")
-    if maps and len(maps) != len(paths):
-        raise UsageError(f"{len(maps)} maps for {len(paths)} images: give one for each, in their order")
     if commitlog_size is None:
         given = given_settings(None if broker_conf is None else Path(broker_conf), property_texts(properties))
         commitlog_size = int(str(given[_FILE_SIZE].value)) if _FILE_SIZE in given else None
     request = CarveRequest(
         images=[image_at(path) for path in paths],
         out=None if out is None else Path(out),
-        domains=[_domain(path) for path in maps],
         file_size=commitlog_size,
         one_log=one_log,
         engine=EngineOptions("local", jobs),
     )
     return carve(request, NullProgress() if progress is None else progress)
-
-
-def _domain(path: AnyPath) -> Ranges:
-    from rmqtool.carve.images import read_map
-
-    text = location_of(path).read_head(_LARGEST_MAP).decode("utf-8", "replace")
-    return read_map(text, os.fspath(path))

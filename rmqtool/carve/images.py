@@ -1,4 +1,4 @@
-"""Images, their readable ranges and maps of ddrescue; the search for records in them, on all cores.
+"""Images, maps of what is used of them, and the search for records in them, on all cores.
 
 The search is ``rmqtool.scan.loose``. The walk's own search after damage (``find_record``) differs: it wants
 the one record that names its place, also BLANKs, so it rejects most candidates by eight bytes.
@@ -10,12 +10,12 @@ writes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.kernels.loose import FOUND_ROW
 from rmqtool.scan.loose import find_loose
 
@@ -72,40 +72,8 @@ def within(ranges: Ranges, start: int, stop: int) -> list[tuple[int, int]]:
     return [(max(int(low), start), min(int(high), stop)) for low, high in ranges[first:last]]
 
 
-USED, UNREADABLE, NOTHING, NOT_READ = "+", "-", "/", "?"
-"""Statuses of the maps that we write: used in the result; bad sectors; read but not used; not read."""
-
-_STATUSES = frozenset("?*/-+")
-_FINISHED = "+"
-
-
-def read_map(text: str, label: str) -> Ranges:
-    """Return the parts that a map calls finished (status ``+``); a UsageError names the wrong line."""
-    lines = [
-        (number, line.split())
-        for number, line in enumerate(text.splitlines(), 1)
-        if line.strip() and not line.lstrip().startswith("#")
-    ]
-    if not lines:
-        raise UsageError(f"{label}: is not a map of ddrescue: it has no line")
-    return ranges_of(_finished(lines[1:], label))
-
-
-def _finished(lines: Iterable[tuple[int, list[str]]], label: str) -> Iterator[tuple[int, int]]:
-    last = 0
-    for number, fields in lines:
-        try:
-            position, size = (int(text, 0) for text in fields[:2])
-            (status,) = fields[2:]
-        except ValueError:
-            raise UsageError(
-                f"{label}: line {number} is not a line of a map of ddrescue, position, size and status"
-            ) from None
-        if status not in _STATUSES or size <= 0 or position < last:
-            raise UsageError(f"{label}: line {number} cannot be in a map of ddrescue: {' '.join(fields)}")
-        last = position + size
-        if status == _FINISHED:
-            yield position, last
+USED, UNREADABLE, NOTHING = "+", "-", "/"
+"""Statuses of the maps: used in the result; bad sectors; read but not used."""
 
 
 def map_lines(size_bytes: int, parts: Iterable[tuple[str, Ranges]]) -> Iterator[str]:
@@ -114,8 +82,7 @@ def map_lines(size_bytes: int, parts: Iterable[tuple[str, Ranges]]) -> Iterator[
     ``parts`` are merged ranges by status, the strongest first; the rest of the image is ``NOTHING``.
     """
     yield "# Map of what rmqtool carve used of an image, in the format of GNU ddrescue\n"
-    yield f"# {USED} in the result  {UNREADABLE} could not be read  {NOTHING} nothing there"
-    yield f"  {NOT_READ} not read, by --domain-map\n"
+    yield f"# {USED} in the result  {UNREADABLE} could not be read  {NOTHING} nothing there\n"
     yield "# current_pos  current_status  current_pass\n"
     yield f"0x{max(size_bytes, 0):08X}     +               1\n"
     yield "#      pos        size  status\n"
@@ -134,41 +101,21 @@ def map_lines(size_bytes: int, parts: Iterable[tuple[str, Ranges]]) -> Iterator[
 
 @dataclass(frozen=True)
 class Image:
-    """Raw bytes, read only within their domain and taken for zeros elsewhere.
-
-    A value, which workers get: each opens the file for itself.
-
-    Attributes:
-        number: its place on the command line, from 0.
-        domain: ranges to read, ``(n, 2)``, merged.
-    """
+    """Raw bytes, with their place on the command line from 0; each worker opens the file for itself."""
 
     number: int
     location: Location
     size_bytes: int
-    domain: Ranges = field(repr=False)
 
     def reader(self) -> ImageReader:
         """Return a reader of its own, which opens the file at the first read."""
         return ImageReader(self)
 
-    @property
-    def left_out(self) -> Ranges:
-        """Return the ranges that are not read, by the map."""
-        return outside(self.domain, 0, self.size_bytes)
 
-
-def open_image(number: int, location: Location, domain: Ranges | None = None) -> Image:
-    """Open an image, with its number on the command line; UsageError if the map names no part of it."""
+def open_image(number: int, location: Location) -> Image:
+    """Open an image, with its number on the command line."""
     with location.reader() as file:
-        size = file.current_size()
-    whole = ranges_of([(0, size)])
-    if domain is None:
-        return Image(number, location, size, whole)
-    clipped = merged(np.clip(domain, 0, size))
-    if not len(clipped):
-        raise UsageError(f"{location}: its map has no finished area (status +) within {size} bytes")
-    return Image(number, location, size, clipped)
+        return Image(number, location, file.current_size())
 
 
 class ImageReader:
@@ -177,7 +124,6 @@ class ImageReader:
     def __init__(self, image: Image) -> None:
         self._image = image
         self._file: ReadOnlyFile = image.location.reader()
-        self._is_whole = length_of(image.domain) == image.size_bytes
         self.unreadable: list[UnreadableRange] = []
 
     @property
@@ -188,17 +134,12 @@ class ImageReader:
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Fill a view from a position on; return how many bytes came, fewer at the image's end."""
         length = min(len(view), self.size_bytes - position)
-        parts = [(position, position + length)]
-        if not self._is_whole:
-            parts = within(self._image.domain, position, position + length)
-            view[:length] = bytes(length)
-        for start, stop in parts:
-            count = self._file.read_into(start, view[start - position : stop - position], self.unreadable)
-            if count < stop - start:
-                raise EnvironmentFailureError(
-                    f"{self._image.location}: ends at {start + count}, and was {self.size_bytes} bytes long"
-                    " before: carve a copy that does not change"
-                )
+        count = self._file.read_into(position, view[:length], self.unreadable)
+        if count < length:
+            raise EnvironmentFailureError(
+                f"{self._image.location}: ends at {position + count}, and was {self.size_bytes} bytes long"
+                " before: carve a copy that does not change"
+            )
         return length
 
     def next_data(self, position: int) -> int:
@@ -221,11 +162,10 @@ class SearchResult:
 
 
 def plan_search(images: Sequence[Image], range_bytes: int) -> Iterator[tuple[Image, int, int]]:
-    """Yield the ranges to search: those that the maps leave, cut at multiples of a size."""
+    """Yield the ranges to search, cut at multiples of a size."""
     for image in images:
         for start in range(0, image.size_bytes, range_bytes):
-            for low, high in within(image.domain, start, min(start + range_bytes, image.size_bytes)):
-                yield image, low, high
+            yield image, start, min(start + range_bytes, image.size_bytes)
 
 
 def search_range(task: tuple[Image, int, int]) -> tuple[Rows, list[tuple[int, int]]]:

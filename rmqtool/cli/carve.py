@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.cli.options import A_PATH, A_SOURCE, jobs_option, out_option
+from rmqtool.cli.options import A_PATH, jobs_option, out_option
 from rmqtool.cli.session import Session, command
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.io.location import image_at
@@ -32,14 +32,6 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
 @out_option("Result directory; must be new or empty.", takes_url=False)
 @click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
 @click.option(
-    "--domain-map",
-    "domain_maps",
-    type=A_SOURCE,
-    multiple=True,
-    metavar="FILE",
-    help="Map of ddrescue; only finished areas (+) are read. One for each IMAGE, in the same order.",
-)
-@click.option(
     "--one-log",
     is_flag=True,
     help="Records of all store hosts are one log, unless they contradict each other; for a broker whose"
@@ -64,7 +56,7 @@ def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, 
         # Here, because help needs none of it.
         from rmqtool.api.functions import carve_images
 
-        names = ("domain_maps", "one_log", "broker_conf", "properties", "jobs")
+        names = ("one_log", "broker_conf", "properties", "jobs")
         chosen = {name: session.options[name] for name in names}
         report = carve_images(images, out, progress=session.console, **chosen)
         status = report.exit_status(session.fail_on)

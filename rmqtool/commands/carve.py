@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.carve.images import NOT_READ, UNREADABLE, USED, length_of, map_lines, open_image, search
+from rmqtool.carve.images import UNREADABLE, USED, length_of, map_lines, open_image, search
 from rmqtool.carve.layout import Layout, LogLayout, lay_out
 from rmqtool.carve.proving import LooseCause
 from rmqtool.carve.writing import (
@@ -36,7 +36,7 @@ from rmqtool.store.staging import StagingArea, StagingHandle
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rmqtool.carve.images import Image, Ranges, SearchResult
+    from rmqtool.carve.images import Image, SearchResult
     from rmqtool.io import Location
     from rmqtool.progress import Progress
 
@@ -48,7 +48,6 @@ class CarvedImage:
     Attributes:
         path: where it is.
         size_bytes: how long it is.
-        left_out_bytes: not read, by its map.
         unreadable_bytes: that the disk did not deliver.
         used_bytes: used in the result.
         map: path of its map in the result; None without a result.
@@ -56,7 +55,6 @@ class CarvedImage:
 
     path: str
     size_bytes: int
-    left_out_bytes: int
     unreadable_bytes: int
     used_bytes: int
     map: str | None
@@ -182,13 +180,11 @@ _LEVELS_TO_A_ROOT = 3
 class CarveRequest:
     """A request to carve images, files or block devices; without ``out`` only to search.
 
-    Without ``file_size``, in bytes, it is inferred; ``domains`` are the ranges to read of each image, ``(n,
-    2)``, merged, or None for all; with ``one_log`` all store hosts are those of one broker.
+    Without ``file_size``, in bytes, it is inferred; with ``one_log`` all store hosts are those of one broker.
     """
 
     images: Sequence[Location]
     out: Path | None = None
-    domains: Sequence[Ranges | None] = ()
     file_size: int | None = None
     one_log: bool = False
     engine: EngineOptions = field(default_factory=lambda: EngineOptions("local"))
@@ -198,11 +194,7 @@ def carve(request: CarveRequest, progress: Progress) -> CarveReport:
     """Carve images."""
     if request.file_size is not None and not 0 < request.file_size < 2**31:
         raise UsageError(f"{request.file_size} bytes is not a size of a commit log's files: 1 to {2**31 - 1}")
-    domains = [*request.domains] or [None] * len(request.images)
-    images = [
-        open_image(number, place, domain)
-        for number, (place, domain) in enumerate(zip(request.images, domains, strict=True))
-    ]
+    images = [open_image(number, place) for number, place in enumerate(request.images)]
     if request.out is None:
         return _carved(request, images, None, progress)
     for image in images:
@@ -231,7 +223,7 @@ def _carved(
     seconds: dict[str, float] = {}
     with open_engine(request.engine) as engine:
         with timed(seconds, "search"):
-            progress.stage("search", sum(length_of(image.domain) for image in images))
+            progress.stage("search", sum(image.size_bytes for image in images))
             found = search(images, engine, progress.advance)
         with timed(seconds, "layout"):
             progress.stage("layout", None)
@@ -278,7 +270,7 @@ def _write_maps(
     staging: StagingHandle, images: Sequence[Image], found: SearchResult, layout: Layout
 ) -> Iterator[tuple[str, str]]:
     for image, used, unreadable in zip(images, layout.used, found.unreadable, strict=True):
-        parts = [(NOT_READ, image.left_out), (UNREADABLE, unreadable), (USED, used)]
+        parts = [(UNREADABLE, unreadable), (USED, used)]
         yield _write_text(staging, _map_label(image), map_lines(image.size_bytes, parts))
 
 
@@ -297,7 +289,6 @@ def _report(
         CarvedImage(
             path=str(image.location),
             size_bytes=image.size_bytes,
-            left_out_bytes=length_of(image.left_out),
             unreadable_bytes=length_of(bad),
             used_bytes=length_of(used),
             map=None if out is None else _map_label(image),

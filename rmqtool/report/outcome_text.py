@@ -265,8 +265,6 @@ def _image(image: CarvedImage) -> str:
     parts = [f"{size_text(image.size_bytes)}, {size_text(image.used_bytes)} used"]
     if image.unreadable_bytes:
         parts.append(f"{size_text(image.unreadable_bytes)} could not be read")
-    if image.left_out_bytes:
-        parts.append(f"{size_text(image.left_out_bytes)} not read, by its map")
     return f"{escape_text(image.path)}: {', '.join(parts)}"
 
 

@@ -16,9 +16,9 @@ from tests.scan.log_builder import STORE_TIMESTAMP_MS
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
-    from rmqtool.carve.images import Image, Ranges
+    from rmqtool.carve.images import Image
 
 from rmqtool.io import Location
 
@@ -78,14 +78,11 @@ def planted(
     return found
 
 
-def images_of(data: Sequence[bytes], domains: Mapping[int, Ranges] | None = None) -> list[Image]:
+def images_of(data: Sequence[bytes]) -> list[Image]:
     """Return images of bytes at hand."""
     files = {f"/images/{number}": MemoryFile(one) for number, one in enumerate(data)}
     source = MemorySource("/images", files)
-    return [
-        open_image(number, Location(source, name), (domains or {}).get(number))
-        for number, name in enumerate(files)
-    ]
+    return [open_image(number, Location(source, name)) for number, name in enumerate(files)]
 
 
 def carved(

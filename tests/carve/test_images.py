@@ -20,17 +20,16 @@ from rmqtool.carve.images import (
     outside,
     overlaps,
     ranges_of,
-    read_map,
     search,
     within,
 )
 from rmqtool.carve.layout import lay_out
-from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.io import FileKind, local, location
 from rmqtool.io.local import LocalImages
 from rmqtool.io.location import image_at, is_part_of, refuse_same_device
 from tests.builders import InlineEngine
-from tests.carve.planting import carved, images_of, places, planted, whole_records
+from tests.carve.planting import carved, places, planted, whole_records
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,51 +45,6 @@ def test_ranges() -> None:
     assert within(ranges, 2, 6) == [(2, 3), (5, 6)]
     assert [overlaps(ranges, *one) for one in ((3, 5), (2, 4), (12, 13))] == [False, True, False]
     assert merged(outside(ranges_of([]), 0, 4)).tolist() == [[0, 4]]
-
-
-MAP = """\
-# Mapfile. Created by GNU ddrescue version 1.27
-# current_pos  current_status  current_pass
-0x00120000     ?               1
-#      pos        size  status
-0x00000000  0x00000400  +
-1024        512         -
-0x00000600  0x00000100  *
-0x00000700  0x00000300  +
-"""
-
-
-def test_a_map_is_read_as_ddrescue_writes_it() -> None:
-    assert read_map(MAP, "m").tolist() == [[0, 1024], [1792, 2560]]
-    assert read_map("".join(map_lines(4096, [("+", read_map(MAP, "m"))])), "own").tolist() == [
-        [0, 1024],
-        [1792, 2560],
-    ]
-
-
-@pytest.mark.parametrize("line", ["0x0 0x10", "0x0 0x10 +\n0x8 0x10 +", "a b +", "0 0 +", "0 5 !", "0 1 + +"])
-def test_what_is_no_map_is_refused_with_its_line(line: str) -> None:
-    with pytest.raises(UsageError, match=r"map\.txt: line \d"):
-        read_map(f"0x0 ? 1\n{line}\n", "map.txt")
-    with pytest.raises(UsageError, match="no line"):
-        read_map("# nothing\n", "map.txt")
-
-
-def test_only_what_the_map_calls_finished_is_read() -> None:
-    rng = random.Random(1)
-    log = planted(rng, 80, file_size=FILE)
-    data = b"".join(log.files.values())
-    domain = ranges_of([(0, 9000), (17_000, 21_000), (30_000, 10**9)])
-    (image,) = images_of([data], {0: domain})
-    found = search([image], InlineEngine(), range_bytes=10_000)
-    layout = lay_out(found.rows, [image])
-    reachable = {
-        place for place, raw in log.records.items() if not overlaps(image.left_out, place, place + len(raw))
-    }
-    assert set(places(layout)) == reachable
-    assert 0 < len(reachable) < 80
-    with pytest.raises(UsageError, match="no finished area"):
-        images_of([data], {0: ranges_of([(len(data), len(data) + 5)])})
 
 
 class _Failing:
@@ -226,5 +180,6 @@ def test_ranges_are_sets_of_positions(pairs: list[tuple[int, int]], low: int, hi
     assert others == set(range(low, high)) - expected
     strong = ranges_of([(min(low, high), max(low, high))])
     text = "".join(map_lines(40, [("-", strong), ("+", ranges)]))
-    kept = {one for start, stop in read_map(text, "map") for one in range(start, stop)}
+    lines = [line.split() for line in text.splitlines() if not line.startswith("#")][1:]
+    kept = {int(at, 0) + one for at, size, status in lines if status == "+" for one in range(int(size, 0))}
     assert kept == expected - set(range(min(low, high), max(low, high)))

@@ -151,17 +151,13 @@ def test_nothing_found_is_status_1_and_no_result(run: Runner, tmp_path: Path) ->
     assert [one.name for one in tmp_path.iterdir()] == ["image"]
 
 
-def test_sizes_and_maps_are_given(run: Runner, log: Planted, tmp_path: Path) -> None:
+def test_a_size_is_given(run: Runner, log: Planted, tmp_path: Path) -> None:
     image = tmp_path / "image"
     image.write_bytes(b"".join(log.files.values()))
     words = ("-p", f"mappedFileSizeCommitLog={2 * FILE}")
     told = run("carve", image, "--dry-run", "--format", "json", *words).document["logs"][0]
     assert (told["fileSize"], told["fileSizeOrigin"]) == (2 * FILE, "given")
     assert told["fileSizeDoubts"] > 0
-    (tmp_path / "map").write_text(f"0x0 ? 1\n0x0 {FILE} -\n{FILE} {FILE} +\n")
-    told = run("carve", image, "--dry-run", "--domain-map", tmp_path / "map", "--format", "json").document
-    assert told["logs"][0]["firstOffset"] == FILE
-    assert told["images"][0]["leftOutBytes"] == image.stat().st_size - FILE
 
 
 @pytest.mark.parametrize(
@@ -169,8 +165,6 @@ def test_sizes_and_maps_are_given(run: Runner, log: Planted, tmp_path: Path) -> 
     [
         (["IMAGE"], 2, "give --out DIR"),
         (["IMAGE", "--dry-run", "--out", "DIR"], 2, "give --out DIR"),
-        (["IMAGE", "--dry-run", "--domain-map", "IMAGE", "--domain-map", "IMAGE"], 2, "2 maps for 1 images"),
-        (["IMAGE", "--dry-run", "--domain-map", "IMAGE"], 2, "line"),
         (["IMAGE", "--dry-run", "-p", "mappedFileSizeCommitLog=0"], 2, "mappedFileSizeCommitLog"),
         (["FIFO", "--dry-run"], 3, "is a FIFO; give an image"),
         (["/dev/null", "--dry-run"], 3, "is a character device; give an image"),
@@ -187,7 +181,7 @@ def test_what_makes_no_sense_is_said(
     store = tmp_path / "STORE/commitlog"
     store.mkdir(parents=True)
     (store / "00000000000000000000").write_bytes(record(0))
-    plain = {"DIR", "--out", "--dry-run", "--domain-map", "-p", "mappedFileSizeCommitLog=0"}
+    plain = {"DIR", "--out", "--dry-run", "-p", "mappedFileSizeCommitLog=0"}
     before = _tree(tmp_path / "STORE")
     done = run("carve", *(one if one in plain else tmp_path / one for one in words))
     assert done.status == status
