@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
@@ -148,8 +147,7 @@ def gather(
     )
     with run.stage("prediction"):
         progress.stage("next start", None)
-        predictions = _predictions(store, run)
-        lost = _lost(store, predictions)
+        predictions, lost = _predictions(store, run)
     picture = run.report.picture
     provenance = provenance_of(
         *(store, request.version, request.command, request.broker_conf, progress), log=request.hash_log
@@ -170,30 +168,22 @@ def gather(
     )
 
 
-def _predictions(store: Store, run: VerifyRun) -> tuple[Prediction, ...]:
-    try:
-        prediction = predict_recovery(store, store.settings.release)
-    except (NotPredictedError, EnvironmentFailureError) as failure:
-        run.findings.add(skipped(str(failure)))
-        return ()
-    run.findings.extend(start_findings(prediction))
-    run.note(log_losses=prediction.log_losses or run.report.log_losses)
-    return (prediction,)
-
-
-def _lost(store: Store, predictions: Sequence[Prediction]) -> tuple[LostMessage, ...]:
-    """Return the first of the messages that are lost, in a second prediction only if there are some."""
+def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], tuple[LostMessage, ...]]:
+    """Return the next start, and the first of the messages that are lost."""
     found: list[LostMessage] = []
 
-    def tell(message: LostMessage) -> None:
+    def add(message: LostMessage) -> None:
         if len(found) < NAMED:
             found.append(message)
 
-    for one in predictions:
-        if one.lost or (one.log_losses is not None and one.log_losses.messages):
-            with suppress(EnvironmentFailureError):  # an unreadable file is a finding already
-                predict_recovery(store, one.release, tell)
-    return tuple(found)
+    try:
+        prediction = predict_recovery(store, store.settings.release, add)
+    except (NotPredictedError, EnvironmentFailureError) as failure:
+        run.findings.add(skipped(str(failure)))
+        return (), ()
+    run.findings.extend(start_findings(prediction))
+    run.note(log_losses=prediction.log_losses or run.report.log_losses)
+    return (prediction,), tuple(found)
 
 
 def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> tuple[TopicLoss, ...]:
