@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rmqtool.account import losses_of
 from rmqtool.check import CheckInterruptedError, VerifyRequest, VerifyRun, denied, run_guarded
 from rmqtool.check.bounds import check_expiry, check_window, of_findings
 from rmqtool.check.derived import check_derived
@@ -132,21 +133,9 @@ class _Contents:
         with suppress(DeniedError):  # IO-DENIED of level 0 says so
             confirmed = store.confirm_offset
             is_behind = log is not None and confirmed is not None and confirmed < log.log_end
-            if not (
-                is_behind or Structure.COMMITLOG in findings.errors or _LOSS_SIGNS & findings.counts.keys()
-            ):
-                if log is not None and log.log_start > 0:
-                    from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
-
-                    self._run.note(log_losses=losses_of_sound_log(store))
-                return
-            from rmqtool.account.log_losses import StoreAccount  # few logs have lost anything
-
-            account = StoreAccount(store)
-            if account.can_tell:
-                losses = account.losses()
-                self._run.note(log_losses=losses)
-                findings.extend(account.findings(losses))
+            shown = Structure.COMMITLOG in findings.errors or bool(_LOSS_SIGNS & findings.counts.keys())
+            if is_behind or shown or log is not None:
+                self._run.note(log_losses=losses_of(store, findings, is_suspect=is_behind or shown))
 
     def _tell_unconfirmed(self, log: LogResult | None) -> None:
         """Add the part of the log that replicas have not confirmed, in controller mode."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool import rows
-from rmqtool.account import LogLosses, indexes_beyond
+from rmqtool.account import LogLosses, indexes_beyond, losses_of
 from rmqtool.check.side_files import config_findings
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint
@@ -177,19 +177,10 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     losses, before = None, None
     with denied.noted():
         if _points_to_loss(store, log, end, beyond, findings):
-            from rmqtool.account.log_losses import (
-                StoreAccount,  # numpy comes with it
-            )
-
-            account = StoreAccount(store)
-            if account.can_tell:
-                losses = account.losses()
-                before = losses.before
-                findings.extend(account.findings(losses))
+            losses = losses_of(store, findings, is_suspect=True)
+            before = None if losses is None else losses.before
         elif log is not None and log.start > 0 and store.root is not None:
-            from rmqtool.account.log_losses import losses_of_sound_log  # logs from 0 have none
-
-            sound = losses_of_sound_log(store)
+            sound = losses_of(store, findings, is_suspect=False)
             before = 0 if sound is None else sound.before
         if log is not None and log.start > 0 and store.root is not None:
             from rmqtool.check.bounds import check_expiry, of_queues
