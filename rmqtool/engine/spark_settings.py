@@ -253,17 +253,19 @@ _CONNECT_PORT = 15002
 _WITHOUT = "--engine local needs none a cluster"
 
 _COUNT = r"0*[1-9][0-9]{0,8}"
-_LOCAL = re.compile(rf"local(\[(\*|{_COUNT})(\s*,\s*{_COUNT})?\])?")
-_OTHER = re.compile(
-    rf"local-cluster\[\s*{_COUNT}\s*,\s*{_COUNT}\s*,\s*{_COUNT}\s*\]|yarn|k8s://.+|sc://[^/;].*"
+_HOST_AND_PORT = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
+
+"""Java's URI accepts no other host: none with an underscore, as containers may have."""
+_MASTER = re.compile(
+    rf"local(\[(\*|{_COUNT})(\s*,\s*{_COUNT})?\])?|spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*"
+    rf"|local-cluster\[\s*{_COUNT}\s*,\s*{_COUNT}\s*,\s*{_COUNT}\s*\]|yarn|k8s://.+|sc://[^/;].*"
 )
 
-"""Other masters that Spark accepts (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
-_HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
-
-"""Java's URI accepts no others: none with an underscore, as containers may have."""
-_EMPTY = "''"
-_MASTERS = "give local[N], spark://HOST:PORT, yarn, k8s://… or sc://…"
+"""Masters that Spark accepts (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
+_NO_MASTER = (
+    "is not a master; give local[N] with N from 1 on, spark://HOST:PORT (HOST in letters, digits, hyphens and"
+    " dots), yarn, k8s://… or sc://…, or leave it out"
+)
 
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _IMAGES = ("spark.kubernetes.container.image", "spark.kubernetes.executor.container.image")
@@ -273,41 +275,14 @@ def check_form(options: EngineOptions) -> None:
     """Raise `UsageError` for a master that Spark does not accept; Java would say so after seconds."""
     master, setting = options.master, "spark.master"
     if master is not None:
-        given = f"--master {master or _EMPTY}"
+        given = f"--master {master}" if master else "--master ''"
     elif setting in options.spark_conf:
         master = options.spark_conf[setting]
         given = f"--spark-conf {setting}={master}"
     else:
         return
-    if wrong := _wrong_form(master):
-        raise UsageError(f"{given}: {wrong}")
-
-
-def _wrong_form(master: str) -> str:
-    if standalone := _STANDALONE.fullmatch(master):
-        several = "," in standalone[1]
-        for address in standalone[1].split(","):
-            if wrong := _wrong_address(address):
-                return f"{address + ' ' if several else ''}{wrong}; give it as spark://HOST:7077"
-        return ""
-    if _LOCAL.fullmatch(master) or _OTHER.fullmatch(master):
-        return ""
-    if master.startswith("local["):
-        return "has no number of threads from 1 on; give local[N], or local[*] for all cores"
-    return f"is not a master; {_MASTERS}, or leave it out"
-
-
-def _wrong_address(address: str) -> str:
-    host, colon, port = address.rpartition(":")
-    if not colon or address.endswith("]"):
-        return "has no port" if address else "has no host"
-    if not re.fullmatch(r"[0-9]{1,5}", port):
-        return f"has no port, which is a number, but {port}" if port else "has no port"
-    if not host:
-        return "has no host"
-    if not _HOST.fullmatch(host):
-        return f"has a host that Spark does not take, {host}: it has letters, digits, hyphens and dots only"
-    return ""
+    if not _MASTER.fullmatch(master):
+        raise UsageError(f"{given}: {_NO_MASTER}")
 
 
 def check_master(master: str, conf: Mapping[str, str], environment: Mapping[str, str]) -> None:

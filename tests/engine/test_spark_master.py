@@ -70,51 +70,29 @@ def test_what_yarn_and_kubernetes_need_is_said() -> None:
     check_master("k8s://a", {image: "ours"}, {})
 
 
-ADDRESS = "; give it as spark://HOST:7077"
-THREADS = "has no number of threads from 1 on; give local[N], or local[*] for all cores"
-MASTERS = "is not a master; give local[N], spark://HOST:PORT, yarn, k8s://… or sc://…, or leave it out"
+NO_MASTER = (
+    "is not a master; give local[N] with N from 1 on, spark://HOST:PORT (HOST in letters, digits, hyphens and"
+    " dots), yarn, k8s://… or sc://…, or leave it out"
+)
 
 
 @pytest.mark.parametrize(
-    ("master", "told"),
+    "master",
     [
-        ("spark://127.0.0.1", f"has no port{ADDRESS}"),
-        ("spark://[::1]", f"has no port{ADDRESS}"),
-        ("spark://h:", f"has no port{ADDRESS}"),
-        ("spark://h:x", f"has no port, which is a number, but x{ADDRESS}"),
-        ("spark://h:7077/", f"has no port, which is a number, but 7077/{ADDRESS}"),
-        ("spark://", f"has no host{ADDRESS}"),
-        ("spark://:7077", f"has no host{ADDRESS}"),
-        ("spark://a:7077,b", f"b has no port{ADDRESS}"),
-        (
-            "spark://my_master:7077",
-            "has a host that Spark does not take, my_master: it has letters, digits, hyphens and dots only"
-            + ADDRESS,
-        ),
-        ("local[0]", THREADS),
-        ("local[x]", THREADS),
-        ("local[]", THREADS),
-        ("local[2,0]", THREADS),
-        ("local[99999999999]", THREADS),
-        ("", MASTERS),
-        ("foo", MASTERS),
-        ("localhost", MASTERS),
-        ("127.0.0.1:7077", MASTERS),
-        ("mesos://a:1", MASTERS),
-        ("yarn-client", MASTERS),
-        ("k8s://", MASTERS),
-        ("sc://", MASTERS),
-        ("local-cluster[1,1]", MASTERS),
+        *("spark://127.0.0.1", "spark://[::1]", "spark://h:", "spark://h:x", "spark://h:7077/", "spark://"),
+        *("spark://:7077", "spark://a:7077,b", "spark://my_master:7077", "local[0]", "local[x]", "local[]"),
+        *("local[2,0]", "local[99999999999]", "", "foo", "localhost", "127.0.0.1:7077", "mesos://a:1"),
+        *("yarn-client", "k8s://", "sc://", "local-cluster[1,1]"),
     ],
 )
-def test_what_is_no_master_is_refused(master: str, told: str) -> None:
+def test_what_is_no_master_is_refused(master: str) -> None:
     named = master or "''"
     with pytest.raises(UsageError) as caught:
         check_form(EngineOptions("spark", master=master))
-    assert str(caught.value) == f"--master {named}: {told}"
+    assert str(caught.value) == f"--master {named}: {NO_MASTER}"
     with pytest.raises(UsageError) as caught:
         check_form(EngineOptions("spark", spark_conf={"spark.master": master}))
-    assert str(caught.value) == f"--spark-conf spark.master={master}: {told}"
+    assert str(caught.value) == f"--spark-conf spark.master={master}: {NO_MASTER}"
 
 
 @pytest.mark.parametrize(
