@@ -6,23 +6,12 @@ A shell shows no errors, so `rmqtool.cli.entry` answers nothing where a complete
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import (
-    BashComplete,
-    CompletionItem,
-    FishComplete,
-    ZshComplete,
-    add_completion_class,
-    get_completion_class,
-    shell_complete,
-    split_arg_string,
-)
+from click.shell_completion import CompletionItem, get_completion_class, shell_complete
 
 from rmqtool.cli.group import Command
 from rmqtool.errors import ExitStatus
@@ -43,6 +32,8 @@ def completer(values: Callable[[click.Context], Iterable[str]]) -> Completer:
     """Return what completes an option whose values can be listed."""
 
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        if os.environ.get("COMP_WORDS", "").endswith(f"={incomplete}"):
+            return []  # zsh would put the value in place of the option, too
         found = [CompletionItem(value) for value in values(context) if value.startswith(incomplete)]
         return found[:_MOST]
 
@@ -124,75 +115,6 @@ def _store_of(context: click.Context) -> Store | None:
 _PROGRAM = "rmqtool"
 VARIABLE = "_RMQTOOL_COMPLETE"
 """Set by the scripts when a shell requests completions of a line."""
-
-_BASH = """\
-%(complete_func)s() {
-    local kind value
-    COMPREPLY=()
-    while IFS=, read -r kind value; do
-        case $kind in
-            dir) compopt -o dirnames ;;
-            file) compopt -o default ;;
-            plain)
-                COMPREPLY+=("$value")
-                [[ $value == *[=:] ]] && compopt -o nospace
-                ;;
-        esac
-    done < <(COMP_LINE=${COMP_LINE:0:COMP_POINT} COMP_WORD=${COMP_WORDS[COMP_CWORD]} \\
-        %(complete_var)s=bash_complete "$1" 2> /dev/null)
-    return 0
-}
-complete -o nosort -F %(complete_func)s %(prog_name)s
-"""
-
-
-class _Bash(BashComplete):
-    """Bash, which breaks words at ``=`` and ``:``; what it calls a word is not what the command gets."""
-
-    source_template: ClassVar[str] = _BASH
-
-    def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the cursor, and the one that the cursor is in."""
-        words = split_arg_string(os.environ["COMP_LINE"] + "x")  # so that there is always a last word
-        return words[1:-1], words[-1][:-1]
-
-    def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return a value as bash puts it in place of what it calls the current word."""
-        current = os.environ["COMP_WORD"]
-        if current[:1] in {'"', "'"}:
-            return f"{item.type},{item.value}"
-        before = split_arg_string(os.environ["COMP_LINE"] + "x")[-1][:-1]
-        before = before.removesuffix(re.sub(r"^[=:]+$", "", current))
-        value = item.value.removeprefix(before) if before[-1:] in {"=", ":"} else item.value
-        return f"{item.type},{shlex.quote(value) if value else value}"
-
-
-class _Zsh(ZshComplete):
-    """Zsh, which puts a value in place of the whole word."""
-
-    def format_completion(self, item: CompletionItem[Any]) -> str:
-        """Return a value with the option that stands in front of it in the same word."""
-        item.value = _whole_word(self.get_completion_args()[1], item.value)
-        return super().format_completion(item)
-
-
-class _Fish(FishComplete):
-    """Fish, which does the same."""
-
-    def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return a value with the option that stands in front of it in the same word."""
-        item.value = _whole_word(self.get_completion_args()[1], item.value)
-        return super().format_completion(item)
-
-
-def _whole_word(word: str, value: str) -> str:
-    option, equals, _ = word.partition("=")
-    return f"{option}={value}" if equals and option.startswith("--") else value
-
-
-for _shell in (_Bash, _Zsh, _Fish):
-    add_completion_class(_shell)
-
 
 _EXAMPLES = """\
 # for this shell and now
