@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import rows
 from rmqtool.check import VerifyRequest, VerifyRun
+from rmqtool.check.digests import Hashed, ListedFile, hash_all
 from rmqtool.check.run import verify
 from rmqtool.commands.report import (
     Backlog,
@@ -20,7 +21,7 @@ from rmqtool.commands.report import (
 )
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.io import FileKind, Location, UnreadableRange, location_of, sha256_of
+from rmqtool.io import FileKind, Location, location_of
 from rmqtool.recovery import skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
@@ -61,14 +62,11 @@ def provenance_of(
     places = [(label_of(place, store.base), place) for place in _small_files(store)]
     if broker_conf is not None:
         places.append((str(broker_conf), location_of(broker_conf)))
-    digests = [_digest(label, place, _SMALL_BYTES) for label, place in places[:_MOST_FILES]]
-    if log:
-        progress.stage("SHA-256 of the log", store.commitlog.size_bytes)
-        done = 0
-        for segment in store.commitlog:
-            digests.append(_digest(segment.label, segment.path, None))
-            done += segment.size_bytes
-            progress.advance(done)
+    files = [_listed(label, place) for label, place in places[:_MOST_FILES]]
+    files += [ListedFile(one.path, one.label, one.size_bytes, 0) for one in store.commitlog if log]
+    wanted = [one for one in files if isinstance(one, ListedFile)]
+    hashed = iter(hash_all(wanted, None, progress, "SHA-256"))
+    digests = (one if isinstance(one, FileDigest) else _digest(one, next(hashed)) for one in files)
     return Provenance(
         version=version,
         command=command,
@@ -103,22 +101,20 @@ def _small_files(store: Store) -> list[Location]:
     return found
 
 
-def _digest(label: str, place: Location, limit: int | None) -> FileDigest:
-    """Return SHA-256 of a file, in pieces; none for one larger than ``limit``."""
+def _listed(label: str, place: Location) -> ListedFile | FileDigest:
+    """Return a file to be hashed; without digest what is none, or too large."""
     status = place.status()
     if status is None or status.kind is not FileKind.FILE:
         return FileDigest(label, 0, None, "gone" if status is None else f"is {status.kind}")
-    if limit is not None and status.size_bytes > limit:
-        return FileDigest(label, status.size_bytes, None, f"larger than {limit >> 20} MiB")
-    unreadable: list[UnreadableRange] = []
-    try:
-        with place.reader() as source:
-            digest, size_bytes = sha256_of(source, status.size_bytes, unreadable)
-    except EnvironmentFailureError as failure:
-        return FileDigest(label, status.size_bytes, None, str(failure))
-    if unreadable:
-        return FileDigest(label, status.size_bytes, None, "parts of it cannot be read")
-    return FileDigest(label, size_bytes, digest)
+    if status.size_bytes > _SMALL_BYTES:
+        return FileDigest(label, status.size_bytes, None, f"larger than {_SMALL_BYTES >> 20} MiB")
+    return ListedFile(place, label, status.size_bytes, 0)
+
+
+def _digest(file: ListedFile, hashed: Hashed) -> FileDigest:
+    return FileDigest(
+        file.label, file.size_bytes, hashed.digest, next((one.message for one in hashed.findings), None)
+    )
 
 
 NAMED = 100
