@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_files import ends_by, messages_from
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
-from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
+from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
 if TYPE_CHECKING:
@@ -220,25 +220,6 @@ def indexes_beyond(store: Store, log_end: int) -> bool:
     """Return whether the index knows of messages beyond a log, by the headers of its files."""
     headers = index_headers(store.index_files)
     return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
-
-
-def losses_of(store: Store, findings: FindingLog, *, is_suspect: bool) -> LogLosses | None:
-    """Return what a log has lost, and report it; of one that is not suspect, what lay before its first byte.
-
-    None if the store is only a part that cannot prove any loss, or nothing lay there.
-    """
-    if not is_suspect and store.commitlog.start <= 0:
-        return None
-    from rmqtool.account.log_losses import StoreAccount, losses_of_sound_log  # numpy comes with it
-
-    if not is_suspect:
-        return losses_of_sound_log(store)
-    account = StoreAccount(store)
-    if not account.can_tell:
-        return None
-    losses = account.losses()
-    findings.extend(account.findings(losses))
-    return losses
 
 
 def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.findings import Finding
+    from rmqtool.findings import Finding, FindingLog
     from rmqtool.store import QueueFiles, Store
     from rmqtool.store.segments import FileQueue
 
@@ -280,6 +280,21 @@ def _units_before(queue: QueueFiles, start: int) -> Iterator[LiveUnits]:
             yield found
         if stop < len(units.keys):
             return
+
+
+def losses_of(store: Store, findings: FindingLog, *, is_suspect: bool) -> LogLosses | None:
+    """Return what a log has lost, and report it; of one that is not suspect, what lay before its first byte.
+
+    None if the store is only a part that cannot prove any loss, or nothing lay there.
+    """
+    if not is_suspect:
+        return losses_of_sound_log(store)
+    account = StoreAccount(store)
+    if not account.can_tell:
+        return None
+    losses = account.losses()
+    findings.extend(account.findings(losses))
+    return losses
 
 
 def losses_of_sound_log(store: Store, lost: LossListener | None = None) -> LogLosses | None:

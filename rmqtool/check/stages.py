@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account import losses_of
 from rmqtool.check import CheckInterruptedError, VerifyRequest, VerifyRun, denied, run_guarded
 from rmqtool.check.bounds import check_expiry, check_window, of_findings
 from rmqtool.check.derived import check_derived
@@ -134,7 +133,9 @@ class _Contents:
             confirmed = store.confirm_offset
             is_behind = log is not None and confirmed is not None and confirmed < log.log_end
             shown = Structure.COMMITLOG in findings.errors or bool(_LOSS_SIGNS & findings.counts.keys())
-            if is_behind or shown or log is not None:
+            if is_behind or shown or (log is not None and log.log_start > 0):
+                from rmqtool.account.log_losses import losses_of  # few logs have lost anything
+
                 self._run.note(log_losses=losses_of(store, findings, is_suspect=is_behind or shown))
 
     def _tell_unconfirmed(self, log: LogResult | None) -> None:

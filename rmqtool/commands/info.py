@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool import rows
-from rmqtool.account import LogLosses, indexes_beyond, losses_of
+from rmqtool.account import LogLosses, indexes_beyond
 from rmqtool.check.side_files import config_findings
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint
@@ -176,12 +176,13 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         findings.add(Finding(code=codes.CQ_MISSING_MSG, message=message))
     losses, before = None, None
     with denied.noted():
-        if _points_to_loss(store, log, end, beyond, findings):
-            losses = losses_of(store, findings, is_suspect=True)
-            before = None if losses is None else losses.before
-        elif log is not None and log.start > 0 and store.root is not None:
-            sound = losses_of(store, findings, is_suspect=False)
-            before = 0 if sound is None else sound.before
+        is_suspect = _points_to_loss(store, log, end, beyond, findings)
+        if is_suspect or (log is not None and log.start > 0 and store.root is not None):
+            from rmqtool.account.log_losses import losses_of  # numpy comes with it
+
+            known = losses_of(store, findings, is_suspect=is_suspect)
+            losses = known if is_suspect else None
+            before = known.before if known is not None else None if is_suspect else 0
         if log is not None and log.start > 0 and store.root is not None:
             from rmqtool.check.bounds import check_expiry, of_queues
 

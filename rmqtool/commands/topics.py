@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool import options
-from rmqtool.account import LogLosses, indexes_beyond, lists_beyond, losses_of
+from rmqtool.account import LogLosses, indexes_beyond, lists_beyond
 from rmqtool.dispatch.queues import QueueTotals, Total
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, codes
@@ -322,6 +322,10 @@ class _LogTotals:
 
             latest_ms = None if log_end.last is None else log_end.last.head.store_timestamp_ms
             self.findings.extend(check_expiry(store, of_queues(store, latest_ms)))
+        if not is_suspect and store.commitlog.start <= 0:
+            return None
+        from rmqtool.account.log_losses import losses_of  # few logs have lost anything
+
         return losses_of(store, self.findings, is_suspect=is_suspect)
 
     def _add(self, segment: FileTotals) -> None:
