@@ -119,11 +119,6 @@ class Census:
     series: tuple[Series, ...] = ()
     outside: int = 0
 
-    @property
-    def messages(self) -> int:
-        """Return how many messages the log holds."""
-        return sum(one.messages for one in self.topics)
-
 
 class SplitCensus(NamedTuple):
     """Counts of a split.

@@ -177,13 +177,17 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     losses, before = None, None
     with denied.noted():
         is_suspect = _points_to_loss(store, log, end, beyond, findings)
-        if is_suspect or (log is not None and log.start > 0 and store.root is not None):
+        begins_later = log is not None and log.start > 0 and store.root is not None
+        if is_suspect or begins_later:
             from rmqtool.account.log_losses import losses_of  # numpy comes with it
 
             known = losses_of(store, findings, is_suspect=is_suspect)
             losses = known if is_suspect else None
-            before = known.before if known is not None else None if is_suspect else 0
-        if log is not None and log.start > 0 and store.root is not None:
+            if known is not None:
+                before = known.before
+            elif not is_suspect:
+                before = 0
+        if log is not None and begins_later:
             from rmqtool.check.bounds import check_expiry, of_queues
 
             findings.extend(check_expiry(store, of_queues(store, log.last_store_timestamp_ms)))
