@@ -398,6 +398,9 @@ def test_what_makes_no_sense(options: dict[str, Any], match: str, root: Path) ->
         rmqtool.open(root / "consumequeue").repair()
 
 
+MOVED = f"{JOURNAL}0001/aside/config/consumerOffset.json"
+
+
 @pytest.mark.soak
 def test_killed_at_random_moments(root: Path, tmp_path: Path) -> None:
     """Real processes, killed: the next run finishes or takes back, and the store is whole."""
@@ -410,13 +413,16 @@ def test_killed_at_random_moments(root: Path, tmp_path: Path) -> None:
     chance, reached = random.Random(5), set[str]()
     for number in range(24):
         process = _begun(root)
-        while number % 4 and process.poll() is None and not list(root.glob(f"{JOURNAL}*")):
-            time.sleep(0.0005)  # machines differ: most are killed amid the renames, some before
-        time.sleep(chance.uniform(0, 0.1))
+        # Machines differ, so half are killed once a file has moved, a quarter once the journal is
+        # there, and the others after a while.
+        awaited = ("*", f"{JOURNAL}*", MOVED, MOVED)[number % 4]
+        while process.poll() is None and not list(root.glob(awaited)):
+            time.sleep(0.0005)
+        time.sleep(chance.uniform(0, 0.1) if number else 0)
         process.kill()
         process.communicate()
         state = "decided" if list(root.glob(f"{JOURNAL}*")) else "before"
-        moved = (root / f"{JOURNAL}0001" / "aside/config/consumerOffset.json").exists()
+        moved = bool(list(root.glob(MOVED)))
         reached.add("moved" if moved else state)
         if state == "decided" and number % 2:
             outcome = repair(root).outcome
