@@ -414,7 +414,7 @@ class Session:
             self.console.log_to(self._state.log)
         if not whole:
             self.leaves(partial(rows_state_sentence, path))
-        return open_output(path, roots, whole=whole)
+        return open_output(path, roots, whole=whole, repeatable=not whole)
 
 
 def _open_log(path: Path, evidence_roots: Iterable[Path]) -> TextIO:

@@ -311,13 +311,14 @@ _STANDARD_OUTPUT = "standard output"
 
 @contextmanager
 def open_output(
-    path: Path | None, evidence_roots: Sequence[Path], *, whole: bool = False
+    path: Path | None, evidence_roots: Sequence[Path], *, whole: bool = False, repeatable: bool = False
 ) -> Iterator[TextIO]:
     """Open the output for text; a file appears when the command has written all of it.
 
     ``path`` is a file, which is replaced, a device or a FIFO; None is standard output. Names of files need
     not be UTF-8, and decoded text may hold lone surrogates; both are written as escapes. With ``whole``, a
-    reader that leaves early (``head``) does not end the command. Raises
+    reader that leaves early (``head``) does not end the command. A file outlives a loss of power; a new one
+    that is ``repeatable`` may not: the command can write it again, and does not wait for the disk. Raises
     `RefusedError` if the file lies in the evidence; `EnvironmentFailureError` if it cannot be created.
     """
     if path is None:
@@ -325,7 +326,7 @@ def open_output(
             yield stream
         return
     check_output_files([path], evidence_roots)
-    with staged_file(path) as file:
+    with staged_file(path, sync=not repeatable or path.exists()) as file:
         stream = _OutputStream(file, str(path))
         try:
             yield stream

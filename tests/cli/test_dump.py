@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import resource
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -402,3 +403,18 @@ def test_the_rest_of_a_body_is_counted_as_it_is_shown(run: Callable[..., Run], t
     data = record(0, body=zlib.compress(b"x" * 1000), sysFlag=1)
     (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data + bytes(64))
     assert f"{'x' * 48} … 952 bytes more\n" in run("dump", tmp_path, "--decompress", "--limit", 1).out
+
+
+def test_only_rows_that_replace_nothing_do_not_wait_for_the_disk(
+    run: Callable[..., Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A loss of power may take a new dump, and never the file that the dump replaces, or a report."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    store, file = fixture("plain-5.5.1"), tmp_path / "rows.ndjson"
+    waits = []
+    for words in (("dump", store), ("dump", store), ("info", store)):
+        assert run(*words, "-o", file).status == 0
+        waits.append(len(synced))
+        synced.clear()
+    assert waits == [0, 1, 1]

@@ -44,7 +44,6 @@ _DAMAGED_SCHEMAS = {
 }
 _MAGICS = {"V1": message.MAGIC_V1, "V2": message.MAGIC_V2}
 _REST_BYTES = 256
-
 """Limit for bytes of no field."""
 
 
