@@ -45,38 +45,35 @@ _SECOND = (
 )
 
 
-def under_own_names(log: FileQueue, file_size: int) -> FileQueue:
+def under_own_names(log: FileQueue, file_size: int) -> tuple[FileQueue, tuple[str, ...]]:
     """Return a log whose files lie where their records say, if none of these is where its name says.
 
-    The first file that claims a place has it, unless one with records of its own is there.
+    The first file that claims a place has it, unless one with records of its own is there. With the log comes
+    a sentence about each file that is read as another, or not as what its records say.
 
     Args:
         log: its files.
         file_size: ``mappedFileSizeCommitLog``.
     """
+    claimed = ((segment, _claimed(log, segment, file_size)) for segment in log)
+    claims = {segment.start: own for segment, own in claimed if own is not None and not _has_own(segment)}
     there, placed = {segment.start: segment for segment in log}, dict[int, Segment]()
-    for segment in log:
-        own = _claimed(log, segment, file_size)
-        if own is None or own in placed or _has_own(segment):
-            continue
-        if own not in there or not _has_own(there[own]):
-            placed[own] = segment
-    if not placed:
-        return log
+    for start, own in claims.items():
+        if own not in placed and (own not in there or own in claims or not _has_own(there[own])):
+            placed[own] = there[start]
     moved = {segment.start for segment in placed.values()}
     stay = {start: segment for start, segment in there.items() if start not in moved}
-    segments = [replace(segment, start=start) for start, segment in sorted((stay | placed).items())]
-    return replace(log, segments=tuple(segments))
+    read = {start: replace(segment, start=start) for start, segment in sorted((stay | placed).items())}
+    sentences = _misnamed(log, {segment.label: start for start, segment in read.items()}, claims)
+    return (replace(log, segments=tuple(read.values())) if placed else log), tuple(sentences)
 
 
-def misnamed(log: FileQueue, read: FileQueue, file_size: int) -> Iterator[str]:
-    """Yield a sentence about each file of a log that is read as another, or not as what its records say."""
-    starts = {segment.label: segment.start for segment in read}
+def _misnamed(log: FileQueue, starts: dict[str, int], claims: dict[int, int]) -> Iterator[str]:
     for segment in log:
-        start = starts.get(segment.label)
+        start, own = starts.get(segment.label), claims.get(segment.start)
         if start is not None and start != segment.start:
             yield _READ_SO.format(label=segment.label, start=start)
-        elif (own := _claimed(log, segment, file_size)) in starts.values() and not _has_own(segment):
+        elif own in starts.values():
             yield _SECOND.format(label=segment.label, start=own)
         elif start is None:
             yield _LEFT_OUT.format(label=segment.label)
@@ -144,7 +141,7 @@ def read_by_evidence(store: Store, log: FileQueue) -> Reading:
         log: as it lies there.
     """
     file_size = store.settings.commitlog_file_size
-    log = under_own_names(log.without_excess(file_size), file_size)
+    log, _ = under_own_names(log.without_excess(file_size), file_size)
     evidence = read_evidence(store)
     found = uncover(survey_log(log, DispatchPolicy.from_settings(store.settings), LocalEngine()), [evidence])
     undecided = [one.start for one in found.aside if one.chosen_by is Grounds.NOTHING]

@@ -19,7 +19,7 @@ from rmqtool.account.disputes import Disputes, joined, overlaps, uncover, where
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import StoreAccount, before_log
 from rmqtool.account.plausibility import JudgedRecords
-from rmqtool.account.reading import misnamed, under_own_names
+from rmqtool.account.reading import under_own_names
 from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -157,16 +157,19 @@ class LogCopies:
         return self.stores[0].settings.commitlog_file_size
 
     @cached_property
+    def _read(self) -> list[tuple[FileQueue, tuple[str, ...]]]:
+        logs = (store.commitlog.without_excess(self.file_size) for store in self.stores)
+        return [under_own_names(log, self.file_size) for log in logs]
+
+    @property
     def logs(self) -> tuple[FileQueue, ...]:
         """Return the logs of the copies, longer files cut to their size, misnamed ones where they belong."""
-        logs = (store.commitlog.without_excess(self.file_size) for store in self.stores)
-        return tuple(under_own_names(log, self.file_size) for log in logs)
+        return tuple(log for log, _ in self._read)
 
     @property
     def _misnamed(self) -> tuple[str, ...]:
         """Return sentences about files under the names of others."""
-        pairs = zip(self.stores, self.logs, strict=True)
-        return tuple(one for store, log in pairs for one in misnamed(store.commitlog, log, self.file_size))
+        return tuple(sentence for _, sentences in self._read for sentence in sentences)
 
     @property
     def policy(self) -> DispatchPolicy:

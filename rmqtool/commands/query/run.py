@@ -173,7 +173,7 @@ class Query:
             return set()
         from rmqtool.account.reading import under_own_names  # numpy comes with it
 
-        log = under_own_names(self._store.commitlog, self._store.settings.commitlog_file_size)
+        log, _ = under_own_names(self._store.commitlog, self._store.settings.commitlog_file_size)
         found = {place for place in wanted if record_at(log, place) is not None}
         for place in sorted(found):
             segment = log.segment_at(place)
