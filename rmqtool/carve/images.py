@@ -59,12 +59,6 @@ def length_of(ranges: Ranges) -> int:
     return int((ranges[:, 1] - ranges[:, 0]).sum())
 
 
-def overlaps(ranges: Ranges, start: int, stop: int) -> bool:
-    """Whether merged ranges share a position with ``start`` to ``stop``."""
-    after = int(np.searchsorted(ranges[:, 1], start, "right"))
-    return after < len(ranges) and bool(ranges[after, 0] < stop)
-
-
 def within(ranges: Ranges, start: int, stop: int) -> list[tuple[int, int]]:
     """Return the parts of merged ranges that lie in ``start`` to ``stop``."""
     first = int(np.searchsorted(ranges[:, 1], start, "right"))

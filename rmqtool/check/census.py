@@ -14,7 +14,7 @@ import numpy as np
 from rmqtool.dispatch.queues import QueueTable
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import decode_utf8
-from rmqtool.kernels.census import CELL_ROW, ONE_QUEUE, TOPIC_ROW, CensusTally, count_messages, place_cells
+from rmqtool.kernels.census import CELL_ROW, ONE_QUEUE, TOPIC_ROW, count_messages, place_cells
 from rmqtool.releases import LENIENT
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import check_record, find_true
@@ -231,13 +231,13 @@ class CensusTaker:
         self._figures: Rows = np.zeros(len(self._topics.rows), TOPIC_ROW)
         self._cells: Rows = np.zeros(_FIRST_CELLS, CELL_ROW)
         self._slots = _slots_of(self._cells, 0)
-        self._tally = np.zeros(len(CensusTally), np.int64)
+        self._used = np.zeros(1, np.int64)
 
     def take(self, batch: MessageBatch) -> None:
         """Count a batch."""
         row = 0
         while (row := self._count(batch, row)) < len(batch.rows):
-            if self._tally[CensusTally.CELLS] >= len(self._cells):
+            if self._used[0] >= len(self._cells):
                 self._grow()
             else:
                 self._add_topic(batch, row)
@@ -246,11 +246,11 @@ class CensusTaker:
         """Return what was counted."""
         table, count = self._topics, len(self._topics)
         names = tuple(decode_utf8(table.key(number)[0]) for number in range(count))
-        cells = self._cells[: self._tally[CensusTally.CELLS]].copy()
+        cells = self._cells[: self._used[0]].copy()
         return SplitCensus(names, self._figures[:count].copy(), cells)
 
     def _count(self, batch: MessageBatch, row: int) -> int:
-        room = self._figures, self._cells, self._slots, self._tally
+        room = self._figures, self._cells, self._slots, self._used
         return count_messages(batch, row, self._topics.arrays, self._period, *room)
 
     def _add_topic(self, batch: MessageBatch, row: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,12 +34,6 @@ CELL_ROW = np.dtype(
 """Messages of a topic in a bucket of time; the bucket after the last is of times outside the period."""
 
 
-class CensusTally(IntEnum):
-    """Places in the array of what a census has used so far."""
-
-    CELLS = 0
-
-
 ONE_QUEUE = 0
 """The queue id of every topic in the table."""
 
@@ -51,7 +44,7 @@ def _hash_cell(topic: int, bucket: int) -> int:
 
 
 @kernel
-def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, tally: Int64s) -> int:
+def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, used: Int64s) -> int:
     """Return the row of a cell, which is made if it is not there; there is room."""
     mask = len(slots) - 1
     slot = _hash_cell(topic, bucket) & mask
@@ -60,8 +53,8 @@ def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, tally: Int64
         if cells[number].topic == topic and cells[number].bucket == bucket:
             return as_int(number)
         slot = (slot + 1) & mask
-    number = tally[CensusTally.CELLS]
-    tally[CensusTally.CELLS] = number + 1
+    number = used[0]
+    used[0] = number + 1
     slots[slot] = number
     cell = cells[number]
     cell.topic, cell.bucket, cell.messages, cell.bytes = topic, bucket, 0, 0
@@ -99,7 +92,7 @@ def count_messages(
     topics: Rows,
     cells: Rows,
     cell_slots: Int32s,
-    tally: Int64s,
+    used: Int64s,
 ) -> int:
     """Count messages from row ``first`` on.
 
@@ -111,7 +104,7 @@ def count_messages(
         topics: ``(t,)`` of ``TOPIC_ROW``, one for every topic of the table.
         cells: ``(c,)`` of ``CELL_ROW``, half as many as there are slots.
         cell_slots: ``(2 c,)``, a power of two.
-        tally: by ``CensusTally``.
+        used: ``(1,)`` number of cells in use.
 
     Returns:
         The number of rows; or a row whose topic is not in the table, or for which there is no room.
@@ -119,7 +112,7 @@ def count_messages(
     buffer, rows = batch.buffer, batch.rows
     for number in range(first, len(rows)):
         row = rows[number]
-        if tally[CensusTally.CELLS] >= len(cells):
+        if used[0] >= len(cells):
             return number
         queue = find_queue(buffer, row.topic_start, row.topic_stop, ONE_QUEUE, table)
         if queue < 0:
@@ -138,7 +131,7 @@ def count_messages(
         bucket = period[2]
         if period[0] <= stored_ms < period[0] + period[1] * period[2]:
             bucket = (stored_ms - period[0]) // period[1]
-        cell = cells[_find_cell(queue, bucket, cells, cell_slots, tally)]
+        cell = cells[_find_cell(queue, bucket, cells, cell_slots, used)]
         cell.messages += 1
         cell.bytes += size
     return len(rows)

@@ -18,7 +18,6 @@ from rmqtool.carve.images import (
     merged,
     open_image,
     outside,
-    overlaps,
     ranges_of,
     search,
     within,
@@ -43,7 +42,6 @@ def test_ranges() -> None:
     assert outside(ranges, 1, 30).tolist() == [[3, 5], [12, 30]]
     assert (length_of(ranges), length_of(ranges_of([]))) == (10, 0)
     assert within(ranges, 2, 6) == [(2, 3), (5, 6)]
-    assert [overlaps(ranges, *one) for one in ((3, 5), (2, 4), (12, 13))] == [False, True, False]
     assert merged(outside(ranges_of([]), 0, 4)).tolist() == [[0, 4]]
 
 
