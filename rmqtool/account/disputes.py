@@ -289,13 +289,7 @@ class FrameDisputes(Disputes):
         return int(((apart > 0) & (apart < SMALLEST_RECORD)).sum())
 
     def _room(self, side: _CopySide, start: int, stop: int) -> int:
-        """Return the bytes between two places that no record of a side, or around it, and no BLANK takes.
-
-        Args:
-            side: of one reading.
-            start: physical offset of a record, or of the log's start.
-            stop: physical offset of a later record.
-        """
+        """Return the bytes between two places that no record of a side, or around it, and no BLANK takes."""
         log, rows = self._surveys[0].log, self._around.records
         mine = side.records[~np.isin(side.records["log_offset"], rows["log_offset"])]
         taken = 0
@@ -339,12 +333,7 @@ def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
 
 
 def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
-    """Return a survey with the intact records below damaged frames in place of those that are false.
-
-    Args:
-        survey: as it was read.
-        of_copies: lists of the queues of each copy of the log.
-    """
+    """Return a survey with the intact records below damaged frames in place of those that are false."""
     below = survey.below
     if below is None:
         return survey

@@ -298,12 +298,7 @@ def losses_of(store: Store, findings: FindingLog, *, is_suspect: bool) -> LogLos
 
 
 def losses_of_sound_log(store: Store, lost: LossListener | None = None) -> LogLosses | None:
-    """Return the messages before a log that has lost nothing else, without reading it; None without any.
-
-    Args:
-        store: whose log.
-        lost: receives each message; None: nobody does.
-    """
+    """Return the messages before a log that has lost nothing else, without reading it; None without any."""
     before = _count_before(store, store.commitlog.start if len(store.commitlog) else 0, lost)
     return replace(NO_LOSSES, before=before) if before else None
 
@@ -318,13 +313,7 @@ def _count_before(store: Store, start: int, lost: LossListener | None) -> int:
 
 
 def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | None = None) -> LogLosses:
-    """Return the losses of a log.
-
-    Args:
-        account: of the queues beside it.
-        looked: what is in it.
-        lost: receives each message; None: nobody does.
-    """
+    """Return the losses of a log."""
     queues, named, holes = [], list[tuple[int, int, int]](), list[Hole]()
     for key, absent, losses in account.losses(looked):
         queues.append(losses)
@@ -449,11 +438,7 @@ class StoreAccount:
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
 
     def losses(self, lost: LossListener | None = None) -> LogLosses:
-        """Return the losses of the log.
-
-        Args:
-            lost: receives each message; None: nobody does.
-        """
+        """Return the losses of the log."""
         return log_losses(self.of_queues, self.looked, lost)
 
     def findings(self, losses: LogLosses) -> Iterator[Finding]:

@@ -139,13 +139,7 @@ class _HeadJudge:
         return shown
 
     def _fits(self, queue: int, claim: _Stand, others: list[_Stand]) -> bool:
-        """Whether a queue misses a message where one claims to be, and nothing lists another there.
-
-        Args:
-            queue: its number.
-            claim: of the record.
-            others: claims of the damaged records of that queue before and after it.
-        """
+        """Whether a queue misses a message where one claims to be, and nothing lists another there."""
         judged = self.judged
         listed = judged.evidence.at(judged.survey.queues[queue], np.array([claim.first]))
         stands = self._of(queue)
@@ -229,12 +223,7 @@ class _FieldJudge:
         return bool(liars)
 
     def _alone_in_order(self, own: Int64s, doubles: Int64s) -> Bools:
-        """Return which doubles alone lie between those of their queue that come before and after.
-
-        Args:
-            own: units, in log order.
-            doubles: of them, those that claim a place which another one claims, too.
-        """
+        """Return which doubles alone lie between those of their queue that come before and after."""
         units = self.survey.units
         claims = [(int(units["queue"][unit]), int(units["queue_offset"][unit])) for unit in doubles]
         others = own[~np.isin(own, doubles)]

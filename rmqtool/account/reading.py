@@ -50,10 +50,6 @@ def under_own_names(log: FileQueue, file_size: int) -> tuple[FileQueue, tuple[st
 
     The first file that claims a place has it, unless one with records of its own is there. With the log comes
     a sentence about each file that is read as another, or not as what its records say.
-
-    Args:
-        log: its files.
-        file_size: ``mappedFileSizeCommitLog``.
     """
     claimed = ((segment, _claimed(log, segment, file_size)) for segment in log)
     claims = {segment.start: own for segment, own in claimed if own is not None and not _has_own(segment)}
@@ -134,12 +130,7 @@ class Reading(NamedTuple):
 
 
 def read_by_evidence(store: Store, log: FileQueue) -> Reading:
-    """Read a damaged log.
-
-    Args:
-        store: whose queues decide.
-        log: as it lies there.
-    """
+    """Read a damaged log."""
     file_size = store.settings.commitlog_file_size
     log, _ = under_own_names(log.without_excess(file_size), file_size)
     evidence = read_evidence(store)

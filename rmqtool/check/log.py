@@ -137,12 +137,7 @@ class LogReader:
         return replace(self._check, policy=self._pass.job.policy)
 
     def scans(self, findings: FindingLog, recheck: Recheck | None = None) -> Iterator[SegmentScan]:
-        """Put the splits together, file by file; a file that cannot be read has no records.
-
-        Args:
-            findings: get those about such files.
-            recheck: reads a split again from a given physical offset on; the engine does it when None.
-        """
+        """Put the splits together, file by file; a file that cannot be read has no records."""
         for segment, outcomes in self._pass.by_file():
             try:
                 reports = [_required(one) for one in outcomes]

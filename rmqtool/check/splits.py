@@ -207,13 +207,7 @@ class SegmentScan:
 
 
 def stitch_segment(segment: Segment, reports: Sequence[CheckReport], recheck: Recheck) -> SegmentScan:
-    """Put the splits of one file together.
-
-    Args:
-        segment: the file.
-        reports: of its splits, in log order.
-        recheck: reads a split again from a given physical offset on.
-    """
+    """Put the splits of one file together."""
     scan = SegmentScan(segment, log_offset=segment.start)
     for report in stitch(reports, segment.start, lambda one, log_offset: recheck(one.split, log_offset)):
         if scan.end is not Outcome.STOP:

@@ -25,9 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status, as `rmqtool.cli.entry.main` does.
 
     That an interrupt finds the libraries half loaded is no reason for a traceback.
-
-    Args:
-        arguments: The words after the program's name; those of this process by default.
     """
     gc.set_threshold(_ALLOCATIONS_A_COLLECTION)
     # numpy's BLAS, of which nothing is needed, starts threads that spin for some hundredths of a second

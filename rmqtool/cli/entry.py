@@ -32,11 +32,7 @@ _WRITE_ERRORS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, er
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return the exit status.
-
-    Args:
-        arguments: The words after the program's name; those of this process by default.
-    """
+    """Run a command line and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     state = SharedState()
     state.words = ("rmqtool", *words)

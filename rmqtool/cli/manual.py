@@ -39,11 +39,7 @@ rmqtool help findings
 
 
 def page(topic: str) -> str:
-    """Return a page of the manual in Markdown, without the marks of what is generated.
-
-    Args:
-        topic: The name of a command, or one of `TOPICS`.
-    """
+    """Return a page of the manual in Markdown, without the marks of what is generated."""
     if topic not in ALL_COMMANDS | TOPICS:
         close = get_close_matches(topic, [*TOPICS, *ALL_COMMANDS], n=1)
         hint = f" Did you mean {close[0]!r}?" if close else " Without a topic, help lists them."

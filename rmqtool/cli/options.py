@@ -226,10 +226,6 @@ def shared_options(*formats: str, makes_folder: bool = False) -> Callable[[_Func
     """Add the options that every command has; the first of ``formats`` is the default.
 
     They reach the command as keyword arguments, which `rmqtool.cli.session.Session` takes.
-
-    Args:
-        formats: Of the data.
-        makes_folder: Whether data goes to a directory of files, and its report to standard output.
     """
     chosen = _output(
         "--format",
@@ -434,12 +430,7 @@ def _line(message: LostMessage) -> str:
 
 
 def command_line(*more: str, **changed: object) -> str:
-    """Return the command line of the running command, with further words.
-
-    Args:
-        more: Words that are added.
-        changed: Parameters that get another value, by name.
-    """
+    """Return the command line of the running command, with further words."""
     context = click.get_current_context()
     return shlex.join(["rmqtool", context.info_name or "", *_words(context, changed), *more])
 

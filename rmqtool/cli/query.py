@@ -211,12 +211,7 @@ _SHOWN = 60
 
 
 def read_keys(name: str, topic: str | None) -> tuple[KeyQuestion, ...]:
-    """Read many keys, each once, in the order of the file; empty lines are skipped.
-
-    Args:
-        name: The file; ``-`` is standard input.
-        topic: Of keys without one.
-    """
+    """Read the keys of a file (``-`` is standard input) in order, each once, of ``topic`` if it names none."""
     lines = [line.rstrip("\r") for line in _read(name).split("\n")]
     first = next((line for line in lines if line.strip()), "")
     questions = tuple(dict.fromkeys(_parsed(name, lines, topic, objects=_is_object(first))))

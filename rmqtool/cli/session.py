@@ -304,13 +304,7 @@ class Session:
             self.console.note(f"{root}: in use by {holder}; its files may change meanwhile")
 
     def begin_case(self, *stores: Store, images: Iterable[Location] = (), in_place: bool = False) -> None:
-        """Begin the record of this run with ``--case``, before anything is read or written.
-
-        Args:
-            stores: Stores that the command reads.
-            images: Inputs that are not stores.
-            in_place: Whether it may change the stores.
-        """
+        """Begin the record of this run with ``--case``, before anything is read or written."""
         if self._case is not None:
             self._state.case = self._case
             self._case.begin([store.files for store in stores], [*images], in_place=in_place)
@@ -375,13 +369,7 @@ class Session:
         return say
 
     def makes(self, out: StorePath | None, name: str, *, several: bool = False) -> None:
-        """Say on an interrupt whether results are complete: each appears so, or not at all.
-
-        Args:
-            out: Where the result appears; of several stores, a directory in it for each. None writes nothing.
-            name: Of a file that a result has.
-            several: Whether the run is over several stores.
-        """
+        """Say on an interrupt whether results are complete: each appears so, or not at all."""
         if out is not None:
             self.leaves(partial(_results_state if several else _result_state, out, name))
 
@@ -429,11 +417,7 @@ _NOTHING = "nothing was written"
 
 
 def rows_state_sentence(path: Path | None = None) -> str:
-    """Return the state after an interrupt of rows that are written as they are found: nothing in a file.
-
-    Args:
-        path: Of their file; None is standard output.
-    """
+    """Return the state after an interrupt of rows that are written as they are found: nothing in a file."""
     return "the output so far is incomplete" if path is None else _NOTHING
 
 

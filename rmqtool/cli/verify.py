@@ -206,15 +206,7 @@ def verified(
     engine: Engine | EngineOptions,
     progress: Progress,
 ) -> tuple[Verdict, ExitStatus]:
-    """Verify a store, and return the verdict on it; an interrupted run has one of what it has seen.
-
-    Args:
-        options: Of the command.
-        files: Files to write and to compare with; None for one store of many.
-        store: Its errors are those of `Store.verify`; or a prediction is of a part of a store.
-        engine: Serves the run.
-        progress: Receives stages and remarks.
-    """
+    """Verify a store, and return the verdict on it; an interrupted run has one of what it has seen."""
     from rmqtool.check import VerifyInterruptedError, VerifyRun
     from rmqtool.commands.verify import Verdict
 
@@ -337,11 +329,6 @@ class VerifyFiles:
         """Write the reports, each whole, or say that an interrupted run has none.
 
         JUnit has no way to say that something is missing: half a run would look like a sound store.
-
-        Args:
-            verdicts: Of the stores that could be examined.
-            status: Of the run.
-            failures: Why others could not, by their paths.
         """
         if status is ExitStatus.INTERRUPTED:
             names = [str(one.path) for one in self._reports]

@@ -191,13 +191,7 @@ def gathered(
     opening: Callable[[str], S],
     log_bytes: Callable[[S], int],
 ) -> list[FleetMember[S]]:
-    """Open the stores that paths and globs name, each once, in their order; those of a glob by name.
-
-    Args:
-        paths: Of stores, and globs.
-        opening: Opens the store of a path; picklable if questions are to travel.
-        log_bytes: Returns the size of its log.
-    """
+    """Open the stores that paths and globs name, each once, in their order; those of a glob by name."""
     members: dict[str, FleetMember[S]] = {}
     for path in paths:
         places = places_of(path)
@@ -231,13 +225,7 @@ class ResumedReport(NamedTuple, Generic[R]):
 
 
 def earlier_report(out: Target, name: str, wanted: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the report of a result that is there; None if there is none.
-
-    Args:
-        out: The result.
-        name: Of the report in it.
-        wanted: Members that it must have, with these values.
-    """
+    """Return the report of a result that is there; None if there is none."""
     data = read_result(out, name)
     try:
         document = None if data is None else json.loads(data)
@@ -298,15 +286,7 @@ def ask_members(
     *,
     travels: bool = False,
 ) -> FleetReport[R]:
-    """Run a question over all stores; each is closed after it.
-
-    Args:
-        members: The stores.
-        ask: The question.
-        engine: Serves all of them, and stays open.
-        progress: Receives stages, and warnings with the name of their store.
-        travels: Whether the question can be pickled, so that worker processes may run it.
-    """
+    """Run a question over all stores, in worker processes if it ``travels``; each is closed after it."""
     start = time.perf_counter()
     asking = _Asking(members, ask, engine, LimitedProgress(progress), travels=travels)
     asking.run()

@@ -260,12 +260,7 @@ def all_live_units(queue: QueueFiles) -> LiveUnits:
 
 
 def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, LiveUnits]]:
-    """Yield the queues of a store that are files, each with its list.
-
-    Args:
-        store: whose queues.
-        unread: receives sentences about those that cannot be read.
-    """
+    """Yield the queues of a store that are files, each with its list."""
     for kind in UNIT_QUEUE_KINDS:
         root = store.roots.get(kind)
         if root is None or is_rocksdb(root.paths[0]):

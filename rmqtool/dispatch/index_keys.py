@@ -59,11 +59,6 @@ def of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> set[
 
     A broker makes items of a record's own keys alone: one that leads to a record without any shows that it
     had some, or is left of another record there. Index files that cannot be read show nothing.
-
-    Args:
-        store: whose index.
-        log: whose records lie at the places.
-        places: physical offsets.
     """
     import numpy as np
 

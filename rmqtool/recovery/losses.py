@@ -42,14 +42,7 @@ _COUNTED_ROWS = 1 << 19
 def lost_records(
     looked: SurveyedLog, segments: Sequence[Segment], cut: int, lost: LossReporter | None = None
 ) -> list[Loss]:
-    """Count the intact records that a start cuts off, by topic, also those that this broker cannot read.
-
-    Args:
-        looked: what is in the log.
-        segments: the log as the broker sees it.
-        cut: physical offset at which the start ends it.
-        lost: receives each of the records; None: nobody does.
-    """
+    """Count the intact records that a start cuts off, by topic, with those that this broker cannot read."""
     queues = QueueTotals()
     if lost is not None:
         lost.log = looked.log
@@ -66,13 +59,7 @@ def lost_records(
 def records_after(
     segments: Sequence[Segment], cut: int, looked: SurveyedLog | None = None
 ) -> Iterator[MessageBatch]:
-    """Yield the intact records that lie at a place of the log or after it.
-
-    Args:
-        segments: the log as the broker sees it.
-        cut: physical offset of the place.
-        looked: has the files where their records say, and the frames that are none.
-    """
+    """Yield the intact records that lie at a place of the log or after it."""
     starts = {segment.label: segment.start for segment in segments}
     for segment in segments if looked is None else looked.log:
         start = cut + segment.start - starts.get(segment.label, segment.start)

@@ -131,14 +131,7 @@ class Region:
 
 
 def follow(log: FileQueue, file_size: int, until: int, scan: LogPass[ScanJob, SplitReport]) -> ReputChain:
-    """Follow the chain from the log's first byte.
-
-    Args:
-        log: the commit log.
-        file_size: ``mappedFileSizeCommitLog``.
-        until: physical offset at which to stop.
-        scan: has read the splits.
-    """
+    """Follow the chain from the log's first byte."""
     chain = ReputChain()
     splits = {segment.start: reports for segment, reports in scan.by_file()}
 

@@ -248,12 +248,7 @@ class DispatchSink:
         self.dispatcher = Dispatcher(job.policy, passes_stalls=passes_stalls, queues=queues)
 
     def written(self, odd_queues: object, transactions: Rows | None = None) -> dict[str, Any]:
-        """Write the block; return it with the other fields of a `DispatchedSplit`.
-
-        Args:
-            odd_queues: reports of each split with such queues, which are met again.
-            transactions: see `write_block`.
-        """
+        """Write the block; return it with the other fields of a `DispatchedSplit`."""
         taken, queues, policy = self.dispatcher.taken(), self.dispatcher.queues, self.job.policy
         columns = taken.units, taken.entries, taken.keyless
         block = write_block(self.job.staging, *columns, queues, wide=policy.wide, transactions=transactions)

@@ -139,14 +139,7 @@ class ReputResult(EmittedFiles):
 
 
 def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool = True) -> ReputResult:
-    """Regenerate the derived files of a commit log into the staging area.
-
-    Args:
-        plan: the files to make.
-        engine: runs the tasks.
-        progress: shows how far it is.
-        emit: False stops after the chain: counts only, and nothing of the output is written.
-    """
+    """Regenerate the derived files of a commit log into the staging area; without ``emit``, only count."""
     if plan.makes_index:
         check_geometry(plan.index_geometry)
     seconds: dict[str, float] = {}

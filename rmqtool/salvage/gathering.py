@@ -49,12 +49,6 @@ def merge(
 ) -> tuple[Survey, tuple[Found, ...]]:
     """Put copies together as if they were one log, the first leads.
 
-    Args:
-        surveys: of the copies.
-        evidence: what the queues of all copies list.
-        of_copies: what those of each list.
-        include_stale: trust records that look stale.
-
     Returns:
         All of them, and the records that differ from what stays in their place.
     """
@@ -179,14 +173,7 @@ class LogCopies:
     def plan(
         self, choices: Choices, engine: Engine, progress: Progress, seconds: dict[str, float]
     ) -> SalvagePlan:
-        """Read all copies and plan the new log.
-
-        Args:
-            choices: the user's.
-            engine: runs the tasks.
-            progress: receives the stages.
-            seconds: receives their times.
-        """
+        """Read all copies and plan the new log."""
         with timed(seconds, "survey"):
             evidence, of_copies = QueueEvidence(), [read_evidence(store) for store in self.stores]
             surveys = [uncover(one, of_copies) for one in self._surveys(engine, progress)]

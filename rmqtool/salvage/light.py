@@ -253,12 +253,7 @@ class LightNames:
         self.bounds += [LossBounds.of(one) for one in light]
 
     def settle(self, parts: Sequence[Part], reported: Sequence[Lost]) -> tuple[list[Part], list[Lost]]:
-        """Give tombstones that have their places their queue offsets in light queues, in the log's order.
-
-        Args:
-            parts: of the new log, in order.
-            reported: lost messages, those of light queues as they were found.
-        """
+        """Give tombstones that have their places their queue offsets in light queues, in the log's order."""
         done: defaultdict[Loss, int] = defaultdict(int)
         named: dict[Loss, tuple[Key, ...]] = {}
         settled = []

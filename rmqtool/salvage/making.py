@@ -151,16 +151,7 @@ def encode_record(
     queue_offset: int,
     sys_flag: int = message.TRANSACTION_NONE,
 ) -> bytes:
-    """Return a record of ``size`` bytes that lies at ``at``; its body takes up what is left.
-
-    Args:
-        form: how records are made.
-        part: topic, queue, time, properties and the beginning of the body.
-        at: physical offset.
-        size: bytes, see ``record_size`` for the least.
-        queue_offset: of the record.
-        sys_flag: its type.
-    """
+    """Return a record of ``size`` bytes that lies at ``at``; its body takes up what is left."""
     topic = (part.topic or "").encode()
     wide = len(topic) > _V1_LARGEST_TOPIC
     properties = _property_bytes(form, part.properties)

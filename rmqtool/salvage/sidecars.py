@@ -104,12 +104,7 @@ def lost_lines(plan: SalvagePlan) -> Iterator[str]:
 
 
 def before_lines(store: Store, start: int) -> Iterator[str]:
-    """Yield a line for every message before a log's first byte to which units or index items lead.
-
-    Args:
-        store: the copy that leads.
-        start: physical offset of that byte.
-    """
+    """Yield a line for every message before a log's first byte to which units or index items lead."""
     for queue, units in before_log(store, start):
         columns = (units.keys, units.messages, units.physical_offsets, units.sizes, units.tags_codes)
         for number, messages, place, size, tags_code in zip(*(one.tolist() for one in columns), strict=True):
@@ -166,12 +161,7 @@ class ConfigFile:
 
 
 def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
-    """Copy the broker's settings; of damaged ones what the doctor takes for the best that is left.
-
-    Args:
-        store: the copy that leads.
-        staging: where to write.
-    """
+    """Copy the broker's settings; of damaged ones what the doctor takes for the best that is left."""
     reported: list[ConfigFile] = []
     written: list[tuple[str, str]] = []
     if store.config is None or store.root is None:

@@ -68,10 +68,6 @@ def first_stale_record(segments: Sequence[Segment], last: int) -> int | None:
 
     They begin where the next record would, in the last page in use, each is a record of the log's older part
     byte by byte, as far as that is still there, and no intact record follows.
-
-    Args:
-        segments: of the log, by start.
-        last: number of the last one that holds a record.
     """
     segment = segments[last]
     used = last_used_byte(segment)

@@ -83,14 +83,7 @@ class HiddenRecords:
         return None
 
     def below(self, start: int, stop: int, body_stop: int, is_proven: Callable[[], bool]) -> int | None:
-        """Return the start of the first intact record inside a frame.
-
-        Args:
-            start: physical offset of the frame.
-            stop: physical offset after it.
-            body_stop: physical offset after its body.
-            is_proven: returns whether the body's checksum holds.
-        """
+        """Return the start of the first intact record inside a frame."""
         hidden = self._find_ahead(start + 1, stop)
         if hidden is None or hidden >= body_stop or not is_proven():
             return hidden

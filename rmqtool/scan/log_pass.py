@@ -184,14 +184,7 @@ def read_split(task: SplitTask[R]) -> R:
 def read_ahead(
     tasks: Sequence[SplitTask[R]], pool: Executor, ahead: int, advance: Callable[[int], None]
 ) -> Generator[R, None, None]:
-    """Yield the result of each task, in order, with at most ``ahead`` of them under way.
-
-    Args:
-        tasks: splits of one file, in log order.
-        pool: runs them.
-        ahead: results that are held before they are wanted.
-        advance: called with the physical offset up to which results have been taken.
-    """
+    """Yield the result of each task, in order, with at most ``ahead`` of them under way."""
     waiting = deque(pool.submit(read_split, task) for task in tasks[:ahead])
     following = iter(tasks[ahead:])
     try:
@@ -317,11 +310,6 @@ def stitch(
     A result is taken if its first record is the one that is due, or if everything up to it is a gap. Else
     its split is read again; splits that a long record or a BLANK jumped over are left out. So what comes out
     is the same however the log was cut.
-
-    Args:
-        results: of the file's splits, in log order.
-        log_offset: physical offset at which the first record is due.
-        reread: reads the split of a result again from a given physical offset on.
     """
     due: int | None = log_offset
     for result in results:

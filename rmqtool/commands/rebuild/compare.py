@@ -51,11 +51,6 @@ def compare_derived(
 
     Index files are compared in the order of their names: the names themselves come from the broker's clock.
     An unreadable part of the present files is a difference: the rebuild may have to replace it.
-
-    Args:
-        regenerated: directory that holds the regenerated directories.
-        present: the store root.
-        directories: which of them to compare.
     """
     differences: list[FileDifference] = []
     for name in directories:

@@ -43,15 +43,7 @@ _SIGNS = (codes.CL_QOFF_DUP, codes.CL_QOFF_RANGE, codes.CL_QOFF_RESET, codes.CL_
 def report_old_tail(
     findings: FindingLog, plan: ReputPlan, result: ReputResult, engine: Engine, edge: LogEdge
 ) -> None:
-    """Say that the last records are old ones, in the place of what they make look wrong; or say nothing.
-
-    Args:
-        findings: about the whole log; changed in place.
-        plan: the rebuilt files.
-        result: how that went.
-        engine: reads the last files again, if need be.
-        edge: facts about the log as a whole.
-    """
+    """Say that the last records are old ones, in the place of what they make look wrong; or say nothing."""
     segments = [one for one in plan.log if one.start < result.chain.end][-_FILES:]
     signs = [one for one in findings if one.code in _SIGNS]
     if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):

@@ -45,12 +45,7 @@ if TYPE_CHECKING:
 
 
 def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
-    """Rebuild into ``request.out``, which appears complete or not at all.
-
-    Args:
-        request: what to do.
-        progress: receives stages, remarks and warnings.
-    """
+    """Rebuild into ``request.out``, which appears complete or not at all."""
     start = time.perf_counter()
     _check(request, progress)
     with _staging(request) as area, opened_engine(request.engine) as working:

@@ -322,11 +322,7 @@ ALL = "all"
 
 
 def explained(text: str) -> tuple[FindingCode, ...]:
-    """Return the entries that a user requests.
-
-    Args:
-        text: A code in any case, a glob such as ``CL-*``, or ``all``.
-    """
+    """Return the entries that a user requests."""
     wanted = text.strip().upper()
     pattern = "*" if wanted == ALL.upper() else wanted
     found = tuple(entry for code, entry in CATALOG.items() if fnmatchcase(code, pattern))

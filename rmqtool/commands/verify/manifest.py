@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 def make_manifest(
     store: Store, jobs: int | None, progress: Progress, findings: FindingLog
 ) -> list[ManifestLine]:
-    """Return a line for every file that can be read whole.
-
-    Args:
-        store: the store, or a part of it.
-        jobs: files hashed at a time; None is all CPUs.
-        progress: receives the bytes done.
-        findings: receives unreadable files.
-    """
+    """Return a line for every file that can be read whole."""
     files = store_files(store, findings)
     lines = []
     for file, hashed in zip(files, hash_all(files, jobs, progress), strict=True):
@@ -60,15 +53,7 @@ def load_manifest(path: Path) -> list[ManifestLine]:
 def check_manifest(
     store: Store, manifest: Path, lines: Sequence[ManifestLine], jobs: int | None, progress: Progress
 ) -> list[Finding]:
-    """Return the differences from a manifest; for a part of a store, only the lines of that part count.
-
-    Args:
-        store: the store, or a part of it.
-        manifest: the manifest, which does not list itself when it lies in the store.
-        lines: its lines.
-        jobs: files hashed at a time; None is all CPUs.
-        progress: receives the bytes done.
-    """
+    """Return the differences from a manifest; for a part of a store, only the lines of that part count."""
     unlisted = FindingLog()
     files = {file.label: file for file in store_files(store, unlisted)}
     wanted = {os.fsdecode(line.name): line.digest for line in lines}
