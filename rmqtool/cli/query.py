@@ -211,7 +211,7 @@ _SHOWN = 60
 
 
 def read_keys(name: str, topic: str | None) -> tuple[KeyQuestion, ...]:
-    """Read the keys of a file (``-`` is standard input) in order, each once, of ``topic`` if it names none."""
+    """Read the keys of a file (``-``: standard input) in order, each once, of ``topic`` if it names none."""
     lines = [line.rstrip("\r") for line in _read(name).split("\n")]
     first = next((line for line in lines if line.strip()), "")
     questions = tuple(dict.fromkeys(_parsed(name, lines, topic, objects=_is_object(first))))
