@@ -67,7 +67,6 @@ def _parse_digits(digits: str) -> int | None:
 _DIGITS = 10
 PROP_CRC_NAME = b"__CRC32#\x01"
 PROP_CRC_SIZE = len(PROP_CRC_NAME) + _DIGITS + 1
-
 """``CommitLog#CRC32_RESERVED_LEN`` (5.3.3): name, separator, ten digits, separator."""
 
 
@@ -244,7 +243,6 @@ _CLIENT_ID_EPOCH_YEAR = 2021
 _MILLISECOND = timedelta(milliseconds=1)
 _LARGEST_PORT = 0xFFFF
 _LARGEST_OFFSET = 1 << 53
-
 """Eight PiB of log: an offset beyond it is part of a unique id."""
 
 

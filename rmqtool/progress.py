@@ -161,7 +161,6 @@ class Compilation:
 
 
 _SECONDS_EACH = 0.28
-
 """On one core: the 123 kernels of ``verify`` took 35 s."""
 _ENOUGH = 8
 _STEP_S = 5
@@ -177,5 +176,4 @@ def expected_s(done: int, left: int, elapsed_s: float) -> int:
 
 
 COMPILATION = Compilation()
-
 """The counts of this process."""

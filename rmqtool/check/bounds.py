@@ -211,7 +211,6 @@ def _of_window(code: FindingCode, place: int, sentence: str, **fields: Any) -> F
 
 _LAST_INDEX_FILES = 2
 _BEHIND_MS = 5_000
-
 """Delay of a dispatch, or a flush, under load."""
 
 

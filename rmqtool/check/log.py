@@ -79,7 +79,6 @@ class LogCheck:
 
 
 SplitOutcome = CheckReport | Finding
-
 """Of a split: what is in it, or why that cannot be read."""
 
 

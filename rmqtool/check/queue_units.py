@@ -378,7 +378,6 @@ def _tell_base(units: Units, row: int, wanted: int) -> Detail:
 
 
 NO_EXT_TIME, LOST_EXT_TIME = -1, -2
-
 """In place of an ext unit's store time: the unit has no ext address; its address has no ext unit."""
 
 

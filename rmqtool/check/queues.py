@@ -40,7 +40,6 @@ RANGE_ROW = np.dtype(
         ("is_dispatched", np.bool_),
     ]
 )
-
 """Ranges as rows: where every other unit was deleted there are half as many of them as records."""
 
 _CREATED_AGAIN = (

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 
 MAX_PARTS = 10_000
-
 """Parts listed per split; those of a log that is torn more often are only counted."""
 
 _NO_TIME = -(1 << 63)

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 
 _KEPT = 4
-
 """Number of pieces of memory that are kept for reuse."""
 
 _ALIGNMENT = 64
@@ -110,11 +109,9 @@ def _keep_for_reuse(memory: Buffer) -> None:
 
 BATCH_ROWS = 1 << 16
 BATCH_BYTES = 20 << 20
-
 """Room for texts of one kind; more than a split holds, and only the used part takes memory."""
 
 _FEW_ROWS, _FEW_BYTES = BATCH_ROWS >> 1, BATCH_BYTES >> 2
-
 """Up to this number of messages and bytes of text, a batch is copied out of its memory."""
 
 _SLOTS = 1 << 15

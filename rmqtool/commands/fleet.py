@@ -123,7 +123,6 @@ class FleetReport(Generic[R]):
 
 
 _SMALL_BYTES = 16 << 20
-
 """A log of this size is read in less time than threads take to be set to work."""
 
 _AMID = "interrupted during it"

@@ -166,10 +166,8 @@ R = TypeVar("R")
 _PREFIX = "rmqtool-spark-"
 _CLUSTER_GRACE_S = 10.0
 _TRAINING_GRACE_S = 600.0
-
 """Seconds for the end of Java, at which it writes its cache for 20 s and more."""
 _UNREGISTERED = "All masters are unresponsive"
-
 """In the log of a driver that could connect, but had no reply for a minute (``StandaloneAppClient``)."""
 
 

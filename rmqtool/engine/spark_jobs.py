@@ -43,7 +43,6 @@ _MARK = "rmqtool-task-failure:"
 _NEEDED = frozenset(
     {"rmqtool", "numpy", "numba", "llvmlite", "construct", "lz4", "backports", "pyspark", "pyarrow"}
 )
-
 """Modules that an executor imports."""
 
 
@@ -66,7 +65,6 @@ def run_task(function: Callable[[T], R], item: T) -> R:
 
 
 _KEPT: set[str] = set()
-
 """Functions that this process has run."""
 
 
@@ -91,7 +89,6 @@ _SENTENCES = {
         " spark.excludeOnFailure.* exclude those; its logs say with what"
     ),
 }
-
 """Explanations of failures, by words of Spark's report."""
 
 

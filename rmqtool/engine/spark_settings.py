@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 
 _LONGEST_SOCKET_FOLDER = 60
-
 """Bytes; Spark appends a name of 42, and systems allow socket paths of 103 or 107."""
 
 _OPENED_PACKAGES = (
@@ -50,7 +49,6 @@ _OPENED_PACKAGES = (
     "java.base/sun.util.calendar",
     "java.security.jgss/sun.security.krb5",
 )
-
 """Modules that Spark 4.3 opens for itself (``JavaModuleOptions``); 4.0 to 4.2 run with it."""
 
 _JVM_FLAGS = (
@@ -74,15 +72,12 @@ _JVM_FLAGS = (
 
 _SUBMIT = "org.apache.spark.deploy.SparkSubmit"
 _GATEWAY = "org.apache.spark.api.python.PythonGatewayServer"
-
 """Class that ``SparkSubmit`` starts in the end, configured by system properties."""
 
 _READ_BY_SUBMIT = ("spark.jars", "spark.kerberos.", "spark.submit.")
-
 """Prefixes of settings that ``SparkSubmit`` reads, and not the driver alone."""
 
 _ATTEMPTS = 1000
-
 """Of one task, which no cluster reaches: executors without an attempt left end it."""
 
 CLUSTER_SETTINGS = {
@@ -100,7 +95,6 @@ CLUSTER_SETTINGS = {
     "spark.scheduler.excludeOnFailure.unschedulableTaskSetTimeout": "0s",
     "spark.task.maxFailures": str(_ATTEMPTS),
 }
-
 """Executors differ: a task that fails on one is tried on all others, twice on each."""
 
 
@@ -248,19 +242,16 @@ _STANDALONE = re.compile(r"spark://(.*)")
 _ADDRESS = re.compile(r"\[?([^\]]+?)\]?:(\d+)")
 _CONNECT = re.compile(r"sc://([^/;]+)")
 _CONNECT_PORT = 15002
-
 """Port where the URL names none."""
 _WITHOUT = "--engine local needs none a cluster"
 
 _COUNT = r"0*[1-9][0-9]{0,8}"
 _HOST_AND_PORT = r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
-
 """Java's URI accepts no other host: none with an underscore, as containers may have."""
 _MASTER = re.compile(
     rf"local(\[(\*|{_COUNT})(\s*,\s*{_COUNT})?\])?|spark://{_HOST_AND_PORT}(,{_HOST_AND_PORT})*"
     rf"|local-cluster\[\s*{_COUNT}\s*,\s*{_COUNT}\s*,\s*{_COUNT}\s*\]|yarn|k8s://.+|sc://[^/;].*"
 )
-
 """Masters that Spark accepts (``SparkMasterRegex`` and ``SparkSubmit`` of 4.3), and its Connect."""
 _NO_MASTER = (
     "is not a master; give local[N] with N from 1 on, spark://HOST:PORT (HOST in letters, digits, hyphens and"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 Observed = int | str | bool | None
-
 """Value of a JSON field of a finding."""
 
 

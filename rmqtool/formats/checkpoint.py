@@ -51,7 +51,6 @@ TIMER_CHECKPOINT = Struct(
 
 
 SLOT = struct.Struct(">qqqii")
-
 """A slot of ``timerwheel``: time in units of timerPrecisionMs, positions of first and last unit, messages."""
 
 WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.size

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _WILD = re.compile(r"[*?\[]")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-
 """With one slash, as `pathlib` leaves it; a directory whose name ends with a colon needs its whole path."""
 
 

@@ -22,7 +22,6 @@ T = TypeVar("T")
 
 THREADS = 16
 _GRACE_S = 15.0
-
 """For requests under way when the process ends: longer than a silent server is given."""
 
 _slots = threading.Semaphore(THREADS)
@@ -65,11 +64,9 @@ atexit.register(end)
 
 SMALLEST_BYTES, LARGEST_BYTES = 64 << 10, 8 << 20
 GROWTH = 4
-
 """Factor from one piece to the next of a sequential read."""
 
 AHEAD = 2
-
 """Pieces that are fetched beyond the one that is being read."""
 
 KEPT_BYTES = 192 << 20
@@ -189,13 +186,11 @@ if TYPE_CHECKING:
     """Returns the bytes from a position up to another, and fetches no more than those."""
 
 SHORTEST_BYTES = 1 << 20
-
 """A shorter end is fetched."""
 
 _PIECE_BYTES = 64 << 10
 _STRETCH_BYTES = _PIECE_BYTES, 8 << 20
 _STRETCHES = 128
-
 """A first stretch is this part of the file, within the bounds above."""
 
 _DISTANCE_BYTES, _MOST_PIECES = 4 << 20, 32

@@ -58,12 +58,10 @@ HIT_ROW = np.dtype(
     [("check", np.int64), ("row", np.int64), ("expected", np.int64), ("observed", np.int64)], align=True
 )
 MAX_HITS = len(Check)
-
 """The most that one record can put."""
 
 EARLIEST_MS = 1_262_304_000_000
 LATEST_MS = 4_102_444_800_000
-
 """Times within reason: 2010 (RocketMQ is younger) to 2100."""
 
 _1, _2, _3 = np.uint64(1), np.uint64(2), np.uint64(3)

@@ -50,7 +50,6 @@ MESSAGE_ROW = np.dtype(
 
 
 MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
-
 """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
 
 GAP_ROW = np.dtype(
@@ -65,7 +64,6 @@ GAP_ROW = np.dtype(
         ("own", np.int64),  # whether PHYSICALOFFSET is ``start``
     ]
 )
-
 """A ``Gap`` inside a window: the record after it is in the window, too."""
 
 
@@ -153,7 +151,6 @@ BODY_LENGTH_AT = np.array([at["bodyLength"] for at in _AT])
 BORN_PORT_AT, STORE_PORT_AT = STORE_TIMESTAMP_AT - _PORT_BYTES, RECONSUME_TIMES_AT - _PORT_BYTES
 HEAD_SIZES = np.array(message.HEAD_SIZES)
 BORN_V6, STORE_V6, VARIANT_SHIFT = message.BORN_HOST_V6, message.STORE_HOST_V6, message.VARIANT_SHIFT
-
 """SYSFLAG says which variant it is: ``(sysFlag >> VARIANT_SHIFT) & 3``."""
 
 
@@ -195,7 +192,6 @@ ENTRY_ROW = np.dtype(
 )
 
 KEYLESS_ROW = np.dtype([("entries_before", np.int64), ("store_timestamp_ms", np.int64)])
-
 """A message that was dispatched but put no entry: with a full last index file it makes the broker create the
 next one. Only the first such message after each entry is kept."""
 
@@ -212,7 +208,6 @@ KEY_ROW = np.dtype(
 
 NO_EXT_UNIT = -(1 << 63)
 UNKNOWN_QUEUE_OFFSET = -(1 << 63)
-
 """Of a unit that a record names without a number: at any place, or missing, it is no damage."""
 
 

@@ -34,7 +34,6 @@ class QueueState(IntEnum):
 
 
 MAX_QUEUE_OFFSET = ((1 << 63) - 1) // UNIT_SIZE - (1 << 31)
-
 """Above it, with some room for a queue, the byte address overflows."""
 
 

@@ -352,7 +352,6 @@ _SHOWN_BY_FILES = (
     "enableMultiDispatch",
     "enableLmq",
 )
-
 """Settings that stop no start where the files show others: keys or queues are missed after it."""
 
 

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 
 NO_NUMBER = "is not named by a number"
-
 """Reason to refuse a file of the right size."""
 
 

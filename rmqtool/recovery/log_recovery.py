@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 
 RECOVER_FILES = 10
-
 """commitLogRecoverMaxNum where it is not set, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 
 _COUNTED_ROWS = 1 << 19
-
 """Units and index entries that are gathered before they are counted by queue."""
 
 
@@ -142,7 +141,6 @@ class _Counting:
 
 
 _PULL_UNITS = 800
-
 """A pull ends after 16,000 bytes of units, whatever it found (``maxFilterMessageSize``)."""
 
 

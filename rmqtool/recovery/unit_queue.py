@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 
 QueueKey = tuple[str, int]
-
 """Topic, as Java decodes it, and queue id."""
 
 

@@ -235,7 +235,6 @@ NOTABLE = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST)
 
 
 Range = tuple[int, int]
-
 """Physical offsets of the first byte, and after the last."""
 
 

@@ -115,7 +115,6 @@ class BodyMode(StrEnum):
 
 
 Encoded = tuple[str | None, str | None]
-
 """A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
 
 

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 
 _NAMED = 8
-
 """Queue offsets that are named; a batch of op messages has thousands."""
 
 
@@ -87,7 +86,6 @@ _BROKEN = "surrogateescape"
 _INDENT = 14
 _INNER_INDENT = 18
 _LAYOUT_MARGIN = 45
-
 """Columns of a field's offset, size and names."""
 _LAYOUT_HEAD = f"{'offset':>6} {'size':>5}  {'field':<29}  unit: meaning\n"
 
@@ -286,7 +284,6 @@ def _preview_line(text: str, length: int) -> str:
 
 
 _CANDIDATES = 3
-
 """Months that text shows; ids under examination are rarely old."""
 
 

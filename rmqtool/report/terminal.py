@@ -106,7 +106,6 @@ def _lines(words: Iterable[str], width: int) -> Iterator[str]:
 _HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-
 """Starts of cells that a spreadsheet takes for a formula."""
 
 

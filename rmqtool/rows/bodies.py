@@ -89,7 +89,6 @@ def _part(batch: bytes, position: int, start: int, length: int, name: str) -> tu
 
 
 MAX_BODY_BYTES = 64 << 20
-
 """Larger bodies stay compressed; a broker takes messages of 4 MiB, unless configured otherwise."""
 
 _TYPE_MASK = 0x7 << 8

@@ -186,7 +186,6 @@ CONCERNING = (
     "transRocksDBEnable",
     "timerRocksDBEnable",
 )
-
 """Settings that decide what the files hold, or what the next start does with them."""
 
 
@@ -211,7 +210,6 @@ def _read_definitions() -> Iterator[Definition]:
 
 
 DEFINITIONS: dict[str, Definition] = {definition.name: definition for definition in _read_definitions()}
-
 """All settings of the store, by name (``MessageStoreConfig``, 4.9.8 to 5.5.1)."""
 
 

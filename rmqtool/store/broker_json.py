@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 LARGEST_CONFIG = 256 << 20
-
 """Bytes of a config file that are read at most; brokers with many groups reach some ten MiB."""
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|([{,]\s*)(-?\d+)(\s*:)', re.DOTALL)

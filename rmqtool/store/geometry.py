@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 DEFAULT_SLOTS = 5_000_000
 ITEMS_PER_SLOT = 4
-
 """The default ratio; operators who change one number usually keep it."""
 
 _WINDOW = 4 << 20
@@ -208,7 +207,6 @@ class _Probe:
 
 _QUARTER_HOUR_MS = 900_000
 _TOLERANCE_MS = 20_000
-
 """A file is created when its first message is dispatched, moments after the message's store time."""
 _WESTMOST, _EASTMOST = -12 * 4, 14 * 4  # quarter hours
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

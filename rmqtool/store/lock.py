@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 _HELD: set[Path] = set()
-
 """Roots whose lock this process holds."""
 
 

@@ -21,7 +21,6 @@ _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
 LONGEST_COMPONENT_BYTES = 255
-
 """Limit of file systems for one name (``NAME_MAX``)."""
 
 _LEGAL = frozenset(b"%|-_0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
@@ -154,7 +153,6 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 INDEX_NAME_DIGITS = 17
-
 """Index files are named ``yyyyMMddHHmmssSSS``."""
 
 _LARGEST_LONG = (1 << 63) - 1

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 
 AREA = ".rmqtool"
-
 """Directory of an output in object storage that is not part of the result."""
 
 Written = dict[str, WrittenObject]
-
 """Objects by their names."""
 
 

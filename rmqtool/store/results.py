@@ -33,7 +33,6 @@ REBUILD_REPORT = "rebuild.json"
 SALVAGE_SIDECARS = "salvage"
 SALVAGE_REPORT = f"{SALVAGE_SIDECARS}/salvage.json"
 CARVE_REPORT = "carve/carve.json"
-
 """Reports in results; where one exists, the result is complete."""
 
 _FETCH = "Fetch the files that {out}/manifest.json lists as RESULT, and compare sizes and SHA-256. "
@@ -186,7 +185,6 @@ def _locked(path: Path, more: int = 0) -> int | None:
 _PREFIX = "rmqtool-scratch-"
 
 Target: TypeAlias = Path | Location
-
 """Place of a result."""
 
 AnyArea: TypeAlias = "StagingArea | ObjectStagingArea"

@@ -70,7 +70,6 @@ def _links_in(directory: Location) -> Iterator[Location]:
 
 EPOCHS = "epochFileCheckpoint"
 _SPLITTER = ","
-
 """Default of the system property ``rocketmq.broker.multiPathSplitter``."""
 
 

@@ -193,7 +193,6 @@ def counters_of(document: Mapping[str, Any]) -> dict[str, int]:
 _HEAD, _END = ',\n "sha256": "', '"\n}\n'
 _SEAL = re.compile(re.escape(_HEAD).encode() + rb"([0-9a-f]{64})" + re.escape(_END).encode())
 SEAL_BYTES = len(_HEAD) + 64 + len(_END)
-
 """``head -c -82 0001.json | sha256sum`` prints the digest."""
 
 

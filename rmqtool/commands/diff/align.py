@@ -75,7 +75,6 @@ def _longest_ascent(values: list[int]) -> list[int]:
 
 
 ORDER, NUMBER, TIME = "order", "number", "time_ms"
-
 """Fields of every row: the sort key of a sound stream, the place in the stream, a store time."""
 
 _LAST = np.iinfo(np.int64).max

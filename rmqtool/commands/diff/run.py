@@ -67,7 +67,6 @@ EXT_UNIT_ENTRIES = replace(
     by_order=True,
     values={**_UNIT_VALUES, "extStoreTimestamp": "ext_time_ms", "bitMapCrc": "bit_map_crc"},
 )
-
 """Units with the tags code, store time and bit map of their ext units instead of an address."""
 
 
@@ -167,7 +166,6 @@ INDEX_ENTRIES = EntryKind(
     label="entry {number}, of the record at {physical_offset}",
     values={"keyHash": "key_hash", "physicalOffset": "physical_offset", "storeTimestamp": TIME},
 )
-
 """An item's time is in seconds from the begin of its file, so times are only known to the second."""
 
 
@@ -422,7 +420,6 @@ QUEUE_DIFFS: dict[PathKind, tuple[EntryKind, _Rows]] = {
     PathKind.CONSUMEQUEUE: (UNIT_ENTRIES, unit_rows),
     PathKind.BATCHCONSUMEQUEUE: (BATCH_ENTRIES, batch_rows),
 }
-
 """Entries of each kind of queue, and their rows; a side without its directory has no files of it."""
 
 

@@ -81,7 +81,6 @@ def _bad_config(file: StoreFile, reason: str) -> rows.Damage:
 
 
 _LONGEST_CHAIN = 10_000
-
 """Items of one chain that are listed; chains this long exist in damaged files only."""
 
 

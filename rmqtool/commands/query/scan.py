@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 SMALL_LOG_BYTES = 16 << 20
-
 """Up to this size plain Python is done before the kernels are loaded."""
 
 _SPLIT_BYTES = 64 << 20

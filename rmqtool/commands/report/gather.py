@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 
 _SMALL_BYTES = 8 << 20
-
 """A larger config file is named and not hashed."""
 
 _MOST_FILES = 500
@@ -118,7 +117,6 @@ def _digest(file: ListedFile, hashed: Hashed) -> FileDigest:
 
 
 NAMED = 100
-
 """Limit of lost messages by name; verify --lost has all."""
 
 
