@@ -167,8 +167,10 @@ def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, 
     found = summary.index_coverage
     if found is None:
         return [("index", "no items")] if summary.index else []
-    after = found.behind_bytes
-    rest = "" if after is None else f", {size_text(after)} before the log's end"
+    rest = ""
+    if summary.log is not None:
+        after = summary.log.end - found.end_phy_offset
+        rest = f", {size_text(abs(after))} {'before' if after > 0 else 'beyond'} the log's end"
     begin, end = (time_text(one, zone) for one in (found.begin_timestamp_ms, found.end_timestamp_ms))
     return [
         ("index", f"{several(found.items, 'item')}, room for {found.room:,}"),

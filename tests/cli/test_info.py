@@ -210,6 +210,12 @@ def test_what_the_index_covers_is_told(run: Callable[..., Run], any_store: Path)
     assert coverage["beginTimestamp"] <= coverage["endTimestamp"]
 
 
+def test_an_index_beyond_the_logs_end_is_not_before_it(run: Callable[..., Run], plain_copy: Path) -> None:
+    max((plain_copy / "commitlog").iterdir()).unlink()
+    text = run("info", plain_copy, "--format", "text").out
+    assert re.search(r"index covers +physical offset \d+ to \d+, [\d.]+ KiB beyond the log's end\n", text)
+
+
 def _case_id(case: Case) -> str:
     return f"{case.code}-{case.name}"
 
