@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.derived.queue_files import Bounds
+    from rmqtool.doctor import ConfigCopy
 
 
 _FIELDS = offsets(CHECKPOINT)
@@ -137,7 +138,7 @@ def _config_finding(one: ConfigDiagnosis) -> Finding:
         file=one.file,
         length=None if file is None else file.size_bytes,
         expected="sound",
-        observed="missing" if file is None else str(file.state),
+        observed=_observed(file),
         message=f"{_copies(one)}; {_broker(one)}{_next_step(one)}",
         severity_override=Severity.WARNING if one.file in ONLY_SHOWN or _may_be_new(one) else None,
     )
@@ -146,6 +147,12 @@ def _config_finding(one: ConfigDiagnosis) -> Finding:
 def _may_be_new(one: ConfigDiagnosis) -> bool:
     """Whether nothing is damaged: groups are known, but perhaps none of them has ever read."""
     return one.file == _GROUP_OFFSETS and all(copy.is_sound for copy in one.copies)
+
+
+def _observed(copy: ConfigCopy | None) -> str:
+    if copy is None:
+        return "missing"
+    return "no entries" if copy.is_sound and not copy.entries else str(copy.state)
 
 
 def _copies(one: ConfigDiagnosis) -> str:
