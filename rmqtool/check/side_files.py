@@ -156,10 +156,7 @@ def _observed(copy: ConfigCopy | None) -> str:
 
 
 def _copies(one: ConfigDiagnosis) -> str:
-    said = [
-        f"{copy.file} lists nothing" if copy.is_sound and not copy.entries else str(copy)
-        for copy in one.copies
-    ]
+    said = list(map(str, one.copies))
     if not one.copies or one.copies[0].file != one.file:
         said = [f"{one.file} is missing", *said]
     return ", ".join(said)

@@ -147,6 +147,8 @@ class ConfigCopy:
         return self.state is CopyState.SOUND
 
     def __str__(self) -> str:
+        if self.is_sound and not self.entries:
+            return f"{self.file} lists nothing"
         said = f"{self.file} is {self.state}"
         if self.state is CopyState.CUT:
             return f"{said} after {self.entries} whole entries" if self.entries != 1 else f"{said} after 1"
