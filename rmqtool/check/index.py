@@ -42,7 +42,7 @@ def tag_mix(expected: ExpectedEntries, tagged: set[int], spoiled: Int64s) -> Fin
     """
     if not tagged:
         return None
-    every = _turns(expected, tagged, spoiled)
+    every = list(_turns(expected, tagged, spoiled))
     turns = [next(alike) for _, alike in groupby(every, lambda turn: turn.has_tag_items)]
     if len(turns) < 2:
         return None
