@@ -43,7 +43,7 @@ print(json.dumps([said.getvalue(), same, sorted({name.partition(".")[0] for name
 
 def _outcome(script: str, *words: object) -> list[object]:
     command = [sys.executable, "-c", script, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     found: list[object] = json.loads(done.stdout)
     return found
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
-_START_SECONDS = 60
+_START_SECONDS = 180
 _RUNS = "The broker["
 
 

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.broker
 
 TOPIC = "Whole"
 PAUSES_S, MORE = (0.05, 0.2, 0.5), 60
-PATIENCE_S = 60
+PATIENCE_S = 180
 
 
 def _delete_while_sending(site: Site) -> None:

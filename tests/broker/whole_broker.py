@@ -28,7 +28,7 @@ _CLIENTS: dict[jvm.Version, jvm.Version] = {"4.9.8": "5.3.3"}
 """Whose client speaks to a broker, where its own cannot say all that is asked of it."""
 _BROKER_PORTS = 3
 _PROXY_RUNS = "rocketmq-proxy startup successfully"
-_STOP_SECONDS = 60
+_STOP_SECONDS = 180
 _DELETE_TOPIC = 215
 _CLIENT_SECONDS = 150
 _SETTINGS = {

@@ -76,7 +76,7 @@ def test_fish_completes(fish_path: Path, line: str) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     offered = [line.partition("\t")[0] for line in done.stdout.splitlines()] or typed.split()
@@ -97,7 +97,7 @@ def ask(line: str, **more: str) -> subprocess.CompletedProcess[str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -156,7 +156,7 @@ def test_an_answer_loads_no_kernels() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     assert "TopicTest" in done.stdout

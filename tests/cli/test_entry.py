@@ -157,7 +157,7 @@ def test_an_interrupt_ends_with_130(narrow_fifo: tuple[Path, int]) -> None:
     process = start("dump", "fixtures/stores/plain-4.9.8", "-o", fifo)
     assert readable(reader, 60)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=300)
     assert process.returncode == 130
     assert err.startswith(b"error: interrupted")
     assert b"Traceback" not in err
@@ -175,7 +175,7 @@ def test_a_terminal_that_is_closed_does_not_end_what_runs_under_nohup(narrow_fif
     os.set_blocking(reader, True)
     while os.read(reader, 65536):
         pass
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == 0
 
 

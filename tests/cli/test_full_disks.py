@@ -28,7 +28,7 @@ def limited(folder: Path, *words: str, limit: int = LIMIT_BYTES) -> subprocess.C
         cwd=ROOT,
         env=os.environ | {"TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
     )

@@ -129,7 +129,7 @@ def test_it_asks(root: Path, answer: bytes, status: int) -> None:
     ours, theirs = pty.openpty()
     try:
         os.write(ours, answer)
-        asked = subprocess.run(command, stdin=theirs, capture_output=True, check=False, timeout=60)
+        asked = subprocess.run(command, stdin=theirs, capture_output=True, check=False, timeout=300)
     finally:
         os.close(ours)
         os.close(theirs)

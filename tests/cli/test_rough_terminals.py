@@ -73,7 +73,7 @@ def run(name: str, store: Path, *more: str, **environment: str) -> subprocess.Co
         cwd=ROOT,
         env=os.environ | environment,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -137,7 +137,7 @@ def test_a_full_disk_is_said_in_one_sentence(name: str, hostile: Path) -> None:
             cwd=ROOT,
             stdout=full,
             stderr=subprocess.PIPE,
-            timeout=60,
+            timeout=300,
             check=False,
         )
     assert done.returncode == 3, done.stderr
@@ -159,7 +159,7 @@ def test_a_reader_that_is_gone_ends_a_command_quietly(name: str, hostile: Path, 
         cwd=ROOT,
         stdout=writing,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     os.close(writing)
@@ -180,7 +180,7 @@ def test_a_closed_output_is_a_failure_and_a_closed_error_stream_is_none(
         ["sh", "-c", 'exec "$@" >&-', "sh", *words],
         cwd=ROOT,
         stderr=subprocess.PIPE,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert closed.returncode == 3, closed.stderr
@@ -189,7 +189,7 @@ def test_a_closed_output_is_a_failure_and_a_closed_error_stream_is_none(
         ["sh", "-c", 'exec "$@" 2>&-', "sh", *words],
         cwd=ROOT,
         stdout=subprocess.PIPE,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert silent.returncode in {0, 1, 5}
@@ -206,7 +206,7 @@ def test_topics_are_utf8_in_any_locale(hostile: Path) -> None:
             cwd=ROOT,
             env=os.environ | odd,
             capture_output=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, done.stdout.decode()

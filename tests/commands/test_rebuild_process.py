@@ -53,7 +53,7 @@ def interrupt(store: FixtureStore, out: Path, how: signal.Signals) -> int:
         assert any(out.parent.glob(f".{out.name}.rmqtool-*/result/consumequeue"))
         assert not out.exists()
         process.send_signal(how)
-        return process.wait(timeout=90)
+        return process.wait(timeout=300)
 
 
 class TestInterrupted:

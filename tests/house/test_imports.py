@@ -30,7 +30,7 @@ def modules_after(*words: str) -> tuple[int, set[str]]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     status, names = json.loads(done.stdout)

@@ -131,7 +131,7 @@ def test_an_interrupt_leaves_nothing(place: str, proxy: Proxy) -> None:
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         assert begun.wait(60)
         run.send_signal(signal.SIGINT)
-        told, err = run.communicate(timeout=60)
+        told, err = run.communicate(timeout=300)
     proxy.begin(lambda request, reply: reply)
     assert (run.returncode, told) == (130, ""), err
     assert "Traceback" not in err

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-_BUILD_SECONDS, _START_SECONDS = 900, 60
+_BUILD_SECONDS, _START_SECONDS = 900, 180
 
 
 @dataclass(frozen=True)
