@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from rmqtool.kernels.filters import PrefilterField, find_candidates
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank, unreadable_part
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
@@ -175,7 +174,10 @@ class CandidateJob(GapJob[list[int]]):
 
 class _Candidates(GapSink[list[int]]):
     def __init__(self, split: Split, prefilter: Prefilter) -> None:
+        from rmqtool.kernels.filters import find_candidates  # no other sink needs its kernels
+
         super().__init__(split, [])
+        self._find = find_candidates
         self._fields = _fields_of(prefilter)
         self._keys = np.array(prefilter.key_hashes or (), np.int64)
         self._unique = np.array(prefilter.unique_hashes or (), np.int64)
@@ -185,11 +187,13 @@ class _Candidates(GapSink[list[int]]):
         """Add the messages that stay."""
         if len(batch.rows) > len(self._log_offsets):
             self._log_offsets = np.empty(len(batch.rows), np.int64)
-        count = find_candidates(batch, self._fields, self._keys, self._unique, self._log_offsets)
+        count = self._find(batch, self._fields, self._keys, self._unique, self._log_offsets)
         found += self._log_offsets[:count].tolist()
 
 
 def _fields_of(prefilter: Prefilter) -> npt.NDArray[np.int64]:
+    from rmqtool.kernels.filters import PrefilterField
+
     fields = np.zeros(len(PrefilterField), np.int64)
     fields[PrefilterField.BEGIN_MS], fields[PrefilterField.END_MS] = prefilter.begin_ms, prefilter.end_ms
     fields[PrefilterField.QUEUE_OFFSET] = (
