@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 def illegal_queue_findings(
     log: FileQueue, illegal_queues: Mapping[tuple[bytes, int], int]
 ) -> Iterator[Finding]:
-    """Yield a finding for each such topic, and for each such queue id of a topic."""
+    """Yield a finding for each illegal topic, and for each illegal queue id of a topic."""
     reported: set[bytes] = set()
     for (raw_topic, queue_id), log_offset in illegal_queues.items():
         found: list[tuple[FindingCode, str, Severity | None]] = []

@@ -152,7 +152,7 @@ def _may_be_new(one: ConfigDiagnosis) -> bool:
 def _observed(copy: ConfigCopy | None) -> str:
     if copy is None:
         return "missing"
-    return "no entries" if copy.is_sound and not copy.entries else str(copy.state)
+    return "no entries" if copy.lists_nothing else str(copy.state)
 
 
 def _copies(one: ConfigDiagnosis) -> str:

@@ -146,8 +146,13 @@ class ConfigCopy:
         """Whether a broker reads all of it."""
         return self.state is CopyState.SOUND
 
+    @property
+    def lists_nothing(self) -> bool:
+        """Whether a broker reads all of it, and finds no entry."""
+        return self.is_sound and not self.entries
+
     def __str__(self) -> str:
-        if self.is_sound and not self.entries:
+        if self.lists_nothing:
             return f"{self.file} lists nothing"
         said = f"{self.file} is {self.state}"
         if self.state is CopyState.CUT:

@@ -122,9 +122,7 @@ class Block:
     def read(self, column: str, first: int = 0, count: int | None = None) -> Array:
         """Return rows of a column, ``(count,)``; all after ``first`` by default."""
         wanted = self.columns[column].count - first if count is None else count
-        rows = np.empty(wanted, _DTYPES[column])
-        self.rows(column, first, wanted).read_into(rows)
-        return rows
+        return self.rows(column, first, wanted).read(_DTYPES[column])
 
     def slim(self, *names: str) -> Block:
         """Return the block with only some columns, as small as a task's argument should be."""

@@ -196,4 +196,4 @@ def test_hostile_sizes_and_magics_cost_no_time(tmp_path: Path) -> None:
     started = time.monotonic()
     assert sum(isinstance(one, Record) for one in walk([segment(tmp_path, 0, trap)])) == 0
     assert sum(isinstance(one, Record) for one in walk([segment(tmp_path, 0, zebra)])) == 0
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started < 5

@@ -196,7 +196,7 @@ def test_hostile_offsets_take_no_time(root: Path, filling: bytes) -> None:
     (root / "config" / "consumerOffset.json").write_bytes(filling * ((1 << 21) // len(filling)))
     begin = time.monotonic()
     assert version(root)[0] == "5.3.3"
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 5
 
 
 def test_a_directory_of_options_that_may_not_be_listed_is_a_place(root: Path) -> None:

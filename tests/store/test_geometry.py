@@ -116,7 +116,7 @@ def test_a_hostile_file_takes_bounded_time(tmp_path: Path) -> None:
     path.write_bytes(header + (5).to_bytes(8, "big") * 500_000)
     begin = time.monotonic()
     assert infer_geometry(StoreFile(location_of(path), "index", path.stat().st_size)) is None
-    assert time.monotonic() - begin < 30
+    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize(
