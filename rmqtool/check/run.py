@@ -174,9 +174,9 @@ def _run(request: VerifyRequest, progress: Progress) -> VerifyRun:
         if request.level > 0:
             _warn_of_defaults(request.store, progress)
             # Here, because the layout alone needs no compiler, and takes a fraction of a second without.
-            from rmqtool.check.stages import check_contents
+            from rmqtool.check.stages import ContentCheck
 
-            check_contents(request, run, progress)
+            ContentCheck(request, run, progress).check()
     except KeyboardInterrupt:
         run.note(interrupted=run.report.interrupted or _BETWEEN)
         raise VerifyInterruptedError(run.report) from None

@@ -50,58 +50,64 @@ _BALANCE_LEVEL = 3
 """From this level on half messages, op messages and commits are compared with each other."""
 
 
-def check_contents(request: VerifyRequest, run: VerifyRun, progress: Progress) -> None:
-    """Add the content of the files to a run, also if that is interrupted."""
-    roots = request.store.evidence_roots
-    with open_scratch(request.engine, roots) as area, opened_engine(request.engine) as working:
-        if options_of(request.engine).kind != "local":
-            compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-        _Contents(request, run, progress).check(area.handle, working)
-
-
 def _no_files(_store: Store) -> tuple[StoreFile, ...]:
     return ()
 
 
-class _Contents:
+class ContentCheck:
+    """Checks of what is in the files; a run gets their findings, also if they are interrupted."""
+
     def __init__(self, request: VerifyRequest, run: VerifyRun, progress: Progress) -> None:
         self._request = request
         self._run = run
         self._progress = progress
 
-    def check(self, staging: StagingHandle, engine: Engine) -> None:
+    def check(self) -> None:
         """Run the checks in order."""
-        log: LogResult | None = None
-        store, is_denied = self._request.store, False
-        if len(store.commitlog) or (len(store.log) and self._request.level >= _DERIVED_LEVEL):
-            with self._stage("log"):
-                readable = self._readable_log()
-                is_denied = len(readable) < len(store.log)
-                log = self._log(readable, staging, engine) if len(readable) else None
-        if is_denied:
-            left_out = "parts of the log could not be read: nothing was compared with it"
-            self._run.note(limits=(*self._run.report.limits, left_out))
-        partial_log = is_denied or store.is_log_unread
-        log_cut = log is not None and not partial_log and self._is_log_cut(log)
-        with self._stage("derived"):
-            request = self._request
-            if partial_log:
-                request = replace(request, level=min(request.level, _DERIVED_LEVEL - 1))
-            findings, examined = check_derived(request, log, engine, self._progress, log_cut=log_cut)
-            self._run.add(findings, examined)
-            if log is not None and not is_denied and self._request.level >= _DERIVED_LEVEL:
-                head = of_findings(log, self._run.findings)
-                self._add(Structure.COMMITLOG, partial(check_expiry, head=head))
-                tell_contradicted(self._request.store.log, self._run.findings)
-            if not partial_log and not self._request.live:
-                self._account(log)
+        request, store = self._request, self._request.store
+        options = request.engine
+        with open_scratch(options, store.evidence_roots) as area, opened_engine(options) as engine:
+            if options_of(options).kind != "local":
+                compile_kernels()  # while Java starts; in this process, threads share what the first compiles
+            log, is_denied = self._log_stage(area.handle, engine)
+            is_partial = is_denied or store.is_log_unread
+            log_cut = log is not None and not is_partial and self._is_log_cut(log)
+            with self._stage("derived"):
+                level = min(request.level, _DERIVED_LEVEL - 1) if is_partial else request.level
+                compared = replace(request, level=level)
+                findings, examined = check_derived(compared, log, engine, self._progress, log_cut=log_cut)
+                self._run.add(findings, examined)
+                if log is not None and not is_denied and request.level >= _DERIVED_LEVEL:
+                    head = of_findings(log, self._run.findings)
+                    self._add(Structure.COMMITLOG, partial(check_expiry, head=head))
+                    tell_contradicted(store.log, self._run.findings)
+                if not is_partial and not request.live:
+                    self._account(log)
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
-                if not any(one.unread is Structure.UNREAD and not one.light_only for one in store.unread):
-                    self._add(Structure.STORE, check_offsets)  # else consumers read other queues, too
-                if not partial_log:
-                    self._tell_unconfirmed(log)
-                    self._tell_window()
+                self._check_whole_store(log, is_partial=is_partial)
+
+    def _log_stage(self, staging: StagingHandle, engine: Engine) -> tuple[LogResult | None, bool]:
+        """Check what can be read of the log; return the result, and whether some of it could not be read."""
+        store = self._request.store
+        if not (len(store.commitlog) or (len(store.log) and self._request.level >= _DERIVED_LEVEL)):
+            return None, False
+        with self._stage("log"):
+            readable = self._readable_log()
+            log = self._log(readable, staging, engine) if len(readable) else None
+        if is_denied := len(readable) < len(store.log):
+            left_out = "parts of the log could not be read: nothing was compared with it"
+            self._run.note(limits=(*self._run.report.limits, left_out))
+        return log, is_denied
+
+    def _check_whole_store(self, log: LogResult | None, *, is_partial: bool) -> None:
+        """Check what needs all structures of the store; what needs the log only if that was read whole."""
+        store = self._request.store
+        if not any(one.unread is Structure.UNREAD and not one.light_only for one in store.unread):
+            self._add(Structure.STORE, check_offsets)  # else consumers read other queues, too
+        if not is_partial:
+            self._tell_unconfirmed(log)
+            self._tell_window()
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
