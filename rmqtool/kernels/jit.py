@@ -71,14 +71,15 @@ import numba  # noqa: E402 - not before
 import numpy as np  # noqa: E402 - which numba brings
 from llvmlite import binding, ir  # type: ignore[import-untyped] # noqa: E402 - as numba, which brings it
 from numba.core import cgutils, types  # noqa: E402
-from numba.extending import intrinsic  # noqa: E402
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic  # noqa: E402
 
 try:
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
     from numba.core.codegen import CPUCodeLibrary
     from numba.core.options import DefaultOptions
+    from numba.core.typing.templates import AttributeTemplate
 except ImportError:
-    CompileResultCacheImpl = FunctionCache = CPUCodeLibrary = DefaultOptions = object
+    CompileResultCacheImpl = FunctionCache = CPUCodeLibrary = DefaultOptions = AttributeTemplate = object
 
 __all__ = [
     "KERNEL_PACKAGES",
@@ -191,6 +192,26 @@ def _has_private_names() -> bool:
 
 
 _HAS_PRIVATE_NAMES = _has_private_names()
+
+
+class _MemberAttribute(AttributeTemplate):  # type: ignore[misc] # numba has no types
+    """Makes a member of an IntEnum an integer in kernels: not every numba since 0.61 takes it as an index."""
+
+    key = types.IntEnumClass
+
+    def generic_resolve(self, enumeration: Any, name: str) -> Any:  # noqa: ANN401 - numba's own
+        """Return the type of a member."""
+        return types.int64 if name in enumeration.instance_class.__members__ else None
+
+
+def _member(context: Any, _builder: object, enumeration: Any, _value: object, name: str) -> Any:  # noqa: ANN401
+    """Return the number of a member, a constant."""
+    return context.get_constant(types.int64, enumeration.instance_class[name].value)
+
+
+if _HAS_PRIVATE_NAMES:
+    infer_getattr(_MemberAttribute)
+    lower_getattr_generic(types.IntEnumClass)(_member)
 
 
 class _KernelPlace:

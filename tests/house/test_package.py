@@ -13,6 +13,7 @@ import zipfile
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from packaging.requirements import Requirement
 
 from rmqtool.version import __version__
 from tests.house.readme import MAN, ROOT
@@ -106,14 +107,26 @@ def test_metadata_is_complete(release: Release) -> None:
     assert metadata.get_all("Project-URL") is None
 
 
-@pytest.fixture(scope="session")
-def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an environment that has the wheel and what it asks for."""
-    folder = tmp_path_factory.mktemp("environment")
+def install(folder: Path, *requirements: str) -> Path:
     venv.create(folder, with_pip=True)
-    command = [str(folder / "bin" / "pip"), "install", "-q", str(release.wheel)]
+    command = [str(folder / "bin" / "pip"), "install", "-q", *requirements]
     subprocess.run(command, check=True, timeout=_PATIENCE_S)
     return folder
+
+
+@pytest.fixture(scope="session")
+def installed(release: Release, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment that has the wheel and the newest of what it requires."""
+    return install(tmp_path_factory.mktemp("environment"), str(release.wheel))
+
+
+def lowest(release: Release) -> list[str]:
+    """Return what the wheel requires, each in the lowest version that it takes."""
+    required = [Requirement(one) for one in metadata_of(release).get_all("Requires-Dist", [])]
+    needed = [one for one in required if one.marker is None or one.marker.evaluate({"extra": ""})]
+    bounds = {one.name: bound.version for one in needed for bound in one.specifier if bound.operator == ">="}
+    assert len(bounds) == len(needed)
+    return [f"{name}=={version}" for name, version in bounds.items()]
 
 
 def run(installed: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -143,6 +156,17 @@ def size_on_disk(files: Iterable[Path]) -> int:
 
 
 def test_it_is_complete_but_for_spark(installed: Path) -> None:
+    check_commands(installed)
+
+
+def test_it_works_with_the_lowest_of_all_that_it_requires(release: Release, tmp_path: Path) -> None:
+    """All kernels compile, too: each numba compiles other Python."""
+    installed = install(tmp_path, str(release.wheel), *lowest(release))
+    check_commands(installed)
+    assert run(installed, "warmup").returncode == 0
+
+
+def check_commands(installed: Path) -> None:
     store = str(ROOT / "fixtures/stores/plain-5.3.3")
     assert run(installed, "--version").stdout == f"rmqtool {__version__}\n"
     assert run(installed, "help", "tour").stdout.startswith("# Tour\n")
