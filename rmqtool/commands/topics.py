@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.progress import Progress
-    from rmqtool.scan.gap_walk import GapWalk
     from rmqtool.scan.log_pass import Split
     from rmqtool.scan.records import Gap
     from rmqtool.store import Store
@@ -199,19 +198,12 @@ class TopicsReport:
 
 
 class _TotalsSink(GapSink[QueueTotals]):
+    def __init__(self, split: Split) -> None:
+        super().__init__(split, QueueTotals())
+
     def take(self, batch: MessageBatch, found: QueueTotals) -> None:
         """Add records up."""
         found.add(batch)
-
-
-@dataclass(frozen=True, slots=True)
-class TotalsJob(GapJob[QueueTotals]):
-    """Totals of all splits; picklable."""
-
-    def sink(self, split: Split, walk: GapWalk) -> _TotalsSink:
-        """Return a new sink for a split."""
-        del walk
-        return _TotalsSink(split, QueueTotals())
 
 
 class FileTotals(FilePass[QueueTotals]):
@@ -225,7 +217,7 @@ class FileTotals(FilePass[QueueTotals]):
     """
 
     def __init__(self, number: int, edge: FoundEdge, engine: Engine, split_bytes: int) -> None:
-        super().__init__(number, edge, engine, TotalsJob(edge.stale_from), split_bytes)
+        super().__init__(number, edge, engine, GapJob(edge.stale_from, _TotalsSink), split_bytes)
         blanks = (part.log_offset for part in self.parts if part.outcome is Outcome.BLANK)
         self.bytes = Counter(
             blank_bytes=sum(self.segment.stop - log_offset for log_offset in blanks),

@@ -15,7 +15,7 @@ from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_split
 from rmqtool.times import EARLIEST_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy.typing as npt
 
@@ -86,17 +86,24 @@ class GapSink(ABC, Generic[F]):
 
 @dataclass(frozen=True, slots=True)
 class GapJob(ReadJob[SplitGaps[F]]):
-    """Base of jobs of an examiner who takes records that a broker would refuse; picklable.
+    """Read of all splits by an examiner who takes records that a broker would refuse; picklable.
 
     Attributes:
         stale_from: see ``GapWalk``.
+        make_sink: makes the sink of a split.
     """
 
     stale_from: int | None
+    make_sink: Callable[[Split], GapSink[F]]
 
     def walk(self, segment: Segment) -> GapWalk:
         """Return a new walk over a file."""
         return GapWalk(segment, LENIENT, self.stale_from)
+
+    def sink(self, split: Split, walk: GapWalk) -> GapSink[F]:
+        """Return a new sink for a split."""
+        del walk
+        return self.make_sink(split)
 
 
 class FilePass(Generic[F]):
@@ -160,20 +167,10 @@ def _joined(segment: Segment, parts: Iterable[SplitGaps[F]]) -> Iterator[Gap]:
 _BATCH = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateJob(GapJob[list[int]]):
-    """Search for what a prefilter keeps: physical offsets of messages, ascending; picklable."""
+class Candidates(GapSink[list[int]]):
+    """Search for what a prefilter keeps: physical offsets of messages, ascending."""
 
-    prefilter: Prefilter
-
-    def sink(self, split: Split, walk: GapWalk) -> _Candidates:
-        """Return a new sink for a split."""
-        del walk
-        return _Candidates(split, self.prefilter)
-
-
-class _Candidates(GapSink[list[int]]):
-    def __init__(self, split: Split, prefilter: Prefilter) -> None:
+    def __init__(self, prefilter: Prefilter, split: Split) -> None:
         from rmqtool.kernels.filters import find_candidates  # no other sink needs its kernels
 
         super().__init__(split, [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -102,9 +103,9 @@ class LogScan:
     def _sifted(
         self, number: int, engine: Engine, prefilter: Prefilter, answers: Callable[[Record], bool]
     ) -> Iterator[Record]:
-        from rmqtool.scan.file_pass import CandidateJob, FilePass
+        from rmqtool.scan.file_pass import Candidates, FilePass, GapJob
 
-        job = CandidateJob(self._edge.stale_from, prefilter)
+        job = GapJob(self._edge.stale_from, partial(Candidates, prefilter))
         found = FilePass(number, self._edge, engine, job, self._split_bytes)
         for defect in found.defects():
             if ends_chain(defect):
