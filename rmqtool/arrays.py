@@ -7,6 +7,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+Array: TypeAlias = npt.NDArray[Any]
+"""Of any type of element."""
+
 Bools: TypeAlias = npt.NDArray[np.bool_]
 Buffer: TypeAlias = npt.NDArray[np.uint8]
 """Bytes."""

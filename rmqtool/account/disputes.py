@@ -18,13 +18,9 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence, Set
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.scan.records import Record
     from rmqtool.store.segments import FileQueue
-
-    Rows = npt.NDArray[Any]
 
 
 _JUDGED_AGAIN = 1 << 12  # places side by side that are judged once more, each by itself

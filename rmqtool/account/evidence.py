@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -24,15 +24,11 @@ from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_c
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rmqtool.derived.queue_files import LiveUnits
-    from rmqtool.store import Store
-
-    Rows = npt.NDArray[Any]
     from collections.abc import Iterator
 
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.store import Store
 
 
 LISTED_ROW = np.dtype(
@@ -70,7 +66,7 @@ class QueueEvidence:
         """Return the units of a queue; none of one that is not there."""
         return self.units.get(key, _NOTHING)
 
-    def at(self, key: tuple[str, int], queue_offsets: npt.NDArray[np.int64]) -> Rows:
+    def at(self, key: tuple[str, int], queue_offsets: Int64s) -> Rows:
         """Return a unit for each queue offset, zeros where the queue has none."""
         listed = self.of(key)
         if np.array_equal(listed["queue_offset"], queue_offsets):  # as it is where nothing is missing
@@ -125,7 +121,7 @@ def _listed(units: LiveUnits) -> Rows:
     return rows if is_sorted else np.sort(rows, order="queue_offset", kind="stable")
 
 
-def confirmed_units(survey: Survey, evidence: QueueEvidence) -> npt.NDArray[np.bool_]:
+def confirmed_units(survey: Survey, evidence: QueueEvidence) -> Bools:
     """Return which units of a survey a queue lists right there, ``(m,)``."""
     units = survey.units
     confirmed = np.zeros(len(units), bool)

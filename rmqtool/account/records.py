@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag, StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -31,17 +31,13 @@ from rmqtool.scan.records import Record, check_record
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Buffer, Int64s, Row, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.progress import Progress
     from rmqtool.scan.records import Gap
     from rmqtool.store.segments import FileQueue, Segment
-
-    Rows = npt.NDArray[Any]
 
 
 CONTROLS = re.compile("[\\x00\\x03-\\x08\\x0e-\\x1f]")  # but for separators, tabs and line ends
@@ -162,7 +158,7 @@ def mark_torn(survey: Survey) -> None:
         records["marks"][odd] |= np.uint8(Mark.TORN)
 
 
-def _is_text(survey: Survey, row: Rows) -> bool:
+def _is_text(survey: Survey, row: Row) -> bool:
     """Whether topic and properties of a record are text, as clients write it."""
     record = read_record(survey.log, row)
     if record is None:
@@ -177,7 +173,7 @@ def _is_text(survey: Survey, row: Rows) -> bool:
     return not CONTROLS.search(shown)
 
 
-def read_record(log: FileQueue, row: Rows) -> Record | None:
+def read_record(log: FileQueue, row: Row) -> Record | None:
     """Return the record of a row; None where none lies any more."""
     at = int(row["log_offset"])
     segment = log.segment_at(at)
@@ -205,7 +201,7 @@ class SplitSurvey(SplitRead):
     """Rows of a split in log order, see ``Survey``."""
 
     records: Rows
-    elsewhere: Rows
+    elsewhere: Int64s
     units: Rows
     queues: list[tuple[str, int]]
     sound_crcs: int
@@ -235,7 +231,7 @@ class Survey:
 
     log: FileQueue
     records: Rows = field(default_factory=lambda: np.empty(0, RECORD_ROW))
-    elsewhere: Rows = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    elsewhere: Int64s = field(default_factory=lambda: np.empty((0, 2), np.int64))
     units: Rows = field(default_factory=lambda: np.empty(0, UNIT_ROW))
     queues: list[tuple[str, int]] = field(default_factory=list)
     blanks: dict[int, int] = field(default_factory=dict)
@@ -247,9 +243,9 @@ class Survey:
     below: Survey | None = None
 
     @property
-    def damaged(self) -> npt.NDArray[np.bool_]:
+    def damaged(self) -> Bools:
         """Return which records fail their checksums, ``(n,)``."""
-        damaged: npt.NDArray[np.bool_] = (self.records["marks"] & int(DAMAGED)) != 0
+        damaged: Bools = (self.records["marks"] & int(DAMAGED)) != 0
         return damaged
 
     def between(self) -> Iterator[tuple[int, int]]:
@@ -303,7 +299,7 @@ class _Reader:
         self._walk = walk
         self._dispatcher = Dispatcher(job.policy, passes_stalls=True)
         self._records: list[Rows] = []
-        self._elsewhere: list[Rows] = []
+        self._elsewhere: list[Int64s] = []
         self._hidden = HiddenRecords(split.segment, rules_of(job.policy.release.records), split.stop)
         self._covers = False
         self._false: list[int] = []
@@ -349,7 +345,7 @@ class _Reader:
             self._add(batch, marks)
         self._walk.hidden_at = hidden
 
-    def _hidden_by(self, row: Rows, body_stop: int, proven: bool) -> int | None:
+    def _hidden_by(self, row: Row, body_stop: int, proven: bool) -> int | None:
         """Return where to read on inside a frame that lies where it says; None after it.
 
         A record in a body without a proven checksum is the body's own, or the frame is false. The
@@ -368,7 +364,7 @@ class _Reader:
         self._covers = True
         return None
 
-    def _add(self, batch: MessageBatch, marks: Rows) -> None:
+    def _add(self, batch: MessageBatch, marks: Buffer) -> None:
         records = np.zeros(len(batch.rows), RECORD_ROW)
         for name in ("log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"):
             records[name] = batch.rows[name]
@@ -384,7 +380,7 @@ class _Reader:
             row = self._dispatcher.dispatch(batch, row + 1)
         self._records.append(records)
 
-    def _check(self, batch: MessageBatch, marks: Rows) -> None:
+    def _check(self, batch: MessageBatch, marks: Buffer) -> None:
         if batch.cut and len(batch.rows):  # longer than a window: read piece by piece
             findings = FindingLog(1)
             checker = RecordChecker(self._segment, findings)

@@ -28,7 +28,7 @@ class OpenedStore:
     Files that a running broker adds or extends afterwards are seen by opening it again.
 
     Args:
-        files: The store as the rooms below know it.
+        files: The store that the packages below the API read.
         zone: Of times without one; None is this machine's.
     """
 
@@ -64,7 +64,7 @@ class OpenedStore:
 
     @property
     def files(self) -> StoreFiles:
-        """Return the store as the rooms below know it, which may change with every release.
+        """Return the store that the packages below the API read; it may change with every release.
 
         Raises:
             UsageError: The store is closed.

@@ -22,13 +22,11 @@ from rmqtool.scan.loose import find_loose
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s, Rows
     from rmqtool.engine import Engine
     from rmqtool.io import Location, ReadOnlyFile, UnreadableRange
 
-    Ranges = npt.NDArray[np.int64]
-    Rows = npt.NDArray[Any]
+    Ranges = Int64s
 
 
 def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,11 +20,7 @@ from rmqtool.store.broker_conf import DEFINITIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
-
-    Rows = npt.NDArray[Any]
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.carve.images import Image, Ranges
 
 
@@ -156,11 +152,11 @@ class LogLayout:
         return merged(np.stack([before, starts], axis=1))
 
     @property
-    def _blank_fits(self) -> npt.NDArray[np.bool_]:
+    def _blank_fits(self) -> Bools:
         """Return after which records a BLANK closes their file, ``(n,)``."""
         size = self.geometry.file_size
         stops = self.rows["log_offset"] + self.rows["total_size"]
-        fits: npt.NDArray[np.bool_] = (self.rows["blank"] != 0) & (self.rows["blank"] == size - stops % size)
+        fits: Bools = (self.rows["blank"] != 0) & (self.rows["blank"] == size - stops % size)
         return fits
 
 

@@ -8,18 +8,14 @@ it diverged.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
-
-    Rows = npt.NDArray[Any]
+    from rmqtool.arrays import Bools, Int64s, Rows
 
 
 CLOCK_SLACK_MS = 60_000

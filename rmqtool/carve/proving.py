@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,11 +14,7 @@ from rmqtool.scan.record_checks import most_have_none
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools
-
-    Rows = npt.NDArray[Any]
+    from rmqtool.arrays import Array, Bools, Int64s, Rows
 
 
 _FEW = 20
@@ -93,7 +89,7 @@ def _forgiven(rows: Rows, framed: Bools) -> Bools:
     return of_host[number]
 
 
-def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Rows) -> Bools:
+def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Array) -> Bools:
     """Return where topic and properties may be another's, though all lengths add up and the body is proven.
 
     No checksum protects them. They count where the record carries ``__CRC32#``; else as text, if the next
@@ -171,7 +167,7 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
     return inside
 
 
-def run_bounds(rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def run_bounds(rows: Rows) -> tuple[Int64s, Int64s]:
     """Return the first and the last row of each run: records side by side in the image and in the log."""
     if not len(rows):
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -182,7 +178,7 @@ def run_bounds(rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]
     return first, np.concatenate([first[1:] - 1, [len(rows) - 1]])
 
 
-def _kept_bytes(rows: Rows, begins: Bools, sizes: Sequence[int]) -> npt.NDArray[np.int64]:
+def _kept_bytes(rows: Rows, begins: Bools, sizes: Sequence[int]) -> Int64s:
     """Return how much is kept of each record: one without a frame ends where the next one begins."""
     lengths = rows["total_size"].astype(np.int64)
     for part in _of_images(rows):

@@ -25,13 +25,10 @@ from rmqtool.rows.messages import host_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Buffer, Rows
     from rmqtool.carve.images import Image, ImageReader
     from rmqtool.carve.layout import Layout
     from rmqtool.store.staging import StagedFile, StagingHandle
-
-    Rows = npt.NDArray[Any]
 
 
 LOG_DIRECTORY = "commitlog"
@@ -117,7 +114,7 @@ def chunks(rows: Rows, most_bytes: int) -> Iterator[Rows]:
             at += max(int(stop), 1)
 
 
-def _read(reader: ImageReader, image: Image, rows: Rows, buffer: npt.NDArray[np.uint8]) -> None:
+def _read(reader: ImageReader, image: Image, rows: Rows, buffer: Buffer) -> None:
     start = int(rows["position"][0])
     reader.read_into(start, buffer.data)
     changed = first_changed(buffer, start, rows)

@@ -24,9 +24,7 @@ from rmqtool.store.segments import Window
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Int64s, Rows
+    from rmqtool.arrays import Int32s, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.scan.classify import FoundEdge
@@ -266,7 +264,7 @@ class CensusTaker:
         self._slots = _slots_of(self._cells, len(used))
 
 
-def _slots_of(cells: Rows, used: int) -> npt.NDArray[np.int32]:
+def _slots_of(cells: Rows, used: int) -> Int32s:
     """Return the slots of a table that has room for ``cells``, the first of which are in use."""
     slots = np.full(2 * len(cells), -1, np.int32)
     place_cells(cells[:used], slots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,16 +12,12 @@ from rmqtool.check.bounds import Lag
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Array, Bools, Int32s, Int64s
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.indexes import IndexStream
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue, StoreFile
-
-    Array = npt.NDArray[Any]
 
 
 WINDOW_ROWS = 1 << 19
@@ -67,7 +63,7 @@ class EntryRows(NamedTuple):
     """
 
     physical_offsets: Int64s
-    key_hashes: npt.NDArray[np.int32]
+    key_hashes: Int32s
     store_timestamps_ms: Int64s
     of_tags: Bools
 

@@ -20,9 +20,7 @@ from rmqtool.store.segments import unreadable_findings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Buffer, Int64s
     from rmqtool.check.expected import EntryRows
     from rmqtool.derived.index_files import Items
     from rmqtool.formats.index import HeaderFields
@@ -118,7 +116,7 @@ class _Strangers:
         report: FileReport,
         items: Items,
         found: Int64s,
-        matches: npt.NDArray[np.uint8],
+        matches: Buffer,
         lost: Bools,
     ) -> None:
         """Take consecutive items; ``lost`` are those where no record begins."""
@@ -254,7 +252,7 @@ class IndexMatch:
         report: FileReport,
         file: MatchedFile,
         items: Items,
-        matches: npt.NDArray[np.uint8],
+        matches: Buffer,
         found: Int64s,
     ) -> None:
         offsets = items.physical_offsets
@@ -292,7 +290,7 @@ class IndexMatch:
         report: FileReport,
         file: MatchedFile,
         items: Items,
-        matches: npt.NDArray[np.uint8],
+        matches: Buffer,
         times_ms: Int64s,
     ) -> None:
         """Compare time differences; the first item's is measured from the end of the file before."""

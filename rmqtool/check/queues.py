@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,11 @@ from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 from rmqtool.store.segments import unreadable_findings
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s, Row
+    from rmqtool.arrays import Array, Bools, Int64s, Row
     from rmqtool.check.bounds import Lag
     from rmqtool.store.segments import Segment
 
-    Ranges = npt.NDArray[Any]
+    Ranges = Array
 
 
 _NEVER = (1 << 63) - 1

@@ -26,9 +26,7 @@ from rmqtool.store.segments import Segment, finding_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Rows
     from rmqtool.check.census import SplitCensus
     from rmqtool.findings import Finding
     from rmqtool.kernels.rows import MessageBatch
@@ -106,7 +104,7 @@ class RunBuilder:
             self.add_gap(gap_of(gap))
         self.add_records(batch.rows[row:])
 
-    def add_records(self, rows: npt.NDArray[np.void]) -> None:
+    def add_records(self, rows: Rows) -> None:
         """Take records that follow each other, and the open run if there is one."""
         row = 0
         while row < len(rows):
@@ -118,7 +116,7 @@ class RunBuilder:
             if row < len(rows):
                 self._step()
 
-    def _extend(self, rows: npt.NDArray[np.void], first: int, stop: int, last_ms: int) -> None:
+    def _extend(self, rows: Rows, first: int, stop: int, last_ms: int) -> None:
         last = rows[stop - 1]
         end = int(last["log_offset"]) + int(last["total_size"])
         self.records += stop - first

@@ -19,13 +19,10 @@ from rmqtool.topics import HALF_TOPIC, OP_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.reput.blocks import Block
 
-    Rows = npt.NDArray[Any]
 
 _FIRST_ROWS = 1 << 12
 
@@ -34,11 +31,11 @@ class TransactionRows:
     """Collects rows out of batches."""
 
     def __init__(self) -> None:
-        self._rows: npt.NDArray[np.void] = np.empty(_FIRST_ROWS, TRANSACTION_ROW)
+        self._rows: Rows = np.empty(_FIRST_ROWS, TRANSACTION_ROW)
         self._count = 0
 
     @property
-    def rows(self) -> npt.NDArray[np.void]:
+    def rows(self) -> Rows:
         """Return the rows so far, ``(n,)`` of ``TRANSACTION_ROW`` in log order."""
         return self._rows[: self._count]
 

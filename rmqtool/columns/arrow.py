@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,9 @@ from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import numpy.typing as npt
     from _typeshed import DataclassInstance
 
+    from rmqtool.arrays import Array, Bools, Int32s, Int64s
     from rmqtool.columns import ColumnChoice
     from rmqtool.rows import Columns, Row
 
@@ -154,7 +154,7 @@ class _Dictionary:
         self._numbers: dict[bytes, int] = {}
         self._words = _strings(())
 
-    def array(self, numbers: npt.NDArray[np.int32], words: tuple[bytes, ...]) -> pa.DictionaryArray:
+    def array(self, numbers: Int32s, words: tuple[bytes, ...]) -> pa.DictionaryArray:
         """Return a column from numbers of words."""
         new = [word for word in words if word not in self._numbers]
         if new:
@@ -181,17 +181,17 @@ def _strings(texts: Iterable[str]) -> pa.StringArray:
     return pa.StringArray.from_buffers(len(encoded), pa.py_buffer(stops), pa.py_buffer(b"".join(encoded)))
 
 
-def truths(values: npt.NDArray[np.bool_]) -> pa.BooleanArray:
+def truths(values: Bools) -> pa.BooleanArray:
     """Return truth values as an array."""
     bits = pa.py_buffer(np.packbits(values, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
 
 
-def _plain(kind: pa.DataType, numbers: npt.NDArray[Any]) -> pa.Array:
+def _plain(kind: pa.DataType, numbers: Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
 
 
-def _times(numbers: npt.NDArray[np.int64]) -> pa.Array:
+def _times(numbers: Int64s) -> pa.Array:
     valid = None
     if len(numbers) and (numbers.min() < EARLIEST_MS or numbers.max() > LATEST_MS):
         fits = (numbers >= EARLIEST_MS) & (numbers <= LATEST_MS)
@@ -212,7 +212,7 @@ def _texts(
     return pa.Array.from_buffers(kind, count, [valid, pa.py_buffer(stops), data])
 
 
-def _pieces(columns: Columns, text: Text, stops: npt.NDArray[np.int32]) -> pa.Array:
+def _pieces(columns: Columns, text: Text, stops: Int32s) -> pa.Array:
     return _texts(columns, text, pa.string(), int(stops[-1]))
 
 

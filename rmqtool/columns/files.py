@@ -29,9 +29,9 @@ from rmqtool.store.names import LONGEST_COMPONENT_BYTES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
     from typing_extensions import Buffer
 
+    from rmqtool.arrays import Bools
     from rmqtool.store.staging import StagedFile, StagingHandle
 
 
@@ -302,7 +302,7 @@ def folder_of(partition: Partition, value: str) -> tuple[str, bool]:
     return f"{kept}~{digest}", True
 
 
-def _rows_of(batch: pa.RecordBatch, wanted: npt.NDArray[np.bool_]) -> pa.RecordBatch:
+def _rows_of(batch: pa.RecordBatch, wanted: Bools) -> pa.RecordBatch:
     return batch if wanted.all() else batch.filter(truths(wanted))
 
 

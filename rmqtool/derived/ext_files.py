@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats.consumequeue import (
     EXT_ADDRESS_BASE,
@@ -18,13 +18,9 @@ from rmqtool.store.segments import Window
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Int64s
+    from rmqtool.arrays import Array, Int64s
     from rmqtool.io.location import UnreadableRange
     from rmqtool.store.segments import FileQueue, Segment
-
-    Array = npt.NDArray[Any]
 
 
 _FIRST_READ_BYTES = 1 << 16

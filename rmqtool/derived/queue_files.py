@@ -21,15 +21,11 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Array, Bools, Int64s
     from rmqtool.formats import Decoder
     from rmqtool.io.location import UnreadableRange
     from rmqtool.store import QueueFiles, Store
     from rmqtool.store.segments import FileQueue, Segment, Window
-
-    Array = npt.NDArray[Any]
 
 
 UnitT = TypeVar("UnitT", bound=tuple[int, ...])

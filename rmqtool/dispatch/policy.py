@@ -16,8 +16,7 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.store import Settings
 
 NEVER = (1 << 63) - 1
@@ -103,7 +102,7 @@ class DispatchPolicy:
         """Whether units need more than the 20 bytes say: store times, batch sizes."""
         return self.ext or bool(self.batch_topics)
 
-    def switches(self) -> npt.NDArray[np.int64]:
+    def switches(self) -> Int64s:
         """Return the switches as the kernel takes them, by ``Switch``."""
         switches = np.zeros(len(Switch), np.int64)
         switches[Switch.INDEX] = self.index_enabled
@@ -114,12 +113,12 @@ class DispatchPolicy:
         switches[Switch.UNTIL_TIMESTAMP] = self.until_timestamp_ms
         return switches
 
-    def tag_turns(self) -> npt.NDArray[np.int64]:
+    def tag_turns(self) -> Int64s:
         """Return from which physical offsets on messages have an entry for TAGS, or have none, by turns."""
         chosen = TagItems.of(self.release) if self.tag_items is None else self.tag_items
         return np.array(chosen.turns, np.int64)
 
-    def delay_table(self) -> npt.NDArray[np.int64]:
+    def delay_table(self) -> Int64s:
         """Return the delay in ms by level, -1 where a level has no entry, ``(levels + 1,)``.
 
         A level can lack one where ``messageDelayLevel`` could not be parsed to its end

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rmqtool.arrays import Buffer, Int64s, Rows
+    from rmqtool.arrays import Buffer, Int32s, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
 
@@ -46,9 +46,9 @@ class QueueTable:
         self._is_safe_name = is_safe_name
         self._count = 0
         self._names_used = 0
-        self.slots: npt.NDArray[np.int32] = np.full(256, _EMPTY, np.int32)
-        self.rows: npt.NDArray[np.void] = np.zeros(64, QUEUE_ROW)
-        self.names: npt.NDArray[np.uint8] = np.zeros(4096, np.uint8)
+        self.slots: Int32s = np.full(256, _EMPTY, np.int32)
+        self.rows: Rows = np.zeros(64, QUEUE_ROW)
+        self.names: Buffer = np.zeros(4096, np.uint8)
         self.digests: npt.NDArray[np.uint64] = np.zeros((64, 2), np.uint64)
 
     def __len__(self) -> int:

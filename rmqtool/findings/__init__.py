@@ -18,7 +18,7 @@ from rmqtool.errors import ExitStatus, UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    import numpy.typing as npt
+    from rmqtool.arrays import Array
 
 
 Observed = int | str | bool | None
@@ -325,7 +325,7 @@ class FindingLog(Findings):
         if len(kept) < self.max_per_code:
             kept.append(finding if count == 1 else replace(finding, count=count))
 
-    def add_rows(self, rows: Sequence[Any] | npt.NDArray[Any], finding: Callable[[Any], Finding]) -> None:
+    def add_rows(self, rows: Sequence[Any] | Array, finding: Callable[[Any], Finding]) -> None:
         """Add a finding for each of many rows with the same fault; those above the cap only count.
 
         ``finding`` makes one, of the same code, severity and structure; it is not called for rows that are

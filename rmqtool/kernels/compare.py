@@ -15,9 +15,7 @@ from rmqtool.kernels.bytes import first_at_least
 from rmqtool.kernels.jit import empty, entry, kernel
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int32s, Int64s
+    from rmqtool.arrays import Bools, Buffer, Int32s, Int64s
 
 
 NOWHERE = -1
@@ -77,7 +75,7 @@ def match_items(
     expected: Int64s,
     seen: Bools,
     found: Int64s,
-    matches: npt.NDArray[np.uint8],
+    matches: Buffer,
 ) -> None:
     """Find the entry of every index item; the order within a record does not count.
 

@@ -14,8 +14,6 @@ from rmqtool.kernels.rows import Property
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
     from rmqtool.arrays import Buffer, Int64s, Row
 
 
@@ -149,7 +147,7 @@ _ZERO_WORD, _7, _56 = np.uint64(0), np.uint64(7), np.uint64(56)
 _PLACES = np.uint64(0x0001020304050607)
 
 
-def pack_names(names: Sequence[str]) -> tuple[Buffer, npt.NDArray[np.int64]]:
+def pack_names(names: Sequence[str]) -> tuple[Buffer, Int64s]:
     """Return names for ``scan_properties``: their bytes, uint8, and bounds ``(k + 1,)`` int64.
 
     They must be ASCII (else `UnicodeEncodeError`), not empty, and different. Name i is ``[bounds[i], bounds[i
@@ -182,8 +180,8 @@ def scan_properties(
     start: int,
     stop: int,
     names: Buffer,
-    name_bounds: npt.NDArray[np.int64],
-    out: npt.NDArray[np.int64],
+    name_bounds: Int64s,
+    out: Int64s,
 ) -> int:
     """Find the values of several properties in one pass, see ``find_property``.
 
@@ -211,9 +209,7 @@ def scan_properties(
 
 
 @inlined
-def _wanted_name(
-    buffer: Buffer, start: int, stop: int, names: Buffer, name_bounds: npt.NDArray[np.int64]
-) -> int:
+def _wanted_name(buffer: Buffer, start: int, stop: int, names: Buffer, name_bounds: Int64s) -> int:
     size = stop - start
     first = buffer[start]
     for wanted in range(len(name_bounds) - 1):

@@ -16,9 +16,7 @@ from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.rows import ENTRY_ROW, UNIT_ROW, MessageBatch, no_messages
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Int32s, Int64s, Rows
+    from rmqtool.arrays import Bools, Int32s, Int64s, Rows
 
 
 class QueueState(IntEnum):
@@ -72,7 +70,7 @@ def append_units(
     sizes: Int64s,
     file_size: int,
     state: Int64s,
-    keep: npt.NDArray[np.bool_],
+    keep: Bools,
 ) -> int:
     """Decide which units of a run are appended.
 
@@ -108,7 +106,7 @@ def append_units(
     return kept
 
 
-def appended_batches(physical_offsets: Int64s, last_offset: int) -> tuple[npt.NDArray[np.bool_], int]:
+def appended_batches(physical_offsets: Int64s, last_offset: int) -> tuple[Bools, int]:
     """Decide which units of a batch queue are appended: those whose records lie after that of the one before.
 
     Java: ``BatchConsumeQueue#putBatchMessagePositionInfo`` (5.3.3).

@@ -6,7 +6,7 @@ Sources: ``BatchConsumeQueue#recover``, ``#truncateDirtyLogicFiles``, ``#correct
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +15,9 @@ from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.recovery.unit_queue import Appended
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Int64s
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.releases import Release
     from rmqtool.store.segments import Segment
-
-    Rows = npt.NDArray[Any]
 
 
 _FILES_RECOVERED = 3
@@ -64,10 +60,10 @@ class BatchQueue:
             self._put = self._put or (int(bases[keep][0]), int(physical_offsets[keep][0]))
         return Appended(kept, 0, np.zeros(len(keep), np.bool_))
 
-    def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
+    def absent(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
         """Return which records have no unit in the files as found, by the range that those cover."""
         first, last = self._covered
-        found: npt.NDArray[np.bool_] = (physical_offsets < first) | (physical_offsets > last) | (sizes <= 0)
+        found: Bools = (physical_offsets < first) | (physical_offsets > last) | (sizes <= 0)
         return found
 
     def truncate(self, physical_offset: int) -> None:
@@ -140,7 +136,7 @@ class BatchQueue:
         self.deleted.append(self._segments.pop().label)
 
 
-def _valid(rows: Rows) -> npt.NDArray[np.bool_]:
+def _valid(rows: Rows) -> Bools:
     return (
         (rows["physicalOffset"] >= 0)
         & (rows["size"] > 0)
@@ -149,5 +145,5 @@ def _valid(rows: Rows) -> npt.NDArray[np.bool_]:
     )
 
 
-def _leading(rows: Rows, kept: npt.NDArray[np.bool_]) -> Rows:
+def _leading(rows: Rows, kept: Bools) -> Rows:
     return rows if kept.all() else rows[: int(kept.argmin())]

@@ -35,9 +35,7 @@ from rmqtool.store.segments import label_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Int64s, Rows
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.releases import Release
     from rmqtool.reput.dispatcher import Dispatcher
     from rmqtool.store import Setting, Settings, Store
@@ -103,14 +101,14 @@ class IndexState:
             self._last()
         self._put(offsets, done, len(offsets))
 
-    def covers(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    def covers(self, offsets: Int64s) -> Bools:
         """Return which records the loaded files have entries of, by their ranges; ``(n,)``."""
         covered = np.zeros(len(offsets), np.bool_)
         for begin, end in self._loaded:
             covered |= (offsets >= begin) & (offsets <= end)
         return covered
 
-    def _put(self, offsets: npt.NDArray[np.int64], start: int, stop: int) -> int:
+    def _put(self, offsets: Int64s, start: int, stop: int) -> int:
         while start < stop:
             file = self._last()
             count = min(stop - start, self._capacity - file.items)
@@ -201,14 +199,14 @@ class LoadedStore:
         for queue in self.queues.values():
             queue.destroy()
 
-    def is_dispatched(self, log_offsets: Int64s) -> npt.NDArray[np.bool_]:
+    def is_dispatched(self, log_offsets: Int64s) -> Bools:
         """Return which records were dispatched, by their places, ``(n,)`` ascending."""
         if not self.log_offsets:
             return np.zeros(len(log_offsets), np.bool_)
         ranges = np.array(sorted(self.log_offsets), np.int64)
         stops = np.maximum.accumulate(ranges[:, 1])  # reput may begin before recovery did
         number = np.searchsorted(ranges[:, 0], log_offsets, "right") - 1
-        found: npt.NDArray[np.bool_] = (number >= 0) & (log_offsets < stops[number])
+        found: Bools = (number >= 0) & (log_offsets < stops[number])
         return found
 
     def outcomes(self) -> list[QueueOutcome]:
@@ -240,7 +238,7 @@ class LoadedStore:
             missing=counts.missing + queue.cut_again,
         )
 
-    def _put(self, key: QueueKey, units: npt.NDArray[np.void]) -> int:
+    def _put(self, key: QueueKey, units: Rows) -> int:
         queue = self.queue(key)
         if isinstance(queue, UnitQueue):
             queue.put_ext(int(np.count_nonzero(units["store_timestamp_ms"] != NO_EXT_UNIT)))
@@ -255,16 +253,14 @@ class LoadedStore:
         self.tell_without_unit(key, units[put.in_vain])
         return put.appended
 
-    def tell_without_unit(self, key: QueueKey, units: npt.NDArray[np.void]) -> None:
+    def tell_without_unit(self, key: QueueKey, units: Rows) -> None:
         """Pass on the messages that have no unit in a queue, by the units that they need, of ``UNIT_ROW``."""
         if self.lost is not None:
             for queue_offset, physical_offset in units[["queue_offset", "physical_offset"]].tolist():
                 self.lost.message(QueuePlace(*key, queue_offset), physical_offset, LostReason.NO_UNIT)
 
 
-def catch_up(
-    loaded: LoadedStore, log_end: int, rules: npt.NDArray[np.int64], dispatcher: Dispatcher
-) -> Reput:
+def catch_up(loaded: LoadedStore, log_end: int, rules: Int64s, dispatcher: Dispatcher) -> Reput:
     """Dispatch from the end of the consume queues to physical offset ``log_end``."""
     segments = [one for one in loaded.log if one.start <= log_end]
     start = log_offset = max(loaded.max_physical_offset, segments[0].start)

@@ -29,15 +29,13 @@ from rmqtool.times import utc_text
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    import numpy.typing as npt
-
     from rmqtool.arrays import Int64s
     from rmqtool.io import Location
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Settings, Store
     from rmqtool.store.segments import Segment
 
-    Rules = npt.NDArray[np.int64]
+    Rules = Int64s
 
 
 RECOVER_FILES = 10

@@ -22,11 +22,9 @@ from rmqtool.scan.records import record_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
     from rmqtool.account.log_losses import LogAccount, StoreAccount
     from rmqtool.account.survey import LogSurvey, SurveyedLog
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery.loaded import LoadedStore
@@ -131,7 +129,7 @@ class _Counting:
             key = self.dispatcher.key(int(number))
             self._count_queue(key, put.units[order[starts[number] : starts[number + 1]]])
 
-    def _count_queue(self, key: QueueKey, units: npt.NDArray[np.void]) -> None:
+    def _count_queue(self, key: QueueKey, units: Rows) -> None:
         places = np.ascontiguousarray(units["physical_offset"])
         absent = self.loaded.queue(key).absent(places, units["size"]) | ~self.account.lists(key, places)
         missing = int(np.count_nonzero(absent))

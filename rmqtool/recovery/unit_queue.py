@@ -24,9 +24,7 @@ from rmqtool.kernels.units import QueueState, append_units, new_state
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Int64s
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.releases import Release
     from rmqtool.store.segments import Segment
 
@@ -43,7 +41,7 @@ class FileUnits(NamedTuple):
     tags_codes: Int64s
 
     @property
-    def is_record(self) -> npt.NDArray[np.bool_]:
+    def is_record(self) -> Bools:
         """Return which stand for a record: neither zeros nor pre-blank."""
         return np.asarray((self.sizes > 0) & (self.sizes != PREBLANK_SIZE), np.bool_)
 
@@ -60,7 +58,7 @@ class Appended(NamedTuple):
 
     appended: int
     misplaced: int
-    in_vain: npt.NDArray[np.bool_]
+    in_vain: Bools
 
 
 def search_first_live(physical_offsets: Int64s, log_start: int) -> int | None:
@@ -272,7 +270,7 @@ class UnitQueue:
         """Append ext units, before the queue's own, which it may not take."""
         self._ext.put(count)
 
-    def absent(self, physical_offsets: Int64s, sizes: Int64s) -> npt.NDArray[np.bool_]:
+    def absent(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
         """Return which records have no unit in the files as found, by the ranges that those cover."""
         absent = np.ones(len(physical_offsets), np.bool_)
         for first, end in self._covered:

@@ -31,15 +31,13 @@ from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue
 from rmqtool.store.results import AnyArea, scratch_area
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rmqtool.dispatch.queues import QueueTable
-    from rmqtool.store.staging import StagingHandle
-
-    Array = npt.NDArray[Any]
     from collections.abc import Iterable
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from rmqtool.arrays import Array
+    from rmqtool.dispatch.queues import QueueTable
+    from rmqtool.store.staging import StagingHandle
 
 
 UNIT_DTYPE = record_dtype(UNIT)

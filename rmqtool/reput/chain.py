@@ -33,8 +33,7 @@ from rmqtool.scan.walk import SegmentWalk
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Rows
     from rmqtool.findings import FindingLog
     from rmqtool.scan.records import Gap
     from rmqtool.store.segments import FileQueue, Segment
@@ -114,7 +113,7 @@ class Region:
     total: int = 0
     read: int = 0
 
-    def add(self, mismatches: npt.NDArray[np.void]) -> None:
+    def add(self, mismatches: Rows) -> None:
         """Pass records whose lengths do not add up, ``(n,)`` of ``MISMATCH_ROW``."""
         self.total += int(mismatches["total_size"].sum())
         self.read += int(mismatches["read_length"].sum())
@@ -179,7 +178,7 @@ def _take(chain: ReputChain, report: SplitReport, region: Region) -> None:
         chain.skip_record(log_offset, length)
 
 
-def _runs(mismatches: npt.NDArray[np.void]) -> Iterator[tuple[int, int]]:
+def _runs(mismatches: Rows) -> Iterator[tuple[int, int]]:
     """Yield place and length of records that follow each other, put together."""
     log_offsets = mismatches["log_offset"]
     stops = log_offsets + mismatches["read_length"]
@@ -256,7 +255,7 @@ class SplitReport(DispatchedSplit):
     blank_length: int = 0
     stalled: bool = False
     start_phy_offset: int = 0
-    mismatches: npt.NDArray[np.void] = field(default_factory=lambda: np.empty(0, MISMATCH_ROW))
+    mismatches: Rows = field(default_factory=lambda: np.empty(0, MISMATCH_ROW))
     unsafe: list[tuple[str, int]] = field(default_factory=list)
 
     @property

@@ -18,8 +18,7 @@ from rmqtool.store.segments import FileQueue, Segment, finding_at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.engine import Engine
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.releases import RecordRules
@@ -74,7 +73,7 @@ def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
     return found
 
 
-def true_records(task: InspectTask) -> Iterator[npt.NDArray[np.int64]]:
+def true_records(task: InspectTask) -> Iterator[Int64s]:
     """Yield the physical offsets of the intact records in a range."""
     split = task.split
     walk = GapWalk(split.segment, task.records, task.stale_from)
@@ -83,7 +82,7 @@ def true_records(task: InspectTask) -> Iterator[npt.NDArray[np.int64]]:
             yield part.rows["log_offset"][_true(part, split)]
 
 
-def _true(batch: MessageBatch, split: Split) -> npt.NDArray[np.bool_]:
+def _true(batch: MessageBatch, split: Split) -> Bools:
     log_offsets = batch.rows["log_offset"]
     return np.asarray((log_offsets == batch.rows["physical_offset"]) & (log_offsets >= split.start))
 

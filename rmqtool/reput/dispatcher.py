@@ -19,13 +19,11 @@ from rmqtool.store.names import safe_component
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store.staging import StagingHandle
 
-    Rows = npt.NDArray[Any]
 
 R = TypeVar("R", bound="DispatchedSplit")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from rmqtool.reput.units import QueueUnits, by_queue
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Array, Int64s
     from rmqtool.store.staging import StagedFile, StagingHandle
-
-    Array = npt.NDArray[Any]
 
 
 class FileQueueWriter:
@@ -136,7 +133,7 @@ def _emit_queue(
         totals.absurd_units[plan.topic, plan.queue_id] = int(state[QueueState.ABSURD])
 
 
-def _begin_queue(bundle: QueueBundle, place: str, state: npt.NDArray[np.int64]) -> FileQueueWriter:
+def _begin_queue(bundle: QueueBundle, place: str, state: Int64s) -> FileQueueWriter:
     first_start = int(state[QueueState.FIRST_START])
     writer = FileQueueWriter(
         bundle.staging, f"consumequeue/{place}", bundle.geometry.consumequeue, first_start
@@ -160,7 +157,7 @@ def _appended(
     bundle: QueueBundle,
     plan: QueuePlan,
     pieces: Iterable[QueueUnits],
-    state: npt.NDArray[np.int64],
+    state: Int64s,
     ext: _ExtWriter | None,
 ) -> Iterator[Array]:
     """Yield the units that the append rule keeps, never empty, in pieces; ``state`` is the queue's."""
@@ -180,7 +177,7 @@ def _appended(
             yield units[keep]
 
 
-def _append_joined(state: npt.NDArray[np.int64], queue_offset: int, count: int, file_size: int) -> None:
+def _append_joined(state: Int64s, queue_offset: int, count: int, file_size: int) -> None:
     """Do what ``append_units`` does, for units of which each is appended after the one before."""
     if not state[QueueState.STARTED]:
         expected = queue_offset * formats.UNIT_SIZE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Array
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.staging import StagedFile, StagingHandle
 
-    Array = npt.NDArray[Any]
 
 _DIGITS = "%Y%m%d%H%M%S%f"
 _LENGTH = 17

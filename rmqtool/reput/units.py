@@ -7,7 +7,7 @@ many queues are read together, and put in order in memory.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -19,11 +19,7 @@ from rmqtool.reput.queues import PLACE, QueuePlan
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s, Rows
-
-    Array = npt.NDArray[Any]
+    from rmqtool.arrays import Array, Bools, Int64s, Rows
 
 
 _PIECE_UNITS = 1 << 18

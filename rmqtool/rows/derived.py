@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
-    import numpy.typing as npt
+    from rmqtool.arrays import Buffer, Int32s, Int64s
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +197,11 @@ class Columns:
     type: ClassVar = "columns"
     file: str
     count: int
-    longs: npt.NDArray[np.int64]
-    numbers: npt.NDArray[np.int32]
-    texts: Sequence[npt.NDArray[np.uint8]]
-    stops: npt.NDArray[np.int32]
-    list_stops: npt.NDArray[np.int32]
+    longs: Int64s
+    numbers: Int32s
+    texts: Sequence[Buffer]
+    stops: Int32s
+    list_stops: Int32s
     words: tuple[tuple[bytes, ...], ...]
     damage: dict[int, list[str]]
     remarks: tuple[str, ...]

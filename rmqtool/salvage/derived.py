@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,15 +18,13 @@ from rmqtool.salvage import Holes, PartKind, SalvagePlan
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Bools, Int64s, Row, Rows
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.salvage.writing import PlannedLog
     from rmqtool.store import Store, StoreFile
     from rmqtool.store.staging import StagingHandle
 
-    Rows = npt.NDArray[Any]
 
 _DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 PARTS = ("consumequeue", "index")
@@ -119,7 +117,7 @@ def _repeat_units(plan: SalvagePlan, handle: StagingHandle) -> None:
                     before = rows[np.flatnonzero(rows["size"])[-1]].copy()
 
 
-def _repeat(rows: Rows, inside: Rows, before: Any) -> Any:  # noqa: ANN401 - a numpy row
+def _repeat(rows: Rows, inside: Bools, before: Row | None) -> Row:
     """Let units name the message of another; return the last one."""
     good = np.flatnonzero(~inside & (rows["size"] > 0))
     for number in np.flatnonzero(inside):
@@ -133,7 +131,7 @@ def _repeat(rows: Rows, inside: Rows, before: Any) -> Any:  # noqa: ANN401 - a n
     return rows[np.flatnonzero(rows["size"])[-1]].copy()
 
 
-def _tombstones(plan: SalvagePlan) -> tuple[Rows, Rows]:
+def _tombstones(plan: SalvagePlan) -> tuple[Int64s, Int64s]:
     parts = [part for part in plan.parts if part.kind is PartKind.TOMBSTONES]
     bounds = np.array([(part.start, part.stop) for part in parts], np.int64).reshape(-1, 2)
     return bounds[:, 0], bounds[:, 1]

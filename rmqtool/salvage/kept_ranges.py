@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,11 +14,8 @@ from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Rows
     from rmqtool.salvage import RecordForm
-
-    Rows = npt.NDArray[Any]
 
 
 class FreeRange(NamedTuple):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,12 +31,8 @@ from rmqtool.salvage.making import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    import numpy.typing as npt
-
     from rmqtool.salvage.kept_ranges import FreeRange, KeptRanges
     from rmqtool.salvage.light import LightNames, LossBounds
-
-    Rows = npt.NDArray[Any]
 
 
 @dataclass

@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,12 +25,8 @@ from rmqtool.scan.records import record_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import numpy.typing as npt
-
     from rmqtool.account.evidence import ChainGap, QueueChain, QueueEvidence
-    from rmqtool.arrays import Bools
-
-    Rows = npt.NDArray[Any]
+    from rmqtool.arrays import Bools, Int64s
 
 
 @dataclass
@@ -154,14 +150,14 @@ class LossFinder:
             for row in rows[free]
         ]  # fmt: skip
 
-    def _are_free(self, starts: Rows, sizes: Rows) -> Bools:
+    def _are_free(self, starts: Int64s, sizes: Int64s) -> Bools:
         """Return at which places no record is recovered."""
         after = np.searchsorted(self._stops, starts, "right")
         free, some = np.ones(len(starts), bool), after < len(self._starts)
         free[some] = self._starts[after[some]] >= (starts + sizes)[some]
         return free
 
-    def _damaged(self, rows: Rows) -> Iterator[Pin]:
+    def _damaged(self, rows: Int64s) -> Iterator[Pin]:
         units, records = self.judged.survey.units, self.judged.survey.records
         for row in rows:
             number = self.judged.record_of[row]
@@ -261,7 +257,7 @@ def _is_orderly(judged: JudgedRecords, queue: int, recovered: int, kept: Bools) 
 
 
 def _queue(
-    key: tuple[str, int], starts: Rows, stops: Rows, times: Rows, lost: list[Lost], *, orderly: bool
+    key: tuple[str, int], starts: Int64s, stops: Int64s, times: Int64s, lost: list[Lost], *, orderly: bool
 ) -> SalvagedQueue:
     firsts = [int(starts.min())] if len(starts) else []
     lasts = [int(stops.max())] if len(starts) else []
@@ -280,7 +276,7 @@ def _queue(
     )
 
 
-def _distinct(starts: Rows, stops: Rows) -> int:
+def _distinct(starts: Int64s, stops: Int64s) -> int:
     """Return how many queue offsets units take, those of a queue that began again once."""
     if not len(starts):
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,13 +26,11 @@ from rmqtool.salvage.making import smallest_filler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    import numpy.typing as npt
-
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.lost import Absent
     from rmqtool.account.records import Survey
+    from rmqtool.arrays import Rows
 
-    Rows = npt.NDArray[Any]
 
 _ELSEWHERE = (
     "{} in another place than named, and nothing else lies there: put files back under the names that their"

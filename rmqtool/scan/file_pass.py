@@ -17,8 +17,7 @@ from rmqtool.times import EARLIEST_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Int64s
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding
     from rmqtool.kernels.rows import MessageBatch
@@ -188,7 +187,7 @@ class Candidates(GapSink[list[int]]):
         found += self._log_offsets[:count].tolist()
 
 
-def _fields_of(prefilter: Prefilter) -> npt.NDArray[np.int64]:
+def _fields_of(prefilter: Prefilter) -> Int64s:
     from rmqtool.kernels.filters import PrefilterField
 
     fields = np.zeros(len(PrefilterField), np.int64)

@@ -18,8 +18,7 @@ from rmqtool.store.segments import Segment, finding_at
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Rows
     from rmqtool.kernels.rows import MessageBatch
 
 _HITS = 64 * MAX_HITS
@@ -132,7 +131,7 @@ class RecordChecker:
         if batch.cut and len(batch.rows):
             self._check_long(batch)
 
-    def _report(self, batch: MessageBatch, hits: npt.NDArray[np.void]) -> None:
+    def _report(self, batch: MessageBatch, hits: Rows) -> None:
         """Add findings; those above the cap only count, without being made."""
         for check in Check:
             self._findings.add_rows(hits[hits["check"] == check], partial(self._finding, batch, check))

@@ -27,8 +27,7 @@ from rmqtool.kernels.walk import find_record, walk_over_damage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy.typing as npt
-
+    from rmqtool.arrays import Buffer, Int64s, Rows
     from rmqtool.store.segments import Segment
 
 WINDOW_BYTES = 1 << 20
@@ -55,7 +54,7 @@ class KernelWindow:
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
-        self.buffer: npt.NDArray[np.uint8] = np.empty(min(WINDOW_BYTES, max(segment.size_bytes, 1)), np.uint8)
+        self.buffer: Buffer = np.empty(min(WINDOW_BYTES, max(segment.size_bytes, 1)), np.uint8)
         self.base = segment.start
         self.stop = 0
         self.cut = 0
@@ -116,7 +115,7 @@ class SegmentWalk:
     """
 
     segment: Segment
-    rules: npt.NDArray[np.int64]
+    rules: Int64s
     stops_at_mismatch: bool = False
     passes_gaps: bool = False
     outcome: Outcome = Outcome.STOP
@@ -128,7 +127,7 @@ class SegmentWalk:
         self._rows = np.empty(_ROWS, MESSAGE_ROW)
         self._values = np.empty((_ROWS, len(Property), 2), np.int64)
         self._passed = np.empty(0 if self.stops_at_mismatch else _ROWS, MISMATCH_ROW)
-        self._mismatches: list[npt.NDArray[np.void]] = []
+        self._mismatches: list[Rows] = []
         self._gaps = np.empty(_ROWS if self.passes_gaps else 0, GAP_ROW)
 
     @property
@@ -141,7 +140,7 @@ class SegmentWalk:
         return joined
 
     @property
-    def mismatches(self) -> npt.NDArray[np.void]:
+    def mismatches(self) -> Rows:
         """Failures of size > 0 on the way of the last walk, ``(n,)`` of ``MISMATCH_ROW``."""
         return np.concatenate([self._passed[:0], *self._mismatches])
 
@@ -210,12 +209,12 @@ class SegmentWalk:
         rows, values = self._rows[:count], self._values[:count]
         return MessageBatch(window.buffer, rows, values, window.base, window.cut, told)
 
-    def _place(self, stop: int) -> tuple[npt.NDArray[np.uint8], int, int, int, int, int]:
+    def _place(self, stop: int) -> tuple[Buffer, int, int, int, int, int]:
         """Return what every kernel takes first, from buffer to base."""
         window, base = self.window, self.window.base
         return window.buffer, self.log_offset - base, stop - base, window.stop, self.segment.stop - base, base
 
-    def _walk_window(self, stop: int, passed: npt.NDArray[np.void]) -> tuple[int, int]:
+    def _walk_window(self, stop: int, passed: Rows) -> tuple[int, int]:
         """Walk over what is at hand; return how many messages and gaps there are."""
         window = self.window
         outcome, at, count, mismatches, self.kept, gaps = walk_over_damage(

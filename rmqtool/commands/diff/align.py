@@ -19,14 +19,10 @@ from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreCo
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import numpy.typing as npt
-
-    from rmqtool.arrays import Bools, Int64s, Row
-
-    Rows = npt.NDArray[Any]
+    from rmqtool.arrays import Array, Bools, Int64s, Row, Rows
 
 
-def match_rows(a: Sequence[Rows], b: Sequence[Rows]) -> tuple[Int64s, Int64s]:
+def match_rows(a: Sequence[Array], b: Sequence[Array]) -> tuple[Int64s, Int64s]:
     """Pair equal rows of two tables of columns, in order; return the places of the pairs in A and in B."""
     count_a, total = len(a[0]), len(a[0]) + len(b[0])
     columns = [np.concatenate([one, other]) for one, other in zip(a, b, strict=True)]
@@ -148,7 +144,7 @@ class _Side:
         self.is_done = False
         first = next(chunks, None)
         self.is_done = first is None
-        self.rows: Rows = np.empty(0) if first is None else first
+        self.rows: Rows = np.empty(0, []) if first is None else first
 
     def fill(self) -> bool:
         """Load one more chunk; return whether there was one."""

@@ -34,13 +34,11 @@ from rmqtool.store.files import TREE_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    import numpy.typing as npt
-
     from rmqtool.account.lost import Absent
     from rmqtool.account.survey import SurveyedLog
+    from rmqtool.arrays import Rows
     from rmqtool.derived.queue_files import LiveUnits
 
-    Rows = npt.NDArray[Any]
     Key = tuple[str | int | None, ...]
     _Rows = Callable[[FileQueue, StoreComparison], Iterator[Any]]
 
