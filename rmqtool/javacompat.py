@@ -6,12 +6,8 @@ import ipaddress
 import re
 import struct
 import zlib
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
 
 _LONGEST_LONG = 19  # digits of Long.MAX_VALUE
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from datetime import datetime
+from datetime import datetime, tzinfo
 from enum import Enum, StrEnum, auto
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -19,8 +19,6 @@ from rmqtool.errors import UsageError
 from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from _typeshed import DataclassInstance
 
 _Word = TypeVar("_Word", bound=StrEnum)

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from datetime import time as time_of_day
-from typing import TYPE_CHECKING
 
 from rmqtool.errors import UsageError
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
 
 EARLIEST_MS, LATEST_MS = -(1 << 63), (1 << 63) - 1
 """Bounds of a time that a record can store."""

@@ -16,13 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.evidence import ChainedSurvey, ChainGap, runs_of
-from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, in_queue_order
+from rmqtool.account.evidence import ChainedSurvey, ChainGap, QueueEvidence, runs_of
+from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, in_queue_order
 from rmqtool.formats.message import SMALLEST_RECORD
 
 if TYPE_CHECKING:
-    from rmqtool.account.evidence import QueueEvidence
-    from rmqtool.account.records import Survey
     from rmqtool.arrays import Bools, Int64s
 
 

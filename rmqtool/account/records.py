@@ -20,13 +20,13 @@ import numpy as np
 from rmqtool.findings import FindingLog, codes
 from rmqtool.formats import message
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, fingerprints
-from rmqtool.kernels.rows import rules_of
+from rmqtool.kernels.rows import MessageBatch, rules_of
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
 from rmqtool.scan.gap_walk import GapWalk, HiddenRecords, is_file_end
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
 from rmqtool.scan.record_checks import RecordChecker, most_have_none
-from rmqtool.scan.records import Record, check_record
+from rmqtool.scan.records import Gap, Record, check_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Buffer, Int64s, Row, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
-    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.progress import Progress
-    from rmqtool.scan.records import Gap
     from rmqtool.store.segments import FileQueue, Segment
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypedDict, cast
 
@@ -17,7 +17,6 @@ from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
     from datetime import datetime
 
     from typing_extensions import Unpack

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rmqtool.api.arguments import AnyStore, kind_named, target_of
+from rmqtool.api.arguments import AnyEngine, AnyStore, kind_named, target_of
 from rmqtool.api.opened import OpenedStore
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.options import names_of, request_of
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from rmqtool.account.lost import LostMessage
-    from rmqtool.api.arguments import AnyEngine
     from rmqtool.api.options import (
         DumpOptions,
         MessagesOptions,

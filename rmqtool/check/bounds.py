@@ -21,7 +21,7 @@ from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.scan.records import find_true
 from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, UNIT_QUEUE_KINDS, PathKind
-from rmqtool.store.segments import Window
+from rmqtool.store.segments import FileQueue, Window
 from rmqtool.times import utc_text
 from rmqtool.topics import LMQ_PREFIX
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rmqtool.formats.fields import Decoder
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
-    from rmqtool.store.segments import FileQueue
 
 
 _HOUR_MS = 3_600_000

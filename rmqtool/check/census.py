@@ -19,7 +19,7 @@ from rmqtool.releases import LENIENT
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import check_record, find_true
 from rmqtool.store.names import safe_component
-from rmqtool.store.segments import Window
+from rmqtool.store.segments import Segment, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.scan.classify import FoundEdge
-    from rmqtool.store.segments import Segment
 
 SERIES = 7
 """Topics that are listed over time; the others are added up."""

@@ -9,22 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.check import Examined
-from rmqtool.check.expected import ExpectedEntries, IndexCheckTask, missing_entries
+from rmqtool.check.expected import EntryRows, ExpectedEntries, IndexCheckTask, missing_entries
 from rmqtool.check.index_shape import FileReport, IndexShape, time_diff
 from rmqtool.check.log_findings import LEFT_OVER, NO_KEYS, OTHER_KEY
-from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.derived.index_files import IndexFile, Items, open_index_file
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
 from rmqtool.kernels.compare import ItemMatch, match_items
-from rmqtool.store.segments import unreadable_findings
+from rmqtool.store.segments import StoreFile, unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Bools, Buffer, Int64s
-    from rmqtool.check.expected import EntryRows
-    from rmqtool.derived.index_files import Items
     from rmqtool.formats.index import HeaderFields
-    from rmqtool.store.segments import StoreFile
 
 
 class _Turn(NamedTuple):

@@ -26,23 +26,21 @@ from rmqtool.check.splits import (
     without_tail,
 )
 from rmqtool.check.transactions import COLUMN, TransactionBalance
-from rmqtool.dispatch.policy import NEVER
+from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes
 from rmqtool.reput.queues import QueuePlan, plan_queues
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_pass import SPLIT_BYTES, LogPass, Split, SplitTask, plan_splits, read_split
 from rmqtool.scan.record_walk import find_log_end
-from rmqtool.store.segments import unreadable_findings
+from rmqtool.store.segments import FileQueue, StoreFile, unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.check.splits import Recheck
-    from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.reput.blocks import Block
-    from rmqtool.store.segments import FileQueue, StoreFile
     from rmqtool.store.staging import StagingHandle
 
 

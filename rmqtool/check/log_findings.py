@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
+from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, Structure, codes, counted
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import TORN, TORN_REMEDY, classified, ghosts, missing_blank, stop_of
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.check.splits import CheckReport, RecordRun, SegmentScan, StaleTail
-    from rmqtool.findings import FindingCode
     from rmqtool.io.location import UnreadableRange
     from rmqtool.reput.chain import SplitReport
     from rmqtool.reput.queues import QueuePlan

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.engine import Engine
-    from rmqtool.reput.blocks import Block
-    from rmqtool.reput.queues import QueuePlan
-    from rmqtool.store.segments import FileQueue
 
 
 class RepeatedName(NamedTuple):

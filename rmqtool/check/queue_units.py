@@ -17,7 +17,7 @@ from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Finding, FindingCode, FindingLog, Observed, Severity, Structure, codes, counted
 from rmqtool.formats import consumequeue as formats
 from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, UNIT_SIZE
-from rmqtool.store.segments import unreadable_findings
+from rmqtool.store.segments import FileQueue, Segment, unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.check.expected import QueueCheck, QueueCheckTask
     from rmqtool.derived.queue_files import Units
-    from rmqtool.findings import FindingCode
     from rmqtool.io.location import UnreadableRange
-    from rmqtool.store.segments import FileQueue, Segment
 
 
 class Detail(NamedTuple):

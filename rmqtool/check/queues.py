@@ -14,12 +14,11 @@ from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.findings import FindingLog, Severity, Structure, codes, counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNIT_SIZE, UNITS
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
-from rmqtool.store.segments import unreadable_findings
+from rmqtool.store.segments import Segment, unreadable_findings
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Array, Bools, Int64s, Row
     from rmqtool.check.bounds import Lag
-    from rmqtool.store.segments import Segment
 
     Ranges = Array
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import Consumed, consumed_offsets, loaded_checkpoint
-from rmqtool.doctor import ONLY_SHOWN, CopyState
+from rmqtool.doctor import ONLY_SHOWN, ConfigCopy, CopyState
 from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis, QueueEnds
 from rmqtool.doctor.diagnose import diagnose, diagnose_timer
 from rmqtool.errors import DeniedError
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.derived.queue_files import Bounds
-    from rmqtool.doctor import ConfigCopy
 
 
 _FIELDS = offsets(CHECKPOINT)

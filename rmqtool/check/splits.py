@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.check.census import CensusTaker, Period
+from rmqtool.check.census import CensusTaker, Period, SplitCensus
 from rmqtool.check.transactions import TransactionRows
-from rmqtool.findings import codes
+from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
-from rmqtool.scan.log_pass import Split, stitch
+from rmqtool.scan.log_pass import Split, SplitRead, stitch
 from rmqtool.scan.record_checks import Ahead, RecordChecker
 from rmqtool.scan.records import Gap
 from rmqtool.store.names import is_illegal
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rmqtool.arrays import Rows
-    from rmqtool.check.census import SplitCensus
-    from rmqtool.findings import Finding
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.scan.log_pass import SplitRead
 
     Recheck = Callable[[Split, int], "CheckReport"]
 

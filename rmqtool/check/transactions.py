@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
-from rmqtool.kernels.rows import TRANSACTION_ROW
+from rmqtool.kernels.rows import TRANSACTION_ROW, MessageBatch
 from rmqtool.kernels.transactions import Role, collect_transactions
 from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.times import utc_text
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.reput.blocks import Block
 
 

@@ -22,7 +22,7 @@ from rmqtool.engine.choice import open_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
 from rmqtool.report.fleet import Forms, fleet_document, write_fleet
-from rmqtool.report.output import document_of
+from rmqtool.report.output import Format, document_of
 from rmqtool.store.results import Target, folder_names, refuse_evidence
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.cli.session import Session
     from rmqtool.findings import FailOn
     from rmqtool.progress import Progress
-    from rmqtool.report.output import Format
 
 
 class MadeReport(Protocol):

@@ -18,7 +18,7 @@ from rmqtool.cli.options import (
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
 from rmqtool.commands.verify import Verdict
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, ExitStatus
 from rmqtool.findings import counted
 from rmqtool.report.output import Format, check_output_files, document_of, to_json, write_whole
 from rmqtool.report.verdict import verdict_words
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.engine import EngineOptions
-    from rmqtool.errors import ExitStatus
 
 
 _IN_ORDER = {"ok", "no-offset"}

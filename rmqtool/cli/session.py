@@ -23,7 +23,7 @@ from rmqtool.cli.options import (
     shared_options,
 )
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError, UsageError
-from rmqtool.findings import FailOn
+from rmqtool.findings import FailOn, Findings
 from rmqtool.io import Location, location_of
 from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console, ProgressMode
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.case.recording import Recording
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import EngineOptions
-    from rmqtool.findings import Findings
     from rmqtool.report.text_report import TextReport
 
 

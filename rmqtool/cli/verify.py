@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.check import VerifyRequest
+from rmqtool.check import VerifyReport, VerifyRequest, VerifyRun
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_SOURCE,
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.api.store import Store
-    from rmqtool.check import VerifyReport, VerifyRun
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.verify import Comparison, Verdict
     from rmqtool.engine import Engine, EngineOptions

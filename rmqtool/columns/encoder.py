@@ -24,7 +24,7 @@ from rmqtool.kernels.columns import (
     Word,
     encode_columns,
 )
-from rmqtool.kernels.filters import MAX_PROPERTIES
+from rmqtool.kernels.filters import MAX_PROPERTIES, KernelFilter
 from rmqtool.progress import RecordingProgress
 from rmqtool.projection import camel_case
 from rmqtool.rows.bodies import decompressed
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Buffer
     from rmqtool.columns import ColumnChoice
-    from rmqtool.kernels.filters import KernelFilter
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.rows import Message
     from rmqtool.store import Segment

@@ -22,7 +22,7 @@ import numpy as np
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
 from rmqtool.derived.queue_files import QueueFile
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
-from rmqtool.rows.log_splits import Ranges, before_segment, number_of, within
+from rmqtool.rows.log_splits import Ranges, ReadSplit, before_segment, number_of, within
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.record_walk import first_record
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.columns import ColumnChoice
     from rmqtool.progress import Progress
-    from rmqtool.rows.log_splits import ReadSplit
     from rmqtool.rows.messages import MessageFilter
     from rmqtool.store import QueueFiles, Segment, Store
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.carve.images import UNREADABLE, USED, length_of, map_lines, open_image, search
+from rmqtool.carve.images import (
+    UNREADABLE,
+    USED,
+    Image,
+    SearchResult,
+    length_of,
+    map_lines,
+    open_image,
+    search,
+)
 from rmqtool.carve.layout import Layout, LogLayout, lay_out
 from rmqtool.carve.proving import LooseCause
 from rmqtool.carve.writing import (
@@ -26,7 +35,7 @@ from rmqtool.engine.choice import open_engine
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, counted
 from rmqtool.io.location import refuse_same_device
-from rmqtool.progress import timed
+from rmqtool.progress import Progress, timed
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
 from rmqtool.store.kinds import looks_like_store
@@ -36,9 +45,7 @@ from rmqtool.store.staging import StagingArea, StagingHandle
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from rmqtool.carve.images import Image, SearchResult
     from rmqtool.io import Location
-    from rmqtool.progress import Progress
 
 
 @dataclass(frozen=True, slots=True)

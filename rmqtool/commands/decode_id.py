@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.javacompat import ClientId, decode_client_id, decode_offset_id, decode_unique_id, unique_id_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import tzinfo
 
 
 _MONTHS = 12

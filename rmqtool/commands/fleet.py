@@ -26,13 +26,11 @@ from rmqtool.errors import ExitStatus, RefusedError, RmqtoolError, UsageError
 from rmqtool.findings import CATALOG, FailOn, Severity, status_of
 from rmqtool.io import Location, location_of, nothing_fits, places_of
 from rmqtool.progress import LimitedProgress, NullProgress, Progress, RecordingProgress
-from rmqtool.store.results import read_result
+from rmqtool.store.results import Target, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from os import PathLike
-
-    from rmqtool.store.results import Target
 
 
 R = TypeVar("R")

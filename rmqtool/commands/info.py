@@ -21,14 +21,13 @@ from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.segments import denied_finding
+from rmqtool.store.segments import StoreFile, denied_finding
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.store import QueueFiles, Setting, Store
-    from rmqtool.store.segments import StoreFile
 
 _LONGEST_PROCESS_ID = 10
 

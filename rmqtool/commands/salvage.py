@@ -14,10 +14,10 @@ from rmqtool.check.digests import manifest_lines
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, Structure, counted
-from rmqtool.progress import timed
+from rmqtool.progress import Progress, timed
 from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart
-from rmqtool.salvage import Choices, Holes, PartKind, SalvagePlan, SourceFile
+from rmqtool.salvage import Choices, Holes, PartKind, SalvagedQueue, SalvagePlan, SourceFile
 from rmqtool.salvage.derived import make_derived
 from rmqtool.salvage.sidecars import (
     ConfigFile,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rmqtool.engine import Engine, EngineOptions
-    from rmqtool.progress import Progress
-    from rmqtool.salvage import SalvagedQueue
     from rmqtool.salvage.gathering import LogCopies
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle

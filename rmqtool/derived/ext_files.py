@@ -13,14 +13,13 @@ from rmqtool.formats.consumequeue import (
     EXT_SIZE_BYTES,
     ExtHead,
 )
-from rmqtool.store.segments import Window
+from rmqtool.store.segments import FileQueue, Segment, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Array, Int64s
     from rmqtool.io.location import UnreadableRange
-    from rmqtool.store.segments import FileQueue, Segment
 
 
 _FIRST_READ_BYTES = 1 << 16

@@ -22,14 +22,13 @@ from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.javacompat import decode_utf8, index_key_hash, parse_long, split_keys, string_hash
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store import Origin, Store
+from rmqtool.store import FileQueue, Origin, Store
 from rmqtool.store.broker_conf import BROKER_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rmqtool.releases import Release
-    from rmqtool.store import FileQueue
 
 
 INDEX_TYPE_TAG = "T"

@@ -15,7 +15,7 @@ import numpy as np
 from rmqtool.dispatch.index_keys import index_seeds
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.queues import TOTAL_ROW, QueueArrays, add_up, fill_slots, find_queue, hash_queue
-from rmqtool.kernels.rows import KEY_ROW, QUEUE_ROW
+from rmqtool.kernels.rows import KEY_ROW, QUEUE_ROW, MessageBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Buffer, Int32s, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.kernels.rows import MessageBatch
 
 
 _EMPTY = -1

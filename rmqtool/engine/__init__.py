@@ -9,7 +9,7 @@ a Spark engine opens.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
@@ -19,7 +19,6 @@ from rmqtool.errors import RmqtoolError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
-    from contextlib import AbstractContextManager
     from pathlib import Path
     from types import TracebackType
 

@@ -6,16 +6,11 @@ Spark's modules load when such an engine opens, as only a run on Spark should pa
 from __future__ import annotations
 
 import os
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
 
 from rmqtool.engine import Engine, EngineOptions, LocalEngine, options_of
 from rmqtool.errors import EnvironmentFailureError, UsageError
-
-if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
 
 HOW_TO_GET_SPARK = "pip install 'rmqtool[spark]'"
 

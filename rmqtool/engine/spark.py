@@ -11,7 +11,7 @@ import signal
 import struct
 import subprocess
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +20,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rmqtool.engine import EngineError, EngineOptions
 from rmqtool.engine.spark_java import ADVICE, Java, StartCache, find_java
 from rmqtool.engine.spark_jobs import FrameJobs, Jobs, MappingEngine, RddJobs
-from rmqtool.engine.spark_private import ADDRESS_VARIABLE, GatewayAddress, is_stopped, submitted_conf
+from rmqtool.engine.spark_private import (
+    ADDRESS_VARIABLE,
+    DriverConnection,
+    GatewayAddress,
+    PublicSession,
+    is_stopped,
+    submitted_conf,
+)
 from rmqtool.engine.spark_settings import (
     CLUSTER_SETTINGS,
+    DriverCommand,
     another_line,
     check_master,
     class_path,
@@ -37,12 +45,8 @@ from rmqtool.store.results import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from concurrent.futures import Future
 
     from pyspark import SparkContext
-
-    from rmqtool.engine.spark_private import DriverConnection, PublicSession
-    from rmqtool.engine.spark_settings import DriverCommand
 
 
 _TIMEOUT_S, _END_POLL_S = 2, 0.005

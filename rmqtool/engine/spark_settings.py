@@ -17,14 +17,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.engine import usable_cpus
+from rmqtool.engine import EngineOptions, usable_cpus
 from rmqtool.engine.spark_java import Java, StartCache
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from rmqtool.engine import EngineOptions
 
 
 _LOOPBACK = "127.0.0.1"

@@ -16,12 +16,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.io.local import Descriptor, LocalFiles, LocalImages
-from rmqtool.io.source import SCHEMES, DirectoryEntry, FileKind, Source, Status, is_object_url, split_url
+from rmqtool.io.source import (
+    SCHEMES,
+    DirectoryEntry,
+    FileKind,
+    Handle,
+    Source,
+    Status,
+    is_object_url,
+    split_url,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
-
-    from rmqtool.io.source import Handle
 
 
 _WILD = re.compile(r"[*?\[]")

@@ -21,7 +21,7 @@ from rmqtool.formats.consumequeue import (
     UnitFields,
 )
 from rmqtool.javacompat import parse_long
-from rmqtool.lookup.context import Reason
+from rmqtool.lookup.context import QueryContext, Reason
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk
@@ -34,7 +34,6 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.lookup.context import QueryContext
     from rmqtool.store import FileQueue, QueueFiles, Segment, Store
     from rmqtool.store.settings import Settings
 

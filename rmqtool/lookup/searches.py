@@ -11,7 +11,7 @@ from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, tag_rule
 from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.javacompat import string_hash
-from rmqtool.lookup.context import Reason
+from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
 from rmqtool.lookup.queue import QueueConsumer, QueueEntry, find_queue, is_in_batch
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
@@ -20,7 +20,6 @@ from rmqtool.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.lookup.context import KeyQuestion, QueryContext
     from rmqtool.store import QueueFiles, Segment
 
 _SKIPPED = 1000  # units without a message that are skipped to find the time of a place in the queue

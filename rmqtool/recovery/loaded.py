@@ -27,10 +27,10 @@ from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.reput.chain import Region
 from rmqtool.scan.walk import SegmentWalk
-from rmqtool.store import broker_json
+from rmqtool.store import Setting, Settings, Store, broker_json
 from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
-from rmqtool.store.segments import label_of
+from rmqtool.store.segments import Segment, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.releases import Release
     from rmqtool.reput.dispatcher import Dispatcher
-    from rmqtool.store import Setting, Settings, Store
-    from rmqtool.store.segments import Segment
 
 
 _NO_FILE = "cannot be opened as an index file"

@@ -23,7 +23,7 @@ from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap, Record, check_record
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
-from rmqtool.store.segments import Window
+from rmqtool.store.segments import Segment, Window
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Settings, Store
-    from rmqtool.store.segments import Segment
 
     Rules = Int64s
 

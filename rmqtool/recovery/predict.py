@@ -10,16 +10,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.account.log_losses import StoreAccount
-from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals
+from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals, OffsetGaps
 from rmqtool.account.survey import LogSurvey, unreached_words
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.doctor.choices import BrokerTakes
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import UsageError
-from rmqtool.findings import codes
+from rmqtool.findings import FindingCode, codes
 from rmqtool.formats.message import RECORD_STARTS
-from rmqtool.kernels.rows import rules_of
+from rmqtool.kernels.rows import MessageBatch, rules_of
 from rmqtool.recovery import (
     Cut,
     Dispatched,
@@ -41,17 +41,13 @@ from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
 from rmqtool.store.kinds import PathKind
-from rmqtool.store.segments import Window
+from rmqtool.store.segments import Segment, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rmqtool.account.lost import OffsetGaps
-    from rmqtool.findings import FindingCode
-    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.releases import Release
     from rmqtool.store import Settings, Store
-    from rmqtool.store.segments import Segment
 
 _REBUILD = (
     "Put queues and index from rmqtool rebuild in place of the present ones, set abort aside if it "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
-from rmqtool.commands.verify import identity
+from rmqtool.commands.verify import Verdict, identity
 from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes, exit_status
 from rmqtool.io.source import is_object_url, split_url
 from rmqtool.projection import json_object
@@ -31,8 +31,6 @@ from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from rmqtool.commands.verify import Verdict
 
 
 _NO_XML = re.compile("[\ufffe\uffff]")

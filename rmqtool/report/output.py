@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError, writing
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError, writing
 from rmqtool.findings import counted
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from rmqtool import rows
-    from rmqtool.errors import ExitStatus
     from rmqtool.rows import InnerMessage, Message
 
 

@@ -8,9 +8,9 @@ from itertools import groupby
 from posixpath import basename, join
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.account import before_words, lost_words
-from rmqtool.check import PREDICTED, VerifyReport
-from rmqtool.commands.verify import label_of_root
+from rmqtool.account import LogLosses, before_words, lost_words
+from rmqtool.check import PREDICTED, Examined, VerifyReport
+from rmqtool.commands.verify import Verdict, label_of_root
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure, codes
@@ -33,9 +33,6 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.account import LogLosses
-    from rmqtool.check import Examined
-    from rmqtool.commands.verify import Verdict
     from rmqtool.recovery import Prediction, StartOutcome
 
 

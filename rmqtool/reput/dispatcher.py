@@ -11,7 +11,7 @@ from rmqtool.dispatch.queues import QueueTable
 from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.dispatch import DispatchRules, dispatch, dispatch_room
-from rmqtool.kernels.rows import Count, DispatchOutcome, Switch, Trait
+from rmqtool.kernels.rows import Count, DispatchOutcome, MessageBatch, Switch, Trait
 from rmqtool.reput.blocks import Block, write_block
 from rmqtool.scan.log_pass import ReadJob, SplitRead
 from rmqtool.store.names import safe_component
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Rows
     from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store.staging import StagingHandle
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +19,6 @@ from rmqtool.reput.blocks import ENTRY_COLUMNS, Block, BlockColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import tzinfo
 
     from rmqtool.arrays import Array
     from rmqtool.store.geometry import Geometry

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
-from rmqtool.progress import timed
+from rmqtool.progress import Progress, timed
 from rmqtool.reput.blocks import Block, write_columns
 from rmqtool.reput.chain import ReputChain, ScanJob, follow
 from rmqtool.reput.emit_queues import emit_queues
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from rmqtool.engine import Engine
-    from rmqtool.progress import Progress
     from rmqtool.reput.chain import RecordJudge
     from rmqtool.store import Settings
     from rmqtool.store.geometry import Geometry

@@ -34,7 +34,7 @@ from rmqtool.scan.classify import FoundEdge, classified, is_of_record, missing_b
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.log_pass import ReadJob, Split, SplitRead, SplitTask, read_ahead, read_split, stitch
 from rmqtool.scan.record_walk import BlankRecord, ChainWalk
-from rmqtool.scan.records import Record
+from rmqtool.scan.records import Gap, Record
 from rmqtool.times import EARLIEST_MS, LATEST_MS
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from rmqtool.javacompat import DelayLevels
     from rmqtool.kernels.json import BodyForm
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.scan.records import Gap
     from rmqtool.store import FileQueue, Segment
 
 

@@ -23,7 +23,7 @@ from rmqtool.account.reading import under_own_names
 from rmqtool.account.records import Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.progress import timed
+from rmqtool.progress import Progress, timed
 from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Planner
 from rmqtool.scan.records import check_record
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.engine import Engine
-    from rmqtool.progress import Progress
     from rmqtool.store import FileQueue, Store
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account.plausibility import JudgedRecords
-from rmqtool.account.records import Cause, Grounds
+from rmqtool.account.records import Cause, Grounds, Survey
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.lost import Absent
-    from rmqtool.account.records import Survey
     from rmqtool.arrays import Rows
 
 

@@ -20,7 +20,7 @@ from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.io import FileKind, Location
 from rmqtool.projection import camel_case, json_object
-from rmqtool.salvage import PLAN_SCHEMA, Lost, PartKind, SalvagePlan
+from rmqtool.salvage import PLAN_SCHEMA, Lost, Part, PartKind, SalvagedQueue, SalvagePlan
 from rmqtool.salvage.writing import copy_file
 from rmqtool.store.broker_json import (
     ConfigFileError,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.doctor.choices import ConfigDiagnosis
-    from rmqtool.salvage import Part, SalvagedQueue
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 

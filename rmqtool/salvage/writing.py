@@ -15,16 +15,14 @@ from rmqtool.engine import Engine, beside
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import TRANSACTION_ROLLBACK
 from rmqtool.io import DirectoryEntry, FileKind, Location, Status
-from rmqtool.salvage import Part, PartKind, SalvagePlan
+from rmqtool.salvage import Found, Part, PartKind, SalvagePlan
 from rmqtool.salvage.making import encode_blank, encode_filler, encode_record, encode_tombstones
-from rmqtool.store.segments import FileQueue, Segment
+from rmqtool.store.segments import FileQueue, Segment, StoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from rmqtool.salvage import Found
-    from rmqtool.store.segments import StoreFile
     from rmqtool.store.staging import StagingHandle
 
 

@@ -28,7 +28,7 @@ from rmqtool.formats.message import (
     RecordStart,
 )
 from rmqtool.releases import LENIENT
-from rmqtool.scan.records import Record, check_record, find_true, holds_record
+from rmqtool.scan.records import Gap, Record, check_record, find_true, holds_record
 from rmqtool.store.broker_conf import Origin
 from rmqtool.store.segments import WINDOW_BYTES, Segment, Window, finding_at
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.io.location import UnreadableRange
-    from rmqtool.scan.records import Gap
     from rmqtool.store import FileQueue, Store
     from rmqtool.store.settings import Settings
 

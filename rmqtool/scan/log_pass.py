@@ -13,7 +13,7 @@ from functools import partial
 from itertools import accumulate, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from rmqtool.engine import MapInterruptedError, together
+from rmqtool.engine import Engine, MapInterruptedError, together
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.records import Gap
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
     from concurrent.futures import Executor
 
-    from rmqtool.engine import Engine
     from rmqtool.io.location import UnreadableRange
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.progress import Progress

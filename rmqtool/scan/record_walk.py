@@ -30,14 +30,13 @@ from rmqtool.scan.classify import (
     unreadable_part,
 )
 from rmqtool.scan.records import Checked, Gap, Record, check_record, find_true, is_true, number_problem
-from rmqtool.store.segments import Window
+from rmqtool.store.segments import Segment, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.scan.gap_walk import HiddenRecords
     from rmqtool.store import Store
-    from rmqtool.store.segments import Segment
 
 
 LOOK_BACK_BYTES = 8 << 20

@@ -19,7 +19,7 @@ from rmqtool.javacompat import (
     wrap_int,
 )
 from rmqtool.releases import LENIENT, NEWEST, RecordRules
-from rmqtool.store.segments import Window
+from rmqtool.store.segments import Segment, Window
 from rmqtool.times import EARLIEST_MS, LATEST_MS
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rmqtool.store import FileQueue
-    from rmqtool.store.segments import Segment
 
 
 _STARTS = message.RECORD_STARTS

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import BlankRecord, ChainWalk
@@ -13,8 +18,6 @@ from rmqtool.spark.stream import Offsets, StoreStreamReader, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from pyspark.sql.streaming.datasource import ReadLimit
 
     from rmqtool.store import Store
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from rmqtool import rows
 from rmqtool.columns.arrow import Batches
-from rmqtool.columns.encoder import filled
+from rmqtool.columns.encoder import ColumnJob, filled
 from rmqtool.columns.pieces import LogPiece, log_job, piece_rows, pieces_of, ranges_of, trimmed
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.derived import admits_unit, dump_index_file, dump_queue
@@ -40,17 +40,14 @@ from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.record_walk import first_record
 from rmqtool.spark.options import Mode, ReadOptions, Table
 from rmqtool.spark.shapes import STORE, row_batch, shape_of
-from rmqtool.store import PathKind, Store, open_store
+from rmqtool.store import PathKind, QueueFiles, Segment, Store, StoreFile, open_store
 from rmqtool.store.lock import lock_holder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.columns import ColumnChoice
-    from rmqtool.columns.encoder import ColumnJob
-    from rmqtool.engine.spark_plan import PlannedTask
     from rmqtool.rows import Row
-    from rmqtool.store import QueueFiles, Segment, StoreFile
     from rmqtool.store.geometry import Geometry
 
     Task = Callable[[], Iterator[Row | "SegmentFact"]]

@@ -21,8 +21,6 @@ from rmqtool.spark.options import MessageSchema, ReadOptions, Table, unknown_col
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rmqtool.spark.options import ReadOptions
-
 
 STORE = "store"
 _LOG_APPEND_TIME = 1

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings import codes
+from rmqtool.findings import FindingCode, codes
 from rmqtool.formats import Decoder, checkpoint, consumequeue, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import (
@@ -29,15 +29,13 @@ from rmqtool.formats.consumequeue import (
 )
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
 from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_STARTS
-from rmqtool.io import FileKind, Location
+from rmqtool.io import FileKind, Location, ReadOnlyFile
 from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rmqtool.findings import FindingCode
-    from rmqtool.io import ReadOnlyFile
 
 _EARLIEST_MS = 1_262_304_000_000  # 2010, before the first broker
 _LATEST_MS = 4_102_444_800_000  # 2100

@@ -16,15 +16,13 @@ from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind, is_rocksdb
-from rmqtool.store.places import side_findings
-from rmqtool.store.segments import denied_finding, label_of
+from rmqtool.store.places import Feature, side_findings
+from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray, denied_finding, label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.store.places import Feature
     from rmqtool.store.root import Store
-    from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray
 
 
 _WINDOW = 1 << 20

@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, Structure, codes, counted
+from rmqtool.findings import Finding, FindingCode, Structure, codes, counted
 from rmqtool.formats.checkpoint import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
@@ -28,15 +28,13 @@ from rmqtool.store.kinds import (
     holds,
 )
 from rmqtool.store.names import digits_of
-from rmqtool.store.segments import NAME_DIGITS
+from rmqtool.store.segments import NAME_DIGITS, FileQueue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.findings import FindingCode
     from rmqtool.io.source import Status
-    from rmqtool.store.segments import FileQueue
     from rmqtool.store.settings import Settings
 
 

@@ -10,7 +10,7 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.findings import Structure
 from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.io import Location, location_of
-from rmqtool.store.broker_conf import OPTION_NOTE, GivenSettings, given_settings
+from rmqtool.store.broker_conf import OPTION_NOTE, GivenSettings, Setting, given_settings
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
 from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import (
@@ -24,15 +24,12 @@ from rmqtool.store.kinds import (
 )
 from rmqtool.store.names import list_directories
 from rmqtool.store.places import Feature, features_of, split_log
-from rmqtool.store.segments import label_of
+from rmqtool.store.segments import FileQueue, label_of
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
-
-    from rmqtool.store.broker_conf import Setting
-    from rmqtool.store.segments import FileQueue
 
     _Opened = tuple[Place, Mapping[PathKind, Root], GivenSettings]
 

@@ -14,6 +14,7 @@ from rmqtool.store.broker_conf import (
     CONCERNING,
     DEFINITIONS,
     INDEX_TIMEZONE,
+    GivenSettings,
     Origin,
     Setting,
 )
@@ -24,8 +25,6 @@ from rmqtool.store.inference import INDEX_NUMBERS, INFERENCES, SettingsInference
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import tzinfo
-
-    from rmqtool.store.broker_conf import GivenSettings
 
 
 class Settings:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
 from rmqtool.commands.diff.align import LogBounds
-from rmqtool.findings import Finding, FindingLog, Severity, codes
+from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, codes
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD, Outcome
 from rmqtool.releases import LENIENT
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.findings import FindingCode
     from rmqtool.io.location import UnreadableRange
     from rmqtool.store import FileQueue, Store
 

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.columns import require_library
+from rmqtool.columns import ColumnFile, FileForm, require_library
 from rmqtool.columns.encoder import ColumnJob, filled
 from rmqtool.columns.pieces import (
     TASK_BYTES,
@@ -35,7 +35,6 @@ from rmqtool.store.results import folder_names, output_area
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from rmqtool.columns import ColumnFile, FileForm
     from rmqtool.engine import Engine
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle

@@ -27,7 +27,7 @@ from rmqtool.commands.query.group_records import (
 )
 from rmqtool.derived.positions import offsets_in
 from rmqtool.derived.queue_files import queue_bounds
-from rmqtool.findings import counted
+from rmqtool.findings import Finding, counted
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.lookup.queue import RecordPlace, find_queue
 from rmqtool.lookup.topic_names import near_names, topics_of
@@ -40,7 +40,6 @@ from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, ROCKSDB
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rmqtool.findings import Finding
     from rmqtool.lookup.context import QueryContext
     from rmqtool.progress import Progress
     from rmqtool.store import Store

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.query.index import IndexSearch, index_problem
 from rmqtool.commands.query.scan import LogScan
-from rmqtool.findings import counted
+from rmqtool.findings import Finding, counted
 from rmqtool.javacompat import parse_int, split_keys, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
-from rmqtool.lookup.queue import QueueConsumer, queues_problem
+from rmqtool.lookup.queue import QueueConsumer, RecordPlace, queues_problem
 from rmqtool.progress import RecordingProgress
 from rmqtool.rows.messages import acknowledged_offsets, java_long, json_body, offset_id_of
 from rmqtool.scan.classify import FoundEdge
@@ -31,9 +31,6 @@ from rmqtool.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX, REVIVE_PREFIX, SCHE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-
-    from rmqtool.findings import Finding
-    from rmqtool.lookup.queue import RecordPlace
 
 
 WAITING_TOPICS = (SCHEDULE_TOPIC, TIMER_TOPIC)

@@ -20,7 +20,7 @@ from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import string_hash
-from rmqtool.lookup.context import KeyQuestion, QueryRequest, Reason
+from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_walk import record_finding
 from rmqtool.scan.records import Record, record_at
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.formats.index import HeaderFields, ItemFields
-    from rmqtool.lookup.context import QueryContext
     from rmqtool.store import Store
 
 

@@ -13,7 +13,7 @@ from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reas
 from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.topic_names import topics_of, unknown_topic
 from rmqtool.scan.record_walk import LogExtent
-from rmqtool.scan.records import record_at
+from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import Absent
     from rmqtool.derived.queue_files import LiveUnits
-    from rmqtool.scan.records import Record
 
 
 _ALL = 1 << 62

@@ -19,21 +19,19 @@ from rmqtool.commands.query.index import (
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
 from rmqtool.javacompat import decode_offset_id, id_spellings
-from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
+from rmqtool.lookup.context import Explanation, KeyQuestion, Limit, QueryContext, QueryRequest, Reason
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows, host_text, offset_id_of
 from rmqtool.scan.classify import FoundEdge, ends_chain
 from rmqtool.scan.record_walk import LogExtent, first_record, record_defects, record_finding, walk_log
-from rmqtool.scan.records import record_at
+from rmqtool.scan.records import Record, record_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.commands.query.consumption import ConsumptionJudge
     from rmqtool.commands.query.scan import LogAnswers
-    from rmqtool.lookup.context import Explanation, Limit, QueryRequest
-    from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
 

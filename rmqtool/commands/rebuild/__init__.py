@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import options
 from rmqtool.dispatch.index_keys import TagItems
-from rmqtool.engine import options_of
+from rmqtool.engine import Engine, EngineOptions, options_of
 from rmqtool.errors import UsageError
 from rmqtool.projection import shared_fields
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.account.lost import LostMessage
-    from rmqtool.engine import Engine, EngineOptions
     from rmqtool.store import Store
     from rmqtool.store.results import Target
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rmqtool.check.log_findings import as_torn, illegal_queue_findings, record_findings, torn_record
-from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, without_copies
+from rmqtool.check.queue_offsets import Breaks, Older, add_breaks, breaks_of, without_copies
 from rmqtool.commands.rebuild import Generations
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.arrays import Rows
-    from rmqtool.check.queue_offsets import Older
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.pipeline import ReputPlan, ReputResult

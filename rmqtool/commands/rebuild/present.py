@@ -18,7 +18,7 @@ from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queue_files import LiveUnits, all_live_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import codes
+from rmqtool.findings import FindingLog, codes
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
 from rmqtool.reput.units import KeptUnits, QueueUnits, by_queue, kept_units, no_units
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.account.lost import LostMessage, LostTotals, QueuePlace
     from rmqtool.arrays import Bools
-    from rmqtool.findings import FindingLog
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.scan.classify import FoundEdge

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from rmqtool.account import NO_LOSSES, indexes_beyond
+from rmqtool.account import NO_LOSSES, LogLosses, indexes_beyond
 from rmqtool.check.log_findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.judging import GenerationChoice, judge_delay_table, judge_log
 from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
@@ -23,7 +23,7 @@ from rmqtool.findings import codes
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
 from rmqtool.reput.blocks import open_scratch
-from rmqtool.reput.damage import inspect_skips, inspect_unreachable
+from rmqtool.reput.damage import SkippedRange, UnreachableRange, inspect_skips, inspect_unreachable
 from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
@@ -34,13 +34,10 @@ from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractContextManager
 
-    from rmqtool.account import LogLosses
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.commands.rebuild import RebuildRequest
     from rmqtool.progress import Progress
-    from rmqtool.reput.damage import SkippedRange, UnreachableRange
     from rmqtool.store import Store
 
 

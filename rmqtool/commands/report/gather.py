@@ -22,7 +22,7 @@ from rmqtool.commands.report import (
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import FileKind, Location, location_of
-from rmqtool.recovery import skipped, start_findings
+from rmqtool.recovery import Prediction, skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from rmqtool.account.lost import LostMessage
     from rmqtool.check.picture import LogPicture
     from rmqtool.progress import Progress
-    from rmqtool.recovery import Prediction
 
 
 _SMALL_BYTES = 8 << 20

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
@@ -27,7 +27,6 @@ from rmqtool.projection import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from rmqtool.check import VerifyReport
     from rmqtool.recovery import Prediction
