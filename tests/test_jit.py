@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from numba.core.errors import TypingError
 
 from rmqtool.caches import is_private, user_cache
 from rmqtool.kernels import jit
@@ -143,6 +144,10 @@ def plus_one(number: int) -> int:
     return number + 1
 
 
+def nothing_of(number: int) -> int:
+    return number.nothing  # type: ignore[attr-defined,no-any-return]
+
+
 @pytest.mark.full
 def test_what_another_process_has_made_meanwhile_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -163,6 +168,29 @@ def test_what_another_process_has_made_meanwhile_is_loaded(
     assert [len(one.stats.cache_hits) for one in (ours, others)] == [1, 0]  # type: ignore[attr-defined]
     assert COMPILATION.under_way == before
     assert {one.suffix for one in kept.rglob("*.*")} == {".nbi", ".nbc"}
+
+
+def test_a_kernel_that_does_not_compile_fails_at_once_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller of it makes numba try again: no process waits for its own turn."""
+    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kept"))
+    broken = kernel(nothing_of)
+    turns: list[Path] = []
+    take_turn = jit._take_turn
+
+    def noted(path: Path) -> int | None:
+        turns.append(path)
+        return take_turn(path)
+
+    monkeypatch.setattr(jit, "_take_turn", noted)
+    before = COMPILATION.under_way
+    for _ in range(2):
+        with pytest.raises(TypingError):
+            broken(1)
+    assert len(turns) == 1
+    assert COMPILATION.under_way == before + 1
+    broken._cache._end()  # type: ignore[attr-defined]
 
 
 def test_a_kernel_from_the_disk_can_be_called_by_one_that_is_compiled(

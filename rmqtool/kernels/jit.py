@@ -313,8 +313,9 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
         if found is not None:
             COMPILATION.ready += 1
             return found
-        COMPILATION.begin()
-        self._turn = _take_turn(self._turn_path)
+        if self._turn is None:  # else it has failed to compile before
+            COMPILATION.begin()
+            self._turn = _take_turn(self._turn_path)
         found = self._load_overload(sig, target_context)  # the other process has made it
         if found is not None:
             self._end()
