@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import tempfile
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
@@ -168,6 +169,24 @@ def test_what_another_process_has_made_meanwhile_is_loaded(
     assert [len(one.stats.cache_hits) for one in (ours, others)] == [1, 0]  # type: ignore[attr-defined]
     assert COMPILATION.under_way == before
     assert {one.suffix for one in kept.rglob("*.*")} == {".nbi", ".nbc"}
+
+
+class Direction(IntEnum):
+    """An enumeration of another program."""
+
+    UP = 1
+    DOWN = 2
+
+
+def test_enumerations_of_other_programs_stay_what_they_are() -> None:
+    """A process that reads a store may have kernels of its own."""
+
+    @jit.numba.njit
+    def turned(direction: Direction) -> Direction:
+        return Direction.DOWN if direction == Direction.UP else Direction.UP
+
+    assert turned(Direction.UP) is Direction.DOWN
+    assert turned(Direction.DOWN) is Direction.UP
 
 
 def test_a_kernel_that_does_not_compile_fails_at_once_again(

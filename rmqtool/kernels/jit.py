@@ -71,7 +71,7 @@ import numba  # noqa: E402 - not before
 import numpy as np  # noqa: E402 - which numba brings
 from llvmlite import binding, ir  # type: ignore[import-untyped] # noqa: E402 - as numba, which brings it
 from numba.core import cgutils, types  # noqa: E402
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic  # noqa: E402
+from numba.extending import infer_getattr, intrinsic  # noqa: E402
 
 try:
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
@@ -195,23 +195,19 @@ _HAS_PRIVATE_NAMES = _has_private_names()
 
 
 class _MemberAttribute(AttributeTemplate):  # type: ignore[misc] # numba has no types
-    """Makes a member of an IntEnum an integer in kernels: not every numba since 0.61 takes it as an index."""
+    """Makes members of our IntEnums integers in kernels: not every numba takes them as indices."""
 
     key = types.IntEnumClass
 
     def generic_resolve(self, enumeration: Any, name: str) -> Any:  # noqa: ANN401 - numba's own
-        """Return the type of a member."""
-        return types.int64 if name in enumeration.instance_class.__members__ else None
-
-
-def _member(context: Any, _builder: object, enumeration: Any, _value: object, name: str) -> Any:  # noqa: ANN401
-    """Return the number of a member, a constant."""
-    return context.get_constant(types.int64, enumeration.instance_class[name].value)
+        """Return the type of a member; None leaves it to numba, as for other programs in this process."""
+        ours = enumeration.instance_class
+        is_ours = ours.__module__.startswith(f"{__name__.partition('.')[0]}.")
+        return enumeration.dtype if is_ours and name in ours.__members__ else None
 
 
 if _HAS_PRIVATE_NAMES:
     infer_getattr(_MemberAttribute)
-    lower_getattr_generic(types.IntEnumClass)(_member)
 
 
 class _KernelPlace:
