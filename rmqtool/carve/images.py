@@ -26,15 +26,13 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.io import Location, ReadOnlyFile, UnreadableRange
 
-    Ranges = Int64s
 
-
-def ranges_of(pairs: Iterable[tuple[int, int]]) -> Ranges:
+def ranges_of(pairs: Iterable[tuple[int, int]]) -> Int64s:
     """Return ranges as an array ``(n, 2)`` of start and stop, ascending, none touching another."""
     return merged(np.array([*pairs], np.int64).reshape(-1, 2))
 
 
-def merged(ranges: Ranges) -> Ranges:
+def merged(ranges: Int64s) -> Int64s:
     """Return the union of ranges, ascending, none empty, none touching another."""
     ranges = ranges[ranges[:, 0] < ranges[:, 1]]
     if not len(ranges):
@@ -46,18 +44,18 @@ def merged(ranges: Ranges) -> Ranges:
     return np.stack([ranges[first, 0], reached[last]], axis=1)
 
 
-def outside(ranges: Ranges, start: int, stop: int) -> Ranges:
+def outside(ranges: Int64s, start: int, stop: int) -> Int64s:
     """Return the parts of ``start`` to ``stop`` outside some merged ranges."""
     bounds = np.concatenate([[start], np.clip(ranges, start, stop).reshape(-1), [stop]])
     return merged(bounds.reshape(-1, 2))
 
 
-def length_of(ranges: Ranges) -> int:
+def length_of(ranges: Int64s) -> int:
     """Return how many positions lie in merged ranges."""
     return int((ranges[:, 1] - ranges[:, 0]).sum())
 
 
-def within(ranges: Ranges, start: int, stop: int) -> list[tuple[int, int]]:
+def within(ranges: Int64s, start: int, stop: int) -> list[tuple[int, int]]:
     """Return the parts of merged ranges that lie in ``start`` to ``stop``."""
     first = int(np.searchsorted(ranges[:, 1], start, "right"))
     last = int(np.searchsorted(ranges[:, 0], stop, "left"))
@@ -68,7 +66,7 @@ USED, UNREADABLE, NOTHING = "+", "-", "/"
 """Statuses of the maps: used in the result; bad sectors; read but not used."""
 
 
-def map_lines(size_bytes: int, parts: Iterable[tuple[str, Ranges]]) -> Iterator[str]:
+def map_lines(size_bytes: int, parts: Iterable[tuple[str, Int64s]]) -> Iterator[str]:
     """Yield the lines of a map.
 
     ``parts`` are merged ranges by status, the strongest first; the rest of the image is ``NOTHING``.
@@ -150,7 +148,7 @@ class SearchResult:
     """
 
     rows: Rows
-    unreadable: list[Ranges]
+    unreadable: list[Int64s]
 
 
 def plan_search(images: Sequence[Image], range_bytes: int) -> Iterator[tuple[Image, int, int]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.carve.images import merged
+from rmqtool.carve.images import Image, merged
 from rmqtool.carve.logs import FoundLog, find_logs, find_pieces
 from rmqtool.carve.proving import LooseCause, prove
 from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.carve.images import Image, Ranges
 
 
 LARGEST_FILE = 2**31 - 1
@@ -142,7 +141,7 @@ class LogLayout:
         return self.rows[bounds[0] : bounds[1]]
 
     @property
-    def holes(self) -> Ranges:
+    def holes(self) -> Int64s:
         """Return the missing ranges of the log, from its first file's start to its last record's end."""
         starts, stops = self.rows["log_offset"], self.rows["log_offset"] + self.rows["total_size"]
         blanks = np.where(self._blank_fits, self.rows["blank"], 0)
@@ -175,7 +174,7 @@ class Layout:
     logs: tuple[LogLayout, ...]
     loose: Rows
     causes: list[LooseCause]
-    used: list[Ranges]
+    used: list[Int64s]
 
 
 def lay_out(
@@ -229,7 +228,7 @@ def _hints(rows: Rows, images: Sequence[Image]) -> list[int]:
     return hints
 
 
-def _used(parts: Sequence[Rows], image: Image) -> Ranges:
+def _used(parts: Sequence[Rows], image: Image) -> Int64s:
     ranges = []
     for rows in parts:
         own = rows[rows["image"] == image.number]

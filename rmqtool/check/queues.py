@@ -17,10 +17,8 @@ from rmqtool.kernels.units import MAX_QUEUE_OFFSET
 from rmqtool.store.segments import Segment, unreadable_findings
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Array, Bools, Int64s, Row
+    from rmqtool.arrays import Bools, Int64s, Row, Rows
     from rmqtool.check.bounds import Lag
-
-    Ranges = Array
 
 
 _NEVER = (1 << 63) - 1
@@ -64,7 +62,7 @@ class MissingRange(NamedTuple):
     is_dispatched: bool
 
 
-def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int], dispatched: int = 0) -> Ranges:
+def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int], dispatched: int = 0) -> Rows:
     """Return the records without unit, ``(n,)`` of ``RANGE_ROW`` in log order.
 
     Those that the append rule never puts are left out: queue offsets that no file can have. ``matched`` are
@@ -73,7 +71,7 @@ def missing_ranges(expected: ExpectedUnits, matched: tuple[int, int], dispatched
     """
     if not expected.is_unseen():
         return np.empty(0, RANGE_ROW)
-    ranges: list[Ranges] = []
+    ranges: list[Rows] = []
     least_later = _NEVER
     for window in range(len(expected.spans) - 1, -1, -1):
         queue_offsets = expected.queue_offsets(window)
@@ -92,7 +90,7 @@ def _ranges_of(
     least_later: int,
     matched: tuple[int, int],
     dispatched: int,
-) -> Ranges:
+) -> Rows:
     offsets = expected.rows(window).physical_offsets
     possible = _is_possible(queue_offsets)
     later = np.append(np.where(possible, queue_offsets, _NEVER)[1:], least_later)
@@ -120,7 +118,7 @@ def _is_possible(queue_offsets: Int64s) -> Bools:
     return np.asarray((queue_offsets >= 0) & (queue_offsets <= MAX_QUEUE_OFFSET))
 
 
-def _joined(ranges: Ranges) -> Ranges:
+def _joined(ranges: Rows) -> Rows:
     """Join ranges before the first unit, and after the last: the border of two windows may split them."""
     if not len(ranges):
         return ranges
@@ -134,7 +132,7 @@ def _joined(ranges: Ranges) -> Ranges:
     return joined
 
 
-def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Ranges) -> None:
+def report_missing(report: QueueReport, task: QueueCheckTask, ranges: Rows) -> None:
     """Report records without unit, ``(n,)`` of ``RANGE_ROW``.
 
     The next start dispatches records at the end of an unclean log again; in a clean store no start does that,
@@ -197,7 +195,7 @@ def _report_range(
     )
 
 
-def _report_deleted(report: QueueReport, ranges: Ranges) -> None:
+def _report_deleted(report: QueueReport, ranges: Rows) -> None:
     if not len(ranges):
         return
     count, first = int(ranges["records"].sum()), MissingRange._make(ranges[0].item())
@@ -331,7 +329,7 @@ def _last_step(problems: list[Problem]) -> int | None:
     return max(steps, default=None)
 
 
-def _slots(ranges: Ranges, tail: tuple[int, int]) -> Int64s:
+def _slots(ranges: Rows, tail: tuple[int, int]) -> Int64s:
     """Return the queue offsets of missing records that are numbers of units in the tail."""
     current = ranges[~ranges["is_superseded"]]
     first = np.maximum(current["queue_offset"], tail[0])

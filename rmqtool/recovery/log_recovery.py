@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Settings, Store
 
-    Rules = Int64s
-
 
 RECOVER_FILES = 10
 """commitLogRecoverMaxNum where it is not set, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
@@ -354,7 +352,7 @@ class RecoveryWalk:
     """
 
     segments: Sequence[Segment]
-    rules: Rules
+    rules: Int64s
     switches: RecoverySwitches
     start: int
     end: int = 0
