@@ -154,7 +154,7 @@ def test_what_another_process_has_made_meanwhile_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = tmp_path / "kept"
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(kept))
+    monkeypatch.setattr(jit, "_FOLDER", kept)
     ours, others = kernel(plus_one), kernel(plus_one)
     take_turn = jit._take_turn
 
@@ -193,7 +193,7 @@ def test_a_kernel_that_does_not_compile_fails_at_once_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A caller of it makes numba try again: no process waits for its own turn."""
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(jit, "_FOLDER", tmp_path / "kept")
     broken = kernel(nothing_of)
     turns: list[Path] = []
     take_turn = jit._take_turn
@@ -215,7 +215,7 @@ def test_a_kernel_that_does_not_compile_fails_at_once_again(
 def test_a_kernel_from_the_disk_can_be_called_by_one_that_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(jit, "_FOLDER", tmp_path / "kept")
     assert kernel(plus_one)(1) == 2
     loaded = kernel(plus_one)
     assert loaded(1) == 2
@@ -233,12 +233,13 @@ def test_without_private_names_numba_keeps_kernels_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert jit._HAS_PRIVATE_NAMES
-    monkeypatch.setattr("numba.config.CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(jit, "_FOLDER", tmp_path / "kept")
     monkeypatch.setattr(jit, "_HAS_PRIVATE_NAMES", False)
     assert kernel(plus_one)(1) == 2
     loaded = kernel(plus_one)
     assert loaded(1) == 2
     assert [len(loaded.stats.cache_hits)] == [1]  # type: ignore[attr-defined]
+    assert str(tmp_path) not in jit.numba.config.CACHE_DIR
     assert {one.suffix for one in (tmp_path / "kept").rglob("*.*")} >= {".nbi", ".nbc"}
 
 

@@ -148,8 +148,8 @@ def cache_folder() -> Path:
     return fallback if is_private(fallback) else Path(tempfile.mkdtemp())
 
 
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(cache_folder())
+_FOLDER = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
+"""Of kernels; other programs in this process keep theirs where they did."""
 
 
 # What numba made lives as long as the process; looking for garbage in it at the end takes 0.3 s.
@@ -220,7 +220,7 @@ class _KernelPlace:
     def __init__(self, function: Callable[..., Any], path: str) -> None:
         self._py_file = path  # numba names it in a warning
         self._line = function.__code__.co_firstlineno
-        self._folder = Path(numba.config.CACHE_DIR) / function.__module__.rpartition(".")[0]
+        self._folder = _FOLDER / function.__module__.rpartition(".")[0]
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], path: str) -> _KernelPlace:
@@ -354,7 +354,11 @@ def inlined(function: _Kernel) -> _Kernel:
 
 def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
     if not _HAS_PRIVATE_NAMES:
-        return cast("_Kernel", numba.njit(nogil=True, cache=True)(function))
+        others, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_FOLDER)
+        try:
+            return cast("_Kernel", numba.njit(nogil=True, cache=True)(function))
+        finally:
+            numba.config.CACHE_DIR = others
     compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=False, forceinline=inline)(function)
     compiled._cache = _KernelCache(function)
     COMPILATION.kernels += 1
