@@ -351,6 +351,9 @@ class _OutputStream(io.TextIOWrapper):
                 raise
             silence(self)
             return len(text)
+        except KeyboardInterrupt:
+            silence(self)  # a reader that does not read would keep what is pending, and the command, for ever
+            raise
         except OSError as failure:
             raise self._named(failure) from failure
 
@@ -362,6 +365,9 @@ class _OutputStream(io.TextIOWrapper):
             if not self._outlives_reader:
                 raise
             silence(self)
+        except KeyboardInterrupt:
+            silence(self)
+            raise
         except OSError as failure:
             raise self._named(failure) from failure
 
