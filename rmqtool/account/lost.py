@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
@@ -307,8 +307,7 @@ class Kept(NamedTuple):
 NOTHING_KEPT = Kept(*(np.empty(0, np.int64) for _ in Kept._fields))
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
+class Absent(NamedTuple):
     """Messages of a queue that its records leave out.
 
     Attributes:
@@ -386,7 +385,7 @@ class AbsentFinder(NamedTuple):
         first = 0 if self.from_zero else min(first, int(starts[0]))
         before = list(self._between(pins, _Stretch(first, self.log_start, int(starts[0]), int(places[0]))))
         unnamed = all(one.log_offset is None for one in before)
-        yield from (replace(one, from_start=unnamed) for one in before)
+        yield from (one._replace(from_start=unnamed) for one in before)
         for number in np.flatnonzero(starts[1:] > stops[:-1]):
             after = int(starts[number + 1]), int(places[number + 1])
             yield from self._between(pins, _Stretch(int(stops[number]), int(ends[number]), *after))

@@ -11,7 +11,7 @@ writes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -140,8 +140,7 @@ class ImageReader:
 RANGE_BYTES = 64 << 20
 
 
-@dataclass(frozen=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     """Heads of records in images: ``(n,)`` of ``FOUND_ROW``, by image and position.
 
     ``unreadable`` is by image, ``(k, 2)``, merged.

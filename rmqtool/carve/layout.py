@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -27,8 +27,7 @@ LARGEST_FILE = 2**31 - 1
 _MOST_TRIED = 64
 
 
-@dataclass(frozen=True)
-class LogGeometry:
+class LogGeometry(NamedTuple):
     """The size of a log's files, with the number of BLANKs that show it, and of those that contradict it.
 
     ``straddling`` is how many records would lie in two files.
@@ -68,7 +67,7 @@ def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> 
                 break
     assert best is not None
     is_assumed = best.file_size == default and default not in hints and not len(before)
-    return replace(best, origin=Origin.DEFAULT) if is_assumed else best
+    return best._replace(origin=Origin.DEFAULT) if is_assumed else best
 
 
 def _doubts(one: LogGeometry) -> tuple[int, int]:
@@ -159,8 +158,7 @@ class LogLayout:
         return fits
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(NamedTuple):
     """Layout of everything that was found.
 
     Attributes:

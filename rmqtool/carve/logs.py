@@ -24,8 +24,7 @@ CLOCK_SLACK_MS = 60_000
 _IDENTITY = ["log_offset", "total_size", "store_timestamp_ms", "host", "crc"]
 
 
-@dataclass(frozen=True)
-class FoundLog:
+class FoundLog(NamedTuple):
     """The records of one log.
 
     Attributes:

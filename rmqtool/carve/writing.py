@@ -10,7 +10,7 @@ import itertools
 import json
 import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -36,8 +36,7 @@ CHUNK_BYTES = 4 << 20
 _ZEROS = bytes(1 << 20)
 
 
-@dataclass(frozen=True)
-class FileTask:
+class FileTask(NamedTuple):
     """One file of a log; ``rows``, ``(n,)`` of ``FOUND_ROW`` by offset, are its records."""
 
     staging: StagingHandle

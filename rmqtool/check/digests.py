@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from posixpath import relpath
@@ -87,8 +86,7 @@ def _changed(file: ListedFile, size_bytes: int) -> Finding:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
+class ListedFile(NamedTuple):
     """One regular file as it was listed; ``modified_ns`` is nanoseconds since 1970."""
 
     path: Location

@@ -298,8 +298,7 @@ def _of_window(expected: ExpectedEntries, window: int) -> Int64s:
     return np.stack([starts + base, stops + base, keys, first_keys])[:, counts]
 
 
-@dataclass(frozen=True, slots=True)
-class QueueCheck:
+class QueueCheck(NamedTuple):
     """One queue; ``topic`` is as Java decodes it.
 
     Attributes:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 
@@ -89,8 +89,7 @@ class Partition(StrEnum):
     DAY = "day"  # of storing, in UTC
 
 
-@dataclass(frozen=True)
-class FileForm:
+class FileForm(NamedTuple):
     """Form of files of columns; ``partition`` None makes one sequence of files."""
 
     format: FileFormat
@@ -115,8 +114,7 @@ class ColumnFile:
     topic: str | None = None
 
 
-@dataclass(frozen=True)
-class ColumnChoice:
+class ColumnChoice(NamedTuple):
     """Columns in the order of the result; ``decompress`` unpacks bodies that SYSFLAG says are compressed."""
 
     names: tuple[str, ...] = tuple(COLUMNS)

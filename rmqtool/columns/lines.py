@@ -6,9 +6,8 @@ import base64
 import json
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,8 +42,7 @@ class _Kind(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True)
-class LineForm:
+class LineForm(NamedTuple):
     """Form of rows in a file of text: head line, text before each value, end of a line, text of null.
 
     With ``in_cells``, bodies with control characters cannot be text; ``quoted`` makes cells of values that

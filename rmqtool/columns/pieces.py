@@ -13,7 +13,7 @@ To read the log itself, name its directory, not the store.
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,8 +53,7 @@ def log_job(
     return ColumnJob(log, store.settings.delay_levels, messages, choice, begin=begin or 0, end=end, edge=edge)
 
 
-@dataclass(frozen=True)
-class LogPiece:
+class LogPiece(NamedTuple):
     """Split of a log for a task of its own.
 
     ``first`` is the physical offset of the first record, None if that is to be found; ``range`` is the part
@@ -159,8 +158,7 @@ CLOCK_SLACK_MS = 3_600_000
 """A broker's clock may have been set back by so much without a message being left out."""
 
 
-@dataclass(frozen=True)
-class ReadLimits:
+class ReadLimits(NamedTuple):
     """Limits within which it pays to read queues before the log.
 
     Attributes:

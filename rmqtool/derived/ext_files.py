@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats.consumequeue import (
@@ -35,8 +34,7 @@ class PlacedExtUnit(NamedTuple):
     bit_map: bytes | None
 
 
-@dataclass(frozen=True)
-class ExtColumns:
+class ExtColumns(NamedTuple):
     """The units at the start of an ext file, ``(n,)`` each.
 
     ``positions`` in the file ascend; ``stop`` is the position after the last unit.

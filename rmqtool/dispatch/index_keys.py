@@ -16,7 +16,7 @@ from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.errors import EnvironmentFailureError, UsageError
@@ -166,8 +166,7 @@ class TagRule:
         return cls(value, Origin.GIVEN, "as requested")
 
 
-@dataclass(frozen=True, slots=True)
-class _Message:
+class _Message(NamedTuple):
     """A message in the index.
 
     Attributes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.store.broker_json import LARGEST_CONFIG, parse_broker_json
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigKind:
+class ConfigKind(NamedTuple):
     """One file in ``config/``.
 
     ``tables`` are members of its root object with entries, one for each topic, group or level. ``loses``

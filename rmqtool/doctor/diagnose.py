@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.doctor import (
     CONFIG_KINDS,
@@ -296,8 +296,7 @@ def _judged(
 TIMER_CHECKPOINT = "timercheck"
 
 
-@dataclass(frozen=True, slots=True)
-class TimerDiagnosis:
+class TimerDiagnosis(NamedTuple):
     """A timer that has lost its progress.
 
     ``file`` is relative to the store; ``state`` is ``cut``, ``empty`` or ``zero-filled``; ``again_at_most``

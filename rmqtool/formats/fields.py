@@ -6,9 +6,8 @@ A field's documentation in a schema is ``"JAVANAME; unit; meaning"``, written wi
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import construct
 
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 RowT = TypeVar("RowT", bound=tuple[int, ...])
 
 
-@dataclass(frozen=True)
-class FieldLayout:
+class FieldLayout(NamedTuple):
     """Place and meaning of one field of a record.
 
     ``name`` is ours, as in ndjson; ``offset`` (from the record's start) and ``size`` are in bytes, None where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
 
 
-@dataclass(frozen=True, slots=True)
-class InspectTask:
+class InspectTask(NamedTuple):
     """A range of one segment to examine; picklable.
 
     Attributes:
@@ -44,8 +43,7 @@ class InspectTask:
     stale_from: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GapContents:
+class GapContents(NamedTuple):
     """Content of a range.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -66,8 +66,7 @@ _BUNDLE_BYTES = 64 << 20
 _PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay holes
 
 
-@dataclass(frozen=True, slots=True)
-class IndexPlan:
+class IndexPlan(NamedTuple):
     """One index file.
 
     Attributes:

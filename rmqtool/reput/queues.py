@@ -10,7 +10,7 @@ import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
@@ -123,8 +123,7 @@ class QueuePlan:
         return replace(self, shape=shapes_of(runs, np.zeros(1, np.int64))[0], chosen=runs)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueBundle:
+class QueueBundle(NamedTuple):
     """One task of the emit stage: some queues, whole.
 
     Attributes:

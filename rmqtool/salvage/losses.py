@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -174,14 +174,18 @@ class LossFinder:
             is_within = one.start <= pin.log_offset and pin.log_offset + pin.size <= one.stop
             if first <= offset < end and is_within:
                 if first < offset:
-                    yield replace(one, queue_offset=first, messages=offset - first)
-                yield replace(
-                    one, queue_offset=offset, messages=1, log_offset=pin.log_offset, size=pin.size,
-                    cause=pin.cause, from_start=False,
-                )  # fmt: skip
+                    yield one._replace(queue_offset=first, messages=offset - first)
+                yield one._replace(
+                    queue_offset=offset,
+                    messages=1,
+                    log_offset=pin.log_offset,
+                    size=pin.size,
+                    cause=pin.cause,
+                    from_start=False,
+                )
                 first = offset + 1
         if first < end:
-            yield replace(one, queue_offset=first, messages=end - first)
+            yield one._replace(queue_offset=first, messages=end - first)
 
     @cached_property
     def _unread(self) -> dict[tuple[str, int], dict[int, Pin]]:

@@ -45,8 +45,7 @@ LOOK_BACK_BYTES = 8 << 20
 _STARTS, _PLACED = message.RECORD_STARTS, message.PLACED_STARTS
 
 
-@dataclass(frozen=True, slots=True)
-class BlankRecord:
+class BlankRecord(NamedTuple):
     """The record that closes a full file."""
 
     physical_offset: int

@@ -444,8 +444,7 @@ class Gap:
 _START_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Prefilter:
+class Prefilter(NamedTuple):
     """A coarse filter: what falls through is no answer, what stays may be one.
 
     Attributes:

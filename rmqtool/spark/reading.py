@@ -273,8 +273,7 @@ def index_rows(
         file.close()
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFact:
+class SegmentFact(NamedTuple):
     """A file of the log; the time is that of its first record, if it begins with one."""
 
     file: str

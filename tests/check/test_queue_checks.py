@@ -278,7 +278,7 @@ def test_a_recreated_topic_leaves_records_without_units(
     expected = ExpectedUnits(joined, demands.blocks)
     assert expected.total == joined.units == plan.units + before["count"][0]
     checks = [
-        replace(check, expected=joined) if (check.topic, check.queue_id) == ("TopicTest", 0) else check
+        check._replace(expected=joined) if (check.topic, check.queue_id) == ("TopicTest", 0) else check
         for check in task.queues
     ]
     log, _ = check_queues(replace(task, queues=tuple(checks)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -81,8 +81,7 @@ _SMALLEST_WINDOW = 1 << 10
 _LARGEST_WINDOW = 1 << 22
 
 
-@dataclass(frozen=True)
-class EntryKind:
+class EntryKind(NamedTuple):
     """Kind of entries of two stores: how their rows are compared, and their form in a difference.
 
     Attributes:
@@ -122,8 +121,7 @@ class LogBounds:
         return np.asarray(expired | later)
 
 
-@dataclass(frozen=True)
-class DifferenceWindow:
+class DifferenceWindow(NamedTuple):
     """Differences of one stretch of both streams, each in the order of its stream.
 
     ``changed`` are rows of A and their other versions in B; ``moved`` rows of A that B has in another order;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -58,8 +58,7 @@ UNIT_ENTRIES = EntryKind(
     label="{queue} #{order}",
     values=_UNIT_VALUES,
 )
-EXT_UNIT_ENTRIES = replace(
-    UNIT_ENTRIES,
+EXT_UNIT_ENTRIES = UNIT_ENTRIES._replace(
     identity=(*_IDENTITY, "ext_time_ms", "bit_map_crc"),
     by_order=True,
     values={**_UNIT_VALUES, "extStoreTimestamp": "ext_time_ms", "bitMapCrc": "bit_map_crc"},

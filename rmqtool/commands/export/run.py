@@ -286,7 +286,7 @@ class _Export:
             task, one = whose[id(end)]
             self._drop(one)
             (piece,) = task.pieces  # its first record was guessed
-            (again,) = self._done([replace(task, pieces=(replace(piece, first=first),))])
+            (again,) = self._done([replace(task, pieces=(piece._replace(first=first),))])
             if again[1].failure is not None:
                 raise EnvironmentFailureError(again[1].failure)
             (found,) = again[1].ends

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 ROW = np.dtype([(name, np.int64) for name in ("order", "number", "time_ms", "physical_offset", "hash")])
 BY_ORDER = EntryKind("rows", "rows", ("order", "hash"), by_order=True, place=("", ""), label="", values={})
-BY_RANK = replace(BY_ORDER, by_order=False, slack_ms=999)
+BY_RANK = BY_ORDER._replace(by_order=False, slack_ms=999)
 
 
 def rows_of(entries: list[Entry], times: dict[int, int] | None = None) -> npt.NDArray[Any]:
