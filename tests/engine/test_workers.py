@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -48,8 +49,7 @@ def test_one_that_dies_takes_one_item_along() -> None:
     """By a signal, by an exit, with an error, with a result that cannot travel; others do what is left."""
     found = run(tasks.end_of_process, [*range(7)])
     pickled = str(found.pop(6))  # in other words in each Python
-    assert pickled.startswith("6: internal error: ")
-    assert pickled.endswith("local object 'end_of_process.<locals>.<lambda>'")
+    assert re.match("6: internal error: .* local object .*end_of_process.<locals>.<lambda>", pickled)
     assert found == {
         0: 0,
         1: "1: its process was killed by SIGKILL, perhaps for lack of memory",
