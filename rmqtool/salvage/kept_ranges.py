@@ -14,7 +14,7 @@ from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.arrays import Rows
+    from rmqtool.arrays import Int64s, Rows
     from rmqtool.salvage import RecordForm
 
 
@@ -74,7 +74,7 @@ class KeptRanges:
         return int(usable[one:two].max(initial=0))
 
     @cached_property
-    def _free(self) -> tuple[Rows, Rows, Rows]:
+    def _free(self) -> tuple[Int64s, Int64s, Int64s]:
         """Start and stop of each piece, and the bytes that a record can take of it; after the end all."""
         pieces = [(piece.start, piece.stop, piece.to_end) for piece in self.pieces(self.end)]
         starts, stops, to_end = np.array(pieces, np.int64).reshape(-1, 3).T
