@@ -24,11 +24,11 @@ import numpy as np
 from rmqtool.account.lost import ENDLESS, Absent, OffsetGaps
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
-from rmqtool.dispatch.queues import QueueTotals
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.message import SMALLEST_RECORD, Outcome
 from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunState, follow_rows, judge_last
+from rmqtool.kernels.totals import QueueTotals
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.dispatch.queues import QueueTable
+from rmqtool.dispatch.policy import QueueTable
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.census import CELL_ROW, ONE_QUEUE, TOPIC_ROW, count_messages, place_cells

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool import options
 from rmqtool.account import LogLosses, indexes_beyond, lists_beyond
-from rmqtool.dispatch.queues import QueueTotals, Total
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, codes
 from rmqtool.formats.message import Outcome
+from rmqtool.kernels.totals import QueueTotals, Total
 from rmqtool.scan.classify import FoundEdge, classify, last_used_byte
 from rmqtool.scan.file_pass import FilePass, GapJob, GapSink
 from rmqtool.scan.record_walk import find_log_end

@@ -1,4 +1,4 @@
-"""Table of queues: look-up, units put, totals, and the further queues of one message (LMQ)."""
+"""Table of queues: look-up, units put, and the further queues of one message (LMQ)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ import numpy as np
 
 from rmqtool.kernels.bytes import as_int, begins_with, hash_bytes, parse_long, same_bytes
 from rmqtool.kernels.jit import empty, entry, kernel
-from rmqtool.kernels.properties import offsets_taken
 from rmqtool.kernels.rows import (
     NO_EXT_UNIT,
     QUEUE_ROW,
     UNKNOWN_QUEUE_OFFSET,
     DispatchOutcome,
-    MessageBatch,
     Property,
     Switch,
     Trait,
-    no_messages,
 )
 from rmqtool.topics import LMQ_PREFIX
 
@@ -103,98 +100,6 @@ def put_unit(
     unit.tags_code = tags_code
     unit.store_timestamp_ms = store_timestamp_ms
     unit.batch_size = batch_size
-
-
-TOTAL_ROW = np.dtype(
-    [
-        ("hash", np.uint64),  # this and the next three are what find_queue compares
-        ("name_start", np.int64),
-        ("name_length", np.int32),
-        ("queue_id", np.int32),
-        ("messages", np.int64),
-        ("bytes", np.int64),
-        ("oldest_ms", np.int64),
-        ("newest_ms", np.int64),
-        ("largest", np.int64),  # bytes of the largest record, the first of equals
-        ("largest_at", np.int64),  # physical offset of that
-        ("first", np.int64),  # queue offset of the first record that has one, -1 without
-        ("stop", np.int64),  # queue offset after the last one
-        ("breaks", np.int64),  # records whose queue offset does not follow the one before
-        ("strangers", np.int64),  # records that claim another place
-    ],
-    align=True,
-)
-
-
-@kernel
-def _begin(buffer: Buffer, row: Row, table: QueueArrays, used: Int64s) -> int:
-    """Give a queue its row; return the row's number."""
-    number, start = as_int(used[0]), used[1]
-    total = table.rows[number]
-    total.hash = hash_queue(buffer, row.topic_start, row.topic_stop, row.queue_id)
-    total.name_start, total.name_length = start, row.topic_stop - row.topic_start
-    total.queue_id = row.queue_id
-    total.messages = total.bytes = total.largest = total.breaks = total.strangers = 0
-    total.first = total.stop = -1
-    total.oldest_ms = total.newest_ms = row.store_timestamp_ms
-    for i in range(row.topic_start, row.topic_stop):
-        table.names[start + i - row.topic_start] = buffer[i]
-    put_slot(total.hash, number, table.slots)
-    used[0] += 1
-    used[1] += row.topic_stop - row.topic_start
-    return number
-
-
-@entry(lambda: (*empty(TOTAL_ROW), 0, np.full(1, -1, np.int32)))
-@kernel
-def fill_slots(totals: Rows, count: int, slots: Int32s) -> None:
-    """Fill an empty table of slots for the first ``count`` rows of ``TOTAL_ROW``."""
-    for number in range(count):
-        put_slot(totals[number].hash, number, slots)
-
-
-@entry(lambda: (no_messages(), 0, no_queues(TOTAL_ROW), np.zeros(2, np.int64), *empty(np.int64)))
-@kernel
-def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s, numbers: Int64s) -> int:
-    """Add up messages by topic and queue, from row ``first`` on.
-
-    Args:
-        batch: the messages.
-        first: the first row to add.
-        table: of ``TOTAL_ROW``, with at least twice as many slots; added to.
-        used: rows and bytes of names of the table in use.
-        numbers: ``(n,)``; receives the number of each message's queue.
-
-    Returns:
-        The row for whose queue there is no room, or the number of rows.
-    """
-    buffer, rows = batch.buffer, batch.rows
-    for i in range(first, len(rows)):
-        row = rows[i]
-        number = find_queue(buffer, row.topic_start, row.topic_stop, row.queue_id, table)
-        if number < 0:
-            names_stop = used[1] + row.topic_stop - row.topic_start
-            has_room = used[0] < len(table.rows) and names_stop <= len(table.names)
-            if not has_room:
-                return i
-            number = _begin(buffer, row, table, used)
-        numbers[i] = number
-        total = table.rows[number]
-        total.messages += 1
-        total.bytes += row.total_size
-        total.oldest_ms = min(total.oldest_ms, row.store_timestamp_ms)
-        total.newest_ms = max(total.newest_ms, row.store_timestamp_ms)
-        if row.total_size > total.largest:
-            total.largest, total.largest_at = row.total_size, row.log_offset
-        total.strangers += row.log_offset != row.physical_offset
-        taken = offsets_taken(buffer, row, batch.values[i])
-        if taken:
-            if total.first < 0:
-                total.first = row.queue_offset
-            else:
-                total.breaks += row.queue_offset != total.stop
-            total.stop = row.queue_offset + taken
-    return len(rows)
 
 
 _LMQ_PREFIX = np.frombuffer(LMQ_PREFIX.encode(), np.uint8)

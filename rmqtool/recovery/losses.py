@@ -9,9 +9,9 @@ import numpy as np
 
 from rmqtool.account.lost import LossReporter, LostReason
 from rmqtool.derived.queue_files import LiveUnits, all_live_units
-from rmqtool.dispatch.queues import QueueTotals, Total
 from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.kernels.totals import QueueTotals, Total
 from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import Loss, QueueOutcome
 from rmqtool.recovery.log_recovery import true_batches

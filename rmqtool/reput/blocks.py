@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.arrays import Array
-    from rmqtool.dispatch.queues import QueueTable
+    from rmqtool.dispatch.policy import QueueTable
     from rmqtool.store.staging import StagingHandle
 
 

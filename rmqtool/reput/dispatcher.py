@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from rmqtool.dispatch.queues import QueueTable
+from rmqtool.dispatch.policy import QueueTable
 from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.dispatch import DispatchRules, dispatch, dispatch_room

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.queues import QueueTable
+from rmqtool.dispatch.policy import QueueTable
 from rmqtool.formats import message
 from rmqtool.javacompat import index_key_hash, string_hash
 from rmqtool.kernels.queues import find_queue

@@ -14,8 +14,8 @@ from rmqtool import rows
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.run import dump_log
 from rmqtool.commands.topics import Lag, TopicOrder, TopicsReport, TopicsRequest, topics_of
-from rmqtool.dispatch.queues import QueueTotals
 from rmqtool.kernels.rows import rules_of
+from rmqtool.kernels.totals import QueueTotals
 from rmqtool.releases import LENIENT
 from rmqtool.scan import file_pass
 from rmqtool.scan.walk import SegmentWalk
