@@ -273,7 +273,8 @@ def index_rows(
         file.close()
 
 
-class SegmentFact(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SegmentFact:
     """A file of the log; the time is that of its first record, if it begins with one."""
 
     file: str

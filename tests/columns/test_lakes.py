@@ -60,10 +60,12 @@ def test_delta(recipe: Callable[[str], dict[str, Any]]) -> None:
 
 def test_iceberg(recipe: Callable[[str], dict[str, Any]]) -> None:
     library("pyiceberg")
-    table = recipe("pyiceberg")["table"]
+    made = recipe("pyiceberg")
+    table = made["table"]
     found = table.scan(selected_fields=tuple(COLUMNS)).to_arrow()
     assert found.sort_by("physicalOffset").select(COLUMNS).to_pylist() == exported("messages")
     table.add_files([str(path) for path in Path("later").resolve().glob("*.parquet")])
     found = table.scan(selected_fields=("physicalOffset",)).to_arrow()
     offsets = [one["physicalOffset"] for one in exported("messages", "later")]
     assert sorted(found["physicalOffset"].to_pylist()) == offsets
+    made["catalog"].close()

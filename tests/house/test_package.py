@@ -159,11 +159,13 @@ def test_it_is_complete_but_for_spark(installed: Path) -> None:
     check_commands(installed)
 
 
-def test_it_works_with_the_lowest_of_all_that_it_requires(release: Release, tmp_path: Path) -> None:
-    """All kernels compile, too: each numba compiles other Python."""
-    installed = install(tmp_path, str(release.wheel), *lowest(release))
-    check_commands(installed)
-    assert run(installed, "warmup").returncode == 0
+if sys.version_info < (3, 14):  # the lowest numba is older than that
+
+    def test_it_works_with_the_lowest_of_all_that_it_requires(release: Release, tmp_path: Path) -> None:
+        """All kernels compile, too: each numba compiles other Python."""
+        installed = install(tmp_path, str(release.wheel), *lowest(release))
+        check_commands(installed)
+        assert run(installed, "warmup").returncode == 0
 
 
 def check_commands(installed: Path) -> None:
