@@ -47,7 +47,10 @@ class Bar:
             _Speed(),
             TimeRemainingColumn(),
         )
-        self._progress = Progress(*columns, console=console, transient=True)
+        # rich would put itself before both streams, and in releases before 15 they are no terminals then
+        self._progress = Progress(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        )
         self._task: TaskID | None = None
         self._compilation: TaskID | None = None
         self._compiling_since, self._ready_before = 0.0, 0

@@ -114,12 +114,12 @@ def test_no_command_at_all_is_a_usage_error_with_the_help(run: Callable[..., Run
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("verfy", "x"), "Did you mean 'verify'?"),
-        (("info", "x", "--formt", "json"), "Did you mean '--format'?"),
-        (("dump", "x", "--form", "json"), "Did you mean"),
+        (("verfy", "x"), "Did you mean verify?"),
+        (("info", "x", "--formt", "json"), "Did you mean --format?"),
+        (("dump", "x", "--form", "json"), "--format"),  # and others that begin so
     ],
 )
 def test_a_near_name_is_suggested(run: Callable[..., Run], words: tuple[str, ...], hint: str) -> None:
     found = run(*words)
     assert found.status == 2
-    assert hint in found.err
+    assert hint in found.err.replace("'", "")  # not every click quotes names
