@@ -1,8 +1,4 @@
-"""The broker's switches that decide the queues and index of a message, and the queues that messages have.
-
-A kernel that meets a queue for the first time stops and says so; every rule about topics is then applied
-once, here, in plain Python, and the kernel goes on with the answer.
-"""
+"""The broker's switches that decide the queues and index of a message, and the table of queues met so far."""
 
 from __future__ import annotations
 
@@ -166,6 +162,9 @@ _QUEUE_ID_BYTES = 4
 
 class QueueTable:
     """Queues by (topic bytes, queue id), numbered in the order they were met.
+
+    A kernel that meets a queue for the first time stops and says so; every rule about topics is then applied
+    once, here, in plain Python, and the kernel goes on with the answer.
 
     Attributes:
         slots: ``(2^k,)`` int32, open addressing; -1 is empty.
