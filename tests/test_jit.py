@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import tempfile
 from enum import IntEnum
 from pathlib import Path
@@ -169,6 +170,24 @@ def test_what_another_process_has_made_meanwhile_is_loaded(
     assert [len(one.stats.cache_hits) for one in (ours, others)] == [1, 0]  # type: ignore[attr-defined]
     assert COMPILATION.under_way == before
     assert {one.suffix for one in kept.rglob("*.*")} == {".nbi", ".nbc"}
+
+
+def test_an_interrupt_waits_for_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside it would leave a lock taken that other threads wait for."""
+    monkeypatch.setattr(jit, "_FOLDER", tmp_path)
+    interrupted, before = kernel(plus_one), signal.getsignal(signal.SIGINT)
+    take_turn = jit._take_turn
+
+    def interrupt(turn: Path) -> int | None:
+        signal.raise_signal(signal.SIGINT)
+        return take_turn(turn)
+
+    monkeypatch.setattr(jit, "_take_turn", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted(1)
+    assert len(interrupted.overloads) == 1  # type: ignore[attr-defined]
+    assert interrupted(1) == 2
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 class Direction(IntEnum):

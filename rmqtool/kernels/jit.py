@@ -25,8 +25,10 @@ import gc
 import hashlib
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from functools import cache, partial
@@ -76,10 +78,12 @@ from numba.extending import infer_getattr, intrinsic  # noqa: E402
 try:
     from numba.core.caching import CompileResultCacheImpl, FunctionCache
     from numba.core.codegen import CPUCodeLibrary
+    from numba.core.dispatcher import Dispatcher
     from numba.core.options import DefaultOptions
     from numba.core.typing.templates import AttributeTemplate
 except ImportError:
-    CompileResultCacheImpl = FunctionCache = CPUCodeLibrary = DefaultOptions = AttributeTemplate = object
+    CompileResultCacheImpl = FunctionCache = CPUCodeLibrary = DefaultOptions = object
+    AttributeTemplate = Dispatcher = object
 
 __all__ = [
     "KERNEL_PACKAGES",
@@ -185,6 +189,7 @@ def _has_private_names() -> bool:
         CompileResultCacheImpl: ("_locator_classes", "reduce", "rebuild", "filename_base"),
         DefaultOptions: ("_nrt", "no_cfunc_wrapper", "forceinline"),
         CPUCodeLibrary: ("_get_module_for_linking",),
+        Dispatcher: ("_compile_for_args",),
     }
     if not all(hasattr(owner, name) for owner, names in needed.items() for name in names):
         return False
@@ -352,6 +357,27 @@ def inlined(function: _Kernel) -> _Kernel:
     return _compiled(function, inline=True)
 
 
+@contextlib.contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Keep signals for the main thread until the end.
+
+    An interrupt inside numba leaves its lock taken: other threads wait for it, and the command for them.
+    """
+    came: list[int] = []
+    kept = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if callable(signal.getsignal(number)):
+                kept[number] = signal.signal(number, lambda number, _frame: came.append(number))
+    try:
+        yield
+    finally:
+        for number, handler in kept.items():
+            signal.signal(number, handler)
+        for one in came:
+            signal.raise_signal(one)
+
+
 def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
     if not _HAS_PRIVATE_NAMES:
         others, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_FOLDER)
@@ -361,6 +387,7 @@ def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
             numba.config.CACHE_DIR = others
     compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=False, forceinline=inline)(function)
     compiled._cache = _KernelCache(function)
+    compiled._compile_for_args = _interrupts_later()(compiled._compile_for_args)
     COMPILATION.kernels += 1
     return cast("_Kernel", compiled)
 

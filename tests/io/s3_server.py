@@ -132,6 +132,7 @@ def _body_of(stream: BufferedIOBase, headers: dict[str, str]) -> bytes:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    request_queue_size = 128  # clients connect many at once, on machines that have other work
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of clients that are tired of waiting."""
