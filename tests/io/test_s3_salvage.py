@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -129,8 +130,10 @@ def test_an_interrupt_leaves_nothing(place: str, proxy: Proxy) -> None:
 
     proxy.begin(note)
     with subprocess.Popen(line, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        until = time.monotonic() + 60
         while not begun.wait(0.1):
             assert run.poll() is None, run.communicate()
+            assert time.monotonic() < until
         run.send_signal(signal.SIGINT)
         told, err = run.communicate(timeout=300)
     proxy.begin(lambda request, reply: reply)
