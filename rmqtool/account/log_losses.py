@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.engine import Engine
     from rmqtool.findings import Finding, FindingLog
     from rmqtool.store import QueueFiles, Store
     from rmqtool.store.segments import FileQueue
@@ -282,16 +283,19 @@ def _units_before(queue: QueueFiles, start: int) -> Iterator[LiveUnits]:
             return
 
 
-def losses_of(store: Store, findings: FindingLog, *, is_suspect: bool) -> LogLosses | None:
+def losses_of(
+    store: Store, findings: FindingLog, engine: Engine | None = None, *, is_suspect: bool
+) -> LogLosses | None:
     """Return what a log has lost, and report it; of one that is not suspect, what lay before its first byte.
 
     None if the store is only a part that cannot prove any loss, or nothing lay there.
     """
     if not is_suspect:
         return losses_of_sound_log(store)
-    account = StoreAccount(store)
+    account = account_of(store)
     if not account.can_tell:
         return None
+    account.look(engine)
     losses = account.losses()
     findings.extend(account.findings(losses))
     return losses
@@ -366,7 +370,7 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
 
 
 class StoreAccount:
-    """The account of a store.
+    """The account of a store; `account_of` returns the one that all share in a run.
 
     Args:
         store: whose queues, index and consumer offsets.
@@ -375,13 +379,20 @@ class StoreAccount:
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:
         self._store, self.log = store, store.log if log is None else log
+        self._looked: SurveyedLog | None = None
 
-    @cached_property
+    @property
     def looked(self) -> SurveyedLog:
         """Return the log's content, by the evidence; records that replicas have not confirmed are marked."""
-        return self.decided(survey(self.log, self._store.confirm_offset))
+        return self.look()
 
-    def decided(self, looked: SurveyedLog) -> SurveyedLog:
+    def look(self, engine: Engine | None = None) -> SurveyedLog:
+        """Return ``looked``; what must be read for it is read on an engine, or in threads of its own."""
+        if self._looked is not None:
+            return self._looked
+        return self.decided(survey(self.log, self._store.confirm_offset), engine)
+
+    def decided(self, looked: SurveyedLog, engine: Engine | None = None) -> SurveyedLog:
         """Return the log's content where the evidence has it, if a walk along it finds anything odd.
 
         Files then lie where their records say, and records below false frames take the place of these.
@@ -389,18 +400,18 @@ class StoreAccount:
         if looked.is_odd or self.of_queues.lists_more(looked):
             from rmqtool.account.reading import read_by_evidence  # a sound log needs none
 
-            found = read_by_evidence(self._store, self.log)
+            found = read_by_evidence(self._store, self.log, engine)
             starts = {segment.label: segment.start for segment in self.log}
             moved = {segment.label for segment in found.log if segment.start != starts[segment.label]}
             if moved or len(found.false) or len(found.unplaced):
                 looked = survey(found.log if moved else self.log, self._store.confirm_offset, found, moved)
-        self.__dict__["looked"] = looked
+        self._looked = looked
         return looked
 
     @property
     def has_looked(self) -> bool:
         """Whether the log's content is known by now."""
-        return "looked" in self.__dict__
+        return self._looked is not None
 
     @cached_property
     def of_queues(self) -> LogAccount:
@@ -438,8 +449,12 @@ class StoreAccount:
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
 
     def losses(self, lost: LossListener | None = None) -> LogLosses:
-        """Return the losses of the log."""
-        return log_losses(self.of_queues, self.looked, lost)
+        """Return the losses of the log; a listener receives them, too."""
+        return self._losses if lost is None else log_losses(self.of_queues, self.looked, lost)
+
+    @cached_property
+    def _losses(self) -> LogLosses:
+        return log_losses(self.of_queues, self.looked)
 
     def findings(self, losses: LogLosses) -> Iterator[Finding]:
         """Yield that the log was longer once, and that it has records which no broker reaches."""
@@ -447,3 +462,9 @@ class StoreAccount:
             yield unreached_finding(self.looked)
         if losses.beyond and len(self.log):  # else ST-NO-COMMITLOG says so
             yield cut_finding(losses, self.looked.end, sure=self.is_log_cut)
+
+
+def account_of(store: Store, log: FileQueue | None = None) -> StoreAccount:
+    """Return the account of a store, which is made once a run, or that of another reading of its log."""
+    account = store.once(StoreAccount)
+    return account if log is None or log == account.log else StoreAccount(store, log)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.arrays import Int64s
+    from rmqtool.engine import Engine
     from rmqtool.store import Store
 
 
@@ -129,12 +130,13 @@ class Reading(NamedTuple):
     unplaced: Int64s
 
 
-def read_by_evidence(store: Store, log: FileQueue) -> Reading:
-    """Read a damaged log."""
+def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None) -> Reading:
+    """Read a damaged log, on an engine or in threads of its own."""
     file_size = store.settings.commitlog_file_size
     log, _ = under_own_names(log.without_excess(file_size), file_size)
     evidence = read_evidence(store)
-    found = uncover(survey_log(log, DispatchPolicy.from_settings(store.settings), LocalEngine()), [evidence])
+    policy = DispatchPolicy.from_settings(store.settings)
+    found = uncover(survey_log(log, policy, engine or LocalEngine()), [evidence])
     undecided = [one.start for one in found.aside if one.chosen_by is Grounds.NOTHING]
     judged = JudgedRecords(found, evidence, from_zero=found.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))

@@ -163,6 +163,7 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
 
 
 def _run(request: VerifyRequest, progress: Progress) -> VerifyRun:
+    request.store.forget()
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))
     limits = tuple(limits_of(request))

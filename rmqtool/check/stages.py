@@ -82,7 +82,7 @@ class ContentCheck:
                     self._add(Structure.COMMITLOG, partial(check_expiry, head=head))
                     tell_contradicted(store.log, self._run.findings)
                 if not is_partial and not request.live:
-                    self._account(log)
+                    self._account(log, engine)
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
                 self._check_whole_store(log, is_partial=is_partial)
@@ -132,7 +132,7 @@ class ContentCheck:
         self._run.findings.extend(found)
         return found
 
-    def _account(self, log: LogResult | None) -> None:
+    def _account(self, log: LogResult | None, engine: Engine) -> None:
         """Add the account of the log's messages, if something shows losses: a sound log is read once."""
         store, findings = self._request.store, self._run.findings
         with suppress(DeniedError):  # IO-DENIED of level 0 says so
@@ -142,7 +142,8 @@ class ContentCheck:
             if is_behind or shown or (log is not None and log.log_start > 0):
                 from rmqtool.account.log_losses import losses_of  # few logs have lost anything
 
-                self._run.note(log_losses=losses_of(store, findings, is_suspect=is_behind or shown))
+                losses = losses_of(store, findings, engine, is_suspect=is_behind or shown)
+                self._run.note(log_losses=losses)
 
     def _tell_unconfirmed(self, log: LogResult | None) -> None:
         """Add the part of the log that replicas have not confirmed, in controller mode."""

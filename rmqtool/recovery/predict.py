@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rmqtool.account.log_losses import StoreAccount
+from rmqtool.account.log_losses import StoreAccount, account_of
 from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals, OffsetGaps
 from rmqtool.account.survey import LogSurvey, unreached_words
 from rmqtool.dispatch.policy import DispatchPolicy
@@ -66,8 +66,15 @@ def predict_recovery(
 ) -> Prediction:
     """Predict what a broker of a release does with a whole store when it starts.
 
-    `Settings.of_broker` chooses its settings; ``tell_lost`` receives every message that is lost.
+    `Settings.of_broker` chooses its settings; ``tell_lost`` receives every message that is lost. Without it,
+    a start is predicted once a run.
     """
+    return store.once(_predict, release) if tell_lost is None else _predict(store, release, tell_lost)
+
+
+def _predict(
+    store: Store, release: Release, tell_lost: Callable[[LostMessage], object] | None = None
+) -> Prediction:
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
     for feature in (*store.unread, *store.queue_databases):
@@ -96,7 +103,7 @@ def predict_recovery(
     lost = None if tell_lost is None else LossReporter(store.commitlog, tell_lost)
     loaded.lost = lost
     looking = LogSurvey(store.commitlog)
-    account = StoreAccount(store, store.commitlog)
+    account = account_of(store)
     if prediction.made.loads:
         switches = log_recovery.RecoverySwitches.from_settings(settings, release)
         policy = broker_policy(settings, release, loaded)

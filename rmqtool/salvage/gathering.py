@@ -17,7 +17,7 @@ import numpy as np
 from rmqtool.account import indexes_beyond
 from rmqtool.account.disputes import Disputes, joined, overlaps, uncover, where
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
-from rmqtool.account.log_losses import StoreAccount, before_log
+from rmqtool.account.log_losses import account_of, before_log
 from rmqtool.account.plausibility import JudgedRecords
 from rmqtool.account.reading import under_own_names
 from rmqtool.account.records import Survey, survey_log
@@ -185,7 +185,7 @@ class LogCopies:
                 surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale
             )
             unlisted = frozenset().union(*(one.batch_topics for one in surveys))
-            beside, store = self._beside(merged), self.stores[0]
+            beside, store = self._beside(merged, engine), self.stores[0]
             wanted = replace(self.policy, topics=choices.topics, exclude_topics=choices.exclude_topics)
             plan = Planner(
                 merged,
@@ -225,7 +225,7 @@ class LogCopies:
             notes=names,
         )
 
-    def _beside(self, survey: Survey) -> BesideUnits:
+    def _beside(self, survey: Survey, engine: Engine) -> BesideUnits:
         """Return what the first copy's index and consumer offsets prove, where anything is missing."""
         found, store = BesideUnits(), self.stores[0]
         records = survey.records
@@ -238,7 +238,9 @@ class LogCopies:
         is_whole = int(records["total_size"].sum()) + blanks >= end - survey.log.start
         try:
             if not is_whole or indexes_beyond(store, end):
-                StoreAccount(store, self.logs[0]).losses(lost=found)
+                account = account_of(store, self.logs[0])
+                account.look(engine)
+                account.losses(lost=found)
         except EnvironmentFailureError as failure:
             found.unread = str(failure)
         return found

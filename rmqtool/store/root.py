@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.findings import Structure
@@ -28,7 +28,7 @@ from rmqtool.store.segments import FileQueue, label_of
 from rmqtool.store.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     _Opened = tuple[Place, Mapping[PathKind, Root], GivenSettings]
@@ -65,6 +65,7 @@ def _links_in(directory: Location) -> Iterator[Location]:
     return (directory / entry.name for entry in directory.entries() if entry.status.is_link)
 
 
+T = TypeVar("T")
 EPOCHS = "epochFileCheckpoint"
 _SPLITTER = ","
 """Default of the system property ``rocketmq.broker.multiPathSplitter``."""
@@ -90,6 +91,7 @@ class Store(StoreFiles):
         own: dict[PathKind, Root] = {place.kind: _root_of(place)}
         super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
         self._opened, self._words = (place, dict(roots), given), (broker_version, timezone)
+        self._made: dict[tuple[object, ...], Any] = {}
         self.place = place
         self.around: StoreFiles = self
         if place.kind is not PathKind.STORE:
@@ -104,6 +106,18 @@ class Store(StoreFiles):
     def afresh(self) -> Store:
         """Return the same store, opened in the same way, whose files are not listed yet."""
         return _opened_as(self._opened, self._words)
+
+    def once(self, make: Callable[..., T], *words: Hashable) -> T:
+        """Return what a function makes of the store and ``words``: once, for all that read it in a run."""
+        key = make, *words
+        if key not in self._made:
+            self._made[key] = make(self, *words)
+        made: T = self._made[key]
+        return made
+
+    def forget(self) -> None:
+        """Have what `once` keeps made again: the files may have changed, or more of them can be read."""
+        self._made.clear()
 
     @property
     def kind(self) -> PathKind:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rmqtool.account import indexes_beyond, lists_beyond
-from rmqtool.account.log_losses import StoreAccount, losses_of_sound_log
+from rmqtool.account.log_losses import StoreAccount, account_of, losses_of_sound_log
 from rmqtool.check.bounds import check_expiry, of_queues
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
@@ -264,7 +264,7 @@ class _HeldElsewhere:
 def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison) -> Iterator[Healing]:
     """Yield, for each side with losses, how much of them the other side has, after the whole comparison."""
     sides = [
-        _Replica(name, store, StoreAccount(store), bounds)
+        _Replica(name, store, account_of(store), bounds)
         for name, store, bounds in zip(
             "ab", (a, b), zip(reaches.starts, reaches.ends, strict=True), strict=True
         )

@@ -66,11 +66,9 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
 
     ``known`` are queue offsets of messages that are certainly lost, which are left out.
     """
-    from rmqtool.account.log_losses import (
-        StoreAccount,  # numpy comes with it
-    )
+    from rmqtool.account.log_losses import account_of  # numpy comes with it
 
-    request, account = context.request, StoreAccount(context.store)
+    request, account = context.request, account_of(context.store)
     topic, queue_id, first = request.topic, request.queue_id, request.queue_offset
     if topic is None or queue_id is None or first is None or not account.can_tell:
         return

@@ -91,6 +91,7 @@ class PresentComparison:
         messages: to which they lead.
         more: messages to which only the queues made lead.
         fewer: messages to which those made do not lead, by topic and queue id.
+        lacks: whether units there are not among those made: the account of the log says which are lost.
         unread: what could not be compared, and why.
         other_tags: places of records whose unit there has another tags code, as far as so many are kept.
     """
@@ -108,6 +109,7 @@ class PresentComparison:
         self._since, self._account, self._losses = since, account, losses
         self.queues = self.messages = self.more = 0
         self.fewer: dict[tuple[str, int], int] = {}
+        self.lacks = False
         self.unread: list[str] = []
         self.other_tags: list[int] = []
 
@@ -210,6 +212,7 @@ class PresentComparison:
             self.other_tags += _other_tags(there, made)[: _MOST_PLACES - len(self.other_tags)]
         is_lost = missing & ~_replaced(there, made, is_batch=is_batch)
         if missing.any():
+            self.lacks = True
             # What is made of a record that lies elsewhere than it says leads nowhere, and replaces no unit.
             account = self._account()
             is_lost |= missing & account.lists_lost(key, there.physical_offsets)

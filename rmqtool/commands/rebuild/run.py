@@ -6,7 +6,7 @@ import json
 import time
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.account import NO_LOSSES, LogLosses, indexes_beyond
@@ -197,13 +197,14 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     for finding in unlisted_batch_topics(request.store, result.plans):
         progress.warn(f"{finding.message}. {finding.remedy}")
     judged = judge_log(request.store, plan, result, skipped, edge, engine)
-    beside, losses, from_log = None, None, _before(request.store)
+    beside, losses, from_log, lacks = None, None, _before(request.store), False
 
-    @cache
     def account() -> StoreAccount:
-        from rmqtool.account.log_losses import StoreAccount  # few logs have lost anything
+        from rmqtool.account.log_losses import account_of  # few logs have lost anything
 
-        return StoreAccount(request.store, plan.log)
+        made = account_of(request.store, plan.log)
+        made.look(engine)
+        return made
 
     if request.tell_lost is not None:
         losses = RebuildLosses(plan, result, edge, account(), request.tell_lost)
@@ -211,12 +212,13 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     if not plan.is_partial:  # a part is meant to be less
         comparison = PresentComparison(request.store, plan, result, choice.since, account, losses)
         beside = comparison.present(judged)
+        lacks = comparison.lacks
         unread = judge_delay_table(request.store, plan, result, judged, progress)
         beside = replace(beside, unread=(*beside.unread, *unread))
     skipped = [part for part in skipped if part.damage]
     is_odd = bool(unreachable or skipped or _ODD & judged.counts.keys())
     unreached = RecordCount(0, 0)
-    if is_odd or account.cache_info().currsize or indexes_beyond(request.store, result.chain.end):
+    if is_odd or losses is not None or lacks or indexes_beyond(request.store, result.chain.end):
         looked = account().looked
         unreached = RecordCount(len(looked.unreached), looked.unreached_bytes)
         from_log = account().losses(lost=None if losses is None else losses.lost)
