@@ -7,7 +7,10 @@ import re
 import struct
 import zlib
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _LONGEST_LONG = 19  # digits of Long.MAX_VALUE
 
@@ -148,6 +151,45 @@ def split_keys(keys: str) -> list[str]:
     Only U+0020 separates; empty pieces are skipped. Java: ``IndexService#buildIndex`` (4.9.8, 5.3.3).
     """
     return [key for key in keys.split(" ") if key]
+
+
+INDEX_TYPE_TAG = "T"
+"""``MessageConst#INDEX_TAG_TYPE`` (5.4.0): separates topic and tags in the key of a tag item."""
+
+
+def index_keys(properties: Mapping[str, str]) -> list[str]:
+    """Return the unique key and the keys, in the order in which they are put."""
+    unique = properties.get("UNIQ_KEY")
+    keys = split_keys(properties.get("KEYS", ""))
+    return keys if unique is None else [unique, *keys]
+
+
+def item_keys(properties: Mapping[str, str]) -> list[str]:
+    """Return the text hashed for every item that a message can have, the tag's last."""
+    tags = properties.get("TAGS", "")
+    return [*index_keys(properties), *([tag_key(tags)] if tags else [])]
+
+
+def item_hashes(topic: str, properties: Mapping[str, str]) -> list[int]:
+    """Return the key hash of every item that a message can have, the tag's last."""
+    return [index_key_hash(topic, key) for key in item_keys(properties)]
+
+
+def tag_key(tags: str) -> str:
+    """Return the text hashed for the tag item (5.4.0+); all of TAGS is one tag."""
+    return f"{INDEX_TYPE_TAG}#{tags}"
+
+
+def has_tag_item(properties: Mapping[str, str], demanded: Sequence[int], found: Sequence[int]) -> bool | None:
+    """Return whether the hashes of a message's items, in their order, end with its tag's.
+
+    None where it has no tags, or these are not the hashes that its record demands (`item_hashes`).
+    """
+    if not properties.get("TAGS"):
+        return None
+    if found == demanded:
+        return True
+    return False if found == demanded[:-1] else None
 
 
 def parse_properties(data: bytes) -> dict[str, str]:

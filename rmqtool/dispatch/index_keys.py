@@ -20,37 +20,22 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.javacompat import decode_utf8, index_key_hash, parse_long, split_keys, string_hash
-from rmqtool.scan.records import Record, record_at
+from rmqtool.javacompat import (
+    INDEX_TYPE_TAG,
+    decode_utf8,
+    has_tag_item,
+    item_hashes,
+    parse_long,
+    string_hash,
+)
+from rmqtool.scan.records import record_at
 from rmqtool.store import FileQueue, Origin, Store
 from rmqtool.store.broker_conf import BROKER_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator
 
     from rmqtool.releases import Release
-
-
-INDEX_TYPE_TAG = "T"
-"""``MessageConst#INDEX_TAG_TYPE`` (5.4.0): separates topic and tags in the key of a tag item."""
-
-
-def index_keys(properties: Mapping[str, str]) -> list[str]:
-    """Return the unique key and the keys, in the order in which they are put."""
-    unique = properties.get("UNIQ_KEY")
-    keys = split_keys(properties.get("KEYS", ""))
-    return keys if unique is None else [unique, *keys]
-
-
-def item_keys(properties: Mapping[str, str]) -> list[str]:
-    """Return the text hashed for every item that a message can have, the tag's last."""
-    tags = properties.get("TAGS", "")
-    return [*index_keys(properties), *([tag_key(tags)] if tags else [])]
-
-
-def item_hashes(topic: str, properties: Mapping[str, str]) -> list[int]:
-    """Return the key hash of every item that a message can have, the tag's last."""
-    return [index_key_hash(topic, key) for key in item_keys(properties)]
 
 
 def of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> set[int]:
@@ -75,11 +60,6 @@ def of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> set[
             found |= {place for place, key_hash in pairs if key_hash not in hashes[place]}
             file.close()
     return found
-
-
-def tag_key(tags: str) -> str:
-    """Return the text hashed for the tag item (5.4.0+); all of TAGS is one tag."""
-    return f"{INDEX_TYPE_TAG}#{tags}"
 
 
 _FIRST = -(1 << 63)
@@ -280,7 +260,7 @@ class _Index:
         while stop < self._total and stop - start < len(demanded) and self._item(stop)[1] == offset:
             stop += 1
         hashes = [self._item(one)[0] for one in range(start, stop)]
-        return _Message(max(stop, number + 1), offset, _has_tag_item(record, demanded, hashes))
+        return _Message(max(stop, number + 1), offset, has_tag_item(record.properties, demanded, hashes))
 
     def _focus(self, number: int) -> None:
         """Read items from a number on in one piece, of those that come next."""
@@ -297,11 +277,3 @@ class _Index:
         file, own = self._place(number)
         item = self._files[file].item(own)
         return (-1, -1) if item is None else (item.key_hash, item.physical_offset)
-
-
-def _has_tag_item(record: Record, demanded: Sequence[int], found: Sequence[int]) -> bool | None:
-    if not record.properties.get("TAGS"):
-        return None
-    if found == demanded:
-        return True
-    return False if found == demanded[:-1] else None

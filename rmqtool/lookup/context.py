@@ -9,10 +9,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rmqtool import options
-from rmqtool.dispatch.index_keys import tag_key
 from rmqtool.errors import UsageError
 from rmqtool.findings import counted
-from rmqtool.javacompat import index_key_hash, split_keys
+from rmqtool.javacompat import index_key_hash, split_keys, tag_key
 from rmqtool.progress import NullProgress, Progress
 from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS

@@ -16,13 +16,13 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rmqtool import options, rows
-from rmqtool.dispatch.index_keys import index_keys
 from rmqtool.findings import Finding, Severity, Structure, codes
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import (
     DelayLevels,
     encode_offset_id,
+    index_keys,
     parse_int,
     parse_long,
     split_keys,

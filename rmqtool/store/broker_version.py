@@ -3,7 +3,9 @@
 Signs (5.3.3 to 5.5.1): places that only newer brokers make (`rmqtool.store.places`); RocksDB's version in
 the newest ``rocksdbstore/OPTIONS-*``, of which each start of 5.4.0+ writes one; ``checkpoint[40]``, which
 5.5.0+ writes; and the form of ``config/consumerOffset.json``, which a running broker writes every few
-seconds: without it, an older broker that was started last leaves no sign.
+seconds: without it, an older broker that was started last leaves no sign. Tag items in the index
+(`Release.tag_items`) show the same as RocksDB's files, where these were not copied. That something newer is
+missing shows nothing where ``config/``, which every broker has, is missing, too: then the files are a part.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ _OFFSET_MAP = re.compile(rb'"[^"\\@]{1,512}@[^"\\@]{0,512}"\s*:\s*\{(\s*)-?[0-9]
 OLDEST_5 = "5.0.0"
 FORM_OF_OFFSETS = "the form of config/consumerOffset.json"
 
+FIRST_WITH_TAG_ITEMS = next(name for name, release in RELEASES.items() if release.tag_items)
 _LAST_WITHOUT_ROCKSDB = [name for name, release in RELEASES.items() if not release.rocksdb][-1]
+_INCOMPLETE = ", and config/ is missing, so that newer files may be, too"
 _FIRST_WITH_ROCKSDB = next(name for name, release in RELEASES.items() if release.rocksdb)
 
 
@@ -50,6 +54,7 @@ class Signs(NamedTuple):
 
     ``since`` is the newest release of which something was found that older ones do not make, and that thing;
     ``rocksdb`` is the version and the options file that names it.
+    Without ``has_config``, files were left out.
     """
 
     since: tuple[str, str] | None = None
@@ -57,6 +62,7 @@ class Signs(NamedTuple):
     has_older_offsets: bool = False
     has_newer_offsets: bool = False
     has_checkpoint: bool = False
+    has_config: bool = False
 
     @property
     def touched_by_5_4(self) -> bool:
@@ -83,11 +89,17 @@ def _writers(signs: Signs) -> _Writers | None:
         found = _last_started(*signs.rocksdb) if signs.rocksdb else _between(oldest, NEWEST.name, reason)
         return found if signs.has_newer_offsets else _or_older(found)
     if signs.since is not None:
-        return _between(signs.since[0], _LAST_WITHOUT_ROCKSDB, signs.since[1])
-    if signs.has_checkpoint:
-        names = tuple(name for name in RELEASES if _number(name) < _number(OLDEST_5))
-        return _Writers(names[-1], names, "4.9.x", "a checkpoint, and nothing that only 5.x makes")
-    return None
+        newest, more = (_LAST_WITHOUT_ROCKSDB, "") if signs.has_config else (NEWEST.name, _INCOMPLETE)
+        return _between(signs.since[0], newest, f"{signs.since[1]}{more}")
+    return _of_checkpoint(signs) if signs.has_checkpoint else None
+
+
+def _of_checkpoint(signs: Signs) -> _Writers:
+    reason = "a checkpoint, and nothing that only 5.x makes"
+    names = tuple(name for name in RELEASES if _number(name) < _number(OLDEST_5))
+    if signs.has_config:
+        return _Writers(names[-1], names, "4.9.x", reason)
+    return _Writers(names[-1], tuple(RELEASES), "4.9.x or newer", f"{reason}{_INCOMPLETE}")
 
 
 def _last_started(rocksdb: str, path: str) -> _Writers:

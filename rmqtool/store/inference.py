@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import cached_property, partial
-from itertools import chain, islice, pairwise
+from itertools import chain, groupby, islice, pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 from rmqtool.formats.consumequeue import BATCH_UNIT_SIZE, PREBLANK_SIZE, UNIT_SIZE, UNITS
-from rmqtool.formats.index import HEADER_SIZE, HEADERS
+from rmqtool.formats.index import HEADER_SIZE, HEADERS, ITEM_SIZE, ITEMS, item_position
 from rmqtool.formats.message import (
     HEAD_SIZES,
     MAGIC_V2,
+    PROPERTIES_LENGTH,
     RECORD_MAGICS,
     RECORD_STARTS,
+    TOPIC_LENGTHS,
     MessageHead,
     decode_head,
+    host_variant,
 )
 from rmqtool.io import FileKind, Location
+from rmqtool.javacompat import decode_utf8, has_tag_item, item_hashes, parse_properties
 from rmqtool.store.broker_conf import BROKER_VERSION, INDEX_TIMEZONE, Origin, Setting, SettingValue
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
+    FIRST_WITH_TAG_ITEMS,
     FORM_OF_OFFSETS,
     OLDEST_5,
     Signs,
@@ -34,7 +39,7 @@ from rmqtool.store.broker_version import (
 )
 from rmqtool.store.files import TREE_DEPTH, QueueFiles, StoreFiles
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, infer_index_zone, own_geometry
-from rmqtool.store.kinds import PathKind
+from rmqtool.store.kinds import CONFIG_DIRECTORY, PathKind
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
 from rmqtool.topics import LMQ_PREFIX
 
@@ -136,6 +141,45 @@ def _head_at(log: FileQueue, physical_offset: int) -> MessageHead | bool | None:
     return head
 
 
+_LONGEST_TEXT = 1 << 16  # topic and properties: each length is of two bytes, signed
+
+
+def _text_at(log: FileQueue, physical_offset: int) -> tuple[str, dict[str, str]] | None:
+    """Return topic and properties of a record; None where none lies, or they are cut."""
+    head, segment = _head_at(log, physical_offset), log.segment_at(physical_offset)
+    if not isinstance(head, MessageHead) or segment is None:
+        return None
+    start = physical_offset - segment.start + HEAD_SIZES[host_variant(head.sys_flag)]
+    data, texts = segment.read_at(start + max(head.body_length, 0), _LONGEST_TEXT, []), []
+    for width in (TOPIC_LENGTHS[head.magic], PROPERTIES_LENGTH):
+        if len(data) < width.size:
+            return None
+        stop = width.size + max(width.unpack_from(data)[0], 0)
+        texts.append(data[width.size : stop])
+        data = data[stop:]
+    return decode_utf8(texts[0]), parse_properties(texts[1])
+
+
+_SAMPLED_ITEMS = 16
+
+
+def holds_tag_item(file: StoreFile, geometry: Geometry, log: FileQueue) -> bool:
+    """Return whether a sample of an index file's items has a message with all of its own, the tag's last.
+
+    Brokers before 5.4.0 put none for the tag (`Release.tag_items`).
+    """
+    used = min(HEADERS.padded(file.read_at(0, HEADER_SIZE, [])).index_count, geometry.items) - 1
+    for first in {max(1, used // 2), max(1, used + 1 - _SAMPLED_ITEMS)} if used > 0 else ():
+        data = file.read_at(item_position(geometry.slots, first), _SAMPLED_ITEMS * ITEM_SIZE, [])
+        items = [ITEMS.padded(data[at : at + ITEM_SIZE]) for at in range(0, len(data), ITEM_SIZE)]
+        for place, of_message in groupby(items, key=lambda item: item.physical_offset):
+            text = _text_at(log, place)
+            hashes = [item.key_hash for item in of_message]
+            if text is not None and has_tag_item(text[1], item_hashes(*text), hashes):
+                return True
+    return False
+
+
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
 _EXAMINED_FILES = 4
@@ -186,6 +230,15 @@ class SettingsInference:
 
         None if there is no index, or nothing explains the size of its files.
         """
+        if not given.keys() & set(INDEX_NUMBERS):
+            return self._proven_division
+        return self._division(given)
+
+    @cached_property
+    def _proven_division(self) -> _Found:
+        return self._division({})
+
+    def _division(self, given: Mapping[str, Setting]) -> _Found:
         files = self._index_files[-_SAMPLED_INDEX_FILES:]
         own = list(filter(partial(_may_be_of_log, self._log), files))
         size = infer_file_size([[(0, file.size_bytes) for file in own or files]])
@@ -265,13 +318,28 @@ class SettingsInference:
             (OLDEST_5, "offsets in the checkpoint") if any(older_offsets) else None,
             (OLDEST_5, "process id in abort") if _size_of_file(root, "abort") > 0 else None,
         )
-        return Signs(
+        signs = Signs(
             since=since or self._first_magics_v2(),
             rocksdb=rocksdb_of_last_start(root),
             has_older_offsets=newer_offsets is False,
             has_newer_offsets=newer_offsets is True,
             has_checkpoint=any(checkpoint),
+            has_config=(root / CONFIG_DIRECTORY).is_there(),
         )
+        return signs if signs.touched_by_5_4 else signs._replace(since=self._tag_items() or signs.since)
+
+    def _tag_items(self) -> tuple[str, str] | None:
+        """Return the oldest release that puts tag items, and a file of the index that has one."""
+        division = [one.value for one in self._proven_division if one.origin is Origin.INFERRED]
+        if not division:
+            return None
+        geometry, files = Geometry._make(map(int, division)), self._index_files
+        for file in dict.fromkeys((*files[:: max(1, len(files) // _SAMPLED_INDEX_FILES)], *files[-1:])):
+            if file.size_bytes == geometry.size_bytes and _if_readable(
+                holds_tag_item, file, geometry, self._log
+            ):
+                return FIRST_WITH_TAG_ITEMS, f"tag items in {file.label}"
+        return None
 
     @property
     def _log(self) -> FileQueue:

@@ -220,13 +220,13 @@ class Settings:
     def touched_by_5_4(self) -> bool | None:
         """Whether a 5.4.0+ broker was ever started on the store, whichever wrote it last.
 
-        None where that is unknown: files without a store root around them, and no version given.
+        None where the files leave it open, and no version is given.
         """
         signs = Signs() if self._evidence is None else self._evidence.signs
         if signs.touched_by_5_4:
             return True
-        version = self[BROKER_VERSION]
-        return None if version.origin is Origin.DEFAULT else self.release.tag_items
+        of_candidates = {release.tag_items for release in self.candidates}
+        return of_candidates.pop() if len(of_candidates) == 1 else None
 
     @property
     def index_timezone(self) -> tzinfo:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, index_seeds, tag_key
+from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, NO_TAG_ITEMS, TagItems, index_seeds
 from rmqtool.errors import UsageError
 from rmqtool.formats import message
 from rmqtool.formats.index import HEADER, ITEM, item_position, slot_position
-from rmqtool.javacompat import index_key_hash, string_hash
+from rmqtool.javacompat import index_key_hash, string_hash, tag_key
 from rmqtool.releases import RELEASES
 from tests.broker_model.reput import Sizes
 from tests.builders import POLICY_5, POLICY_5_5, LogBuilder, build, memory_log, properties

@@ -205,3 +205,30 @@ def test_a_directory_of_options_that_may_not_be_listed_is_a_place(root: Path) ->
     (root / "rocksdbstore").unlink()
     (root / "rocksdbstore").write_text("a file")
     assert version(root)[0] == LAST
+
+
+def part_of(name: str, folder: Path, *left_out: str) -> Path:
+    """Copy a store without some of its parts, as hasty backups are."""
+    return shutil.copytree(fixture(name), folder / name, ignore=shutil.ignore_patterns(*left_out))
+
+
+@pytest.mark.parametrize("name", ["plain-5.4.0", "plain-5.5.1", "collisions-5.4.0", "downgrade-5.3.3"])
+def test_tag_items_tell_a_newer_broker_whose_other_files_were_not_copied(tmp_path: Path, name: str) -> None:
+    root = part_of(name, tmp_path, "config", "rocksdbstore", "checkpoint")
+    value, candidates, note = version(root)
+    assert (value, candidates[-1]) == (LAST, LAST)
+    assert "5.4.0 to 5.5.1, or 5.3.4 or older after it: tag items in index/" in note
+    assert open_store(root).settings.touched_by_5_4 is True
+
+
+@pytest.mark.parametrize("name", ["plain-4.9.8", "plain-5.3.3"])
+def test_without_config_what_is_missing_tells_nothing(tmp_path: Path, name: str) -> None:
+    """The rules stay those of the oldest that fit, and whether tags have items is open."""
+    root = part_of(name, tmp_path, "config", "rocksdbstore")
+    value, candidates, note = version(root)
+    assert (value, candidates[-1]) == (name.removeprefix("plain-"), LAST)
+    assert note.endswith(", and config/ is missing, so that newer files may be, too")
+    assert open_store(root).settings.touched_by_5_4 is None
+    whole = open_store(fixture(name)).settings
+    assert whole.touched_by_5_4 is False
+    assert whole.candidates[-1].name in {name.removeprefix("plain-"), LAST_BEFORE}

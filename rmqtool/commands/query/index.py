@@ -15,11 +15,11 @@ from rmqtool.derived.index_files import (
     warn_of_assumed_geometry,
 )
 from rmqtool.derived.queue_files import QueueFile
-from rmqtool.dispatch.index_keys import item_hashes, of_other_keys
+from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
-from rmqtool.javacompat import string_hash
+from rmqtool.javacompat import item_hashes, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_walk import record_finding
