@@ -26,6 +26,7 @@ from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rmqtool.scan.record_walk import LogEnd
     from rmqtool.store import Store
     from rmqtool.store.files import StoreFiles
 
@@ -193,6 +194,11 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
         if checkpoint is not None and latest_ms is not None:
             return max(checkpoint.physic_msg_timestamp_ms, checkpoint.logics_msg_timestamp_ms) > latest_ms
     return False
+
+
+def is_end_borne_out(store: StoreFiles, end: LogEnd) -> bool:
+    """Return the same by the last record alone, for who has not read the log."""
+    return is_borne_out(store, end.end, None if end.last is None else end.last.head.store_timestamp_ms)
 
 
 def lists_beyond(

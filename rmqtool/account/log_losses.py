@@ -437,9 +437,12 @@ class StoreAccount:
 
     @cached_property
     def is_log_cut(self) -> bool:
-        """Whether units list messages missing from the log's end, which no kill or truncation explains."""
-        store, looked = self._store, self.looked
-        return not store.is_end_torn_by_kill and is_borne_out(store, looked.end, looked.latest_ms)
+        """Whether index or checkpoint, too, know of messages missing from the log's end.
+
+        ``abort`` excuses nothing: a killed broker dispatches what it has written, and what a power failure
+        takes is lost.
+        """
+        return is_borne_out(self._store, self.looked.end, self.looked.latest_ms)
 
     @property
     def can_tell(self) -> bool:

@@ -337,8 +337,8 @@ def test_a_consumer_offset_alone_proves_nothing(tmp_path: Path) -> None:
     assert check(root) == 0
 
 
-def test_a_kill_that_lost_unflushed_pages_says_so_and_is_no_damage(tmp_path: Path) -> None:
-    """With ``abort`` the messages are lost all the same, and a start puts the queues right."""
+def test_what_a_power_failure_took_is_lost(tmp_path: Path) -> None:
+    """``abort`` excuses nothing: the queues are the proof, and no rebuild is to replace them."""
     root = tmp_path / "store"
     shutil.copytree(fixture("plain-5.3.3"), root)
     _without_the_last(root)
@@ -346,7 +346,8 @@ def test_a_kill_that_lost_unflushed_pages_says_so_and_is_no_damage(tmp_path: Pat
     assert check(root) == 19
     report = rmqtool.open(root).rebuild(dry_run=True, jobs=1)
     assert "19 messages are lost from the log" in report.verdict
-    assert (report.fewer_messages, report.is_log_damaged) == (0, False)
+    assert (report.fewer_messages, report.is_log_damaged) == (19, True)
+    assert not report.is_installable
 
 
 @given(

@@ -67,13 +67,13 @@ class TestOrdinaryEnds:
         self.judge(root, "CL-TAIL-DIRTY")
 
     def test_a_record_cut_short(self, root: Path, log: LogCopy) -> None:
-        """The last write before a crash: its head came to the disk, the rest did not."""
+        """The last write before a power failure: its head came to the disk, as did unit and index item."""
         last = log.records[-1][-1]
         log.write(last + 60, bytes(log.head(last).total_size - 60))
         (root / "abort").touch()
         report = rebuilt(root)
-        assert report.findings.counts == {"CL-HALF-RECORD": 1, "CL-LOST": 1}  # its unit came to the disk
-        assert report.exit_status() == ExitStatus.CLEAN
+        assert report.findings.counts == {"CL-HALF-RECORD": 1, "CL-LOST": 1}
+        assert report.exit_status() == ExitStatus.LOG_DAMAGED
         assert json_object(report)["skipped"] == []
         assert report.records == fixture_store("plain-5.3.3").recipe["records"] - 1
 

@@ -71,6 +71,10 @@ QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
 _STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
 _CHECKPOINT = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
+_PROOF = (
+    "the present ones prove messages beyond the log's end, and those made would not: restore the missing files"
+    " of the log from a replica or a backup, or salvage STORE --out DIR"
+)
 _SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out DIR; a replica may have more"
 
 
@@ -213,6 +217,8 @@ class _Planner:
 
     def _swap_refusal(self, parts: set[RepairPart]) -> str | None:
         """Return why queues and index must not be exchanged; None if they may."""
+        if codes.CL_LOST.code in self._findings.counts:
+            return _PROOF
         for feature in (*self._store.unread, *self._store.queue_databases):
             return f"{feature.sentence}, which is not rebuilt"
         for name in (name for part in parts for name in DERIVED[part]):
