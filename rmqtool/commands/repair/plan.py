@@ -72,8 +72,8 @@ DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
 _STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
 _CHECKPOINT = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
 _PROOF = (
-    "the present ones prove messages beyond the log's end, and those made would not: restore the missing files"
-    " of the log from a replica or a backup, or salvage STORE --out DIR"
+    "the present ones prove messages beyond the log's end, and those made would not: restore the log's"
+    " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
 )
 _SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out DIR; a replica may have more"
 
