@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.broker import jvm
 from tests.broker.stores import fixture_store
-from tests.broker.whole_messages import WholeMessage, whole_messages
+from tests.broker.whole_messages import Identity, Numbered, WholeMessage, whole_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
 _STORES_A_JVM = 100
 _SECONDS_A_JVM = 540
@@ -161,50 +161,74 @@ def _judged(copy: Copy, was: Original, rows: list[jvm.Row]) -> Measured:
     starts = bool(rows) and bool(rows[0].get("settled"))
     after = whole_messages(copy.root)
     if not starts:
-        lost = _lost(was, after)
+        lost = _lost(was, [one for one in after if not _is_made(one, copy)])
         return Measured(Outcome(False, None, None, None, None, lost, None, None), rows)
     after = [one for one in after if rows[0]["minPhy"] <= one.place < rows[0]["maxPhy"]]
-    result = Measured(Outcome(True, 0, 0, 0, 0, 0, 0, 0), rows)
-    delivered: Counter[int] = Counter()
-    kinds: Counter[str] = Counter()
-    for row in rows:
-        if row["type"] == "pull" and (kind := _kind(row, copy.made)):
-            if row["topic"].startswith(_LIGHT):
-                result.light[kind] += 1
-                continue
-            kinds[kind] += 1
-            if kind == "served" and row["ofTopic"] == row["topic"]:
-                delivered[row["place"]] += 1
-            if kind == "wrong":
-                result.wrong.append((row["topic"], row["queueId"], row["offset"], _what(row)))
     mine = [one for one in after if one.is_dispatched and not _is_made(one, copy)]
-    result.unserved = [one.place for one in mine for _ in range(max(one.messages - delivered[one.place], 0))]
-    finds = {row["place"]: row["finds"] for row in rows if row["type"] == "query"}
-    result.unindexed = [one.place for one in mine if one.keys and not finds.get(one.place, False)]
-    ends = _ends(rows)
-    reused = sum(
-        max(end - ends.get(queue, 0), 0) for queue, end in was.ends.items() if not queue[0].startswith(_LIGHT)
-    )
+    result = Measured(Outcome(True, 0, 0, 0, 0, 0, 0, 0), rows)
+    kinds: Counter[str] = Counter()
+    delivered: Counter[int] = Counter()
+    numbers: set[Numbered] = set()
+    for row, kind in _deliveries(rows, copy.made):
+        if row["topic"].startswith(_LIGHT):
+            result.light[kind] += 1
+            continue
+        kinds[kind] += 1
+        if kind == "served" and row["ofTopic"] == row["topic"]:
+            delivered[row["place"]] += 1
+            numbers.add((row["topic"], row["queueId"], row["ofOffset"]))
+        if kind == "wrong":
+            result.wrong.append((row["topic"], row["queueId"], row["offset"], _what(row)))
+    finds = {row["place"] for row in rows if row["type"] == "query" and row["finds"]}
+    for one, places in _with_their_copies(mine):
+        result.unserved += [one.place] * max(one.messages - sum(delivered[place] for place in places), 0)
+        result.unindexed += [one.place] * bool(one.keys and finds.isdisjoint(places))
     result.outcome = Outcome(
         True,
         kinds["served"],
         kinds["wrong"],
         len(result.unserved),
         len(result.unindexed),
-        _lost(was, after),
-        reused,
+        _lost(was, mine, numbers),
+        _reused(was, _ends(rows)),
         kinds["placeholder"],
     )
     return result
 
 
-def _lost(was: Original, after: list[WholeMessage]) -> int:
-    left = {one.identity for one in after}
-    return sum(one.messages for one in was.messages if one.is_dispatched and one.identity not in left)
+def _with_their_copies(messages: list[WholeMessage]) -> Iterator[tuple[WholeMessage, list[int]]]:
+    """Yield each message once, with the places of all records that are the same."""
+    copies: defaultdict[Identity, list[WholeMessage]] = defaultdict(list)
+    for one in messages:
+        copies[one.identity].append(one)
+    for same in copies.values():
+        yield same[0], [one.place for one in same]
+
+
+def _reused(was: Original, ends: dict[Queue, int]) -> int:
+    return sum(
+        max(end - ends.get(queue, 0), 0) for queue, end in was.ends.items() if not queue[0].startswith(_LIGHT)
+    )
+
+
+def _lost(was: Original, after: list[WholeMessage], served: Container[Numbered] = ()) -> int:
+    """Count messages that no whole record is, and no pull has delivered in spite of that."""
+    left = {one.numbered for one in after}
+    return sum(
+        one.messages
+        for one in was.messages
+        if one.is_dispatched and one.numbered not in left and one.numbered not in served
+    )
 
 
 def _is_made(one: WholeMessage, copy: Copy) -> bool:
     return one.place in copy.made or _PLACEHOLDER in one.properties
+
+
+def _deliveries(rows: list[jvm.Row], made: frozenset[int]) -> Iterator[tuple[jvm.Row, str]]:
+    for row in rows:
+        if row["type"] == "pull" and (kind := _kind(row, made)):
+            yield row, kind
 
 
 def _kind(row: jvm.Row, made: frozenset[int]) -> str:

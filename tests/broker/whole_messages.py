@@ -18,7 +18,10 @@ _MAGICS = re.compile(
 _MAGIC_AT = 4
 _INNER_BATCH = 1 << 7
 
+Numbered = tuple[str, int, int]
+"""Topic, queue id, queue offset."""
 Identity = tuple[str, int, int, int]
+"""These, and the checksum of the body."""
 
 
 class WholeMessage(NamedTuple):
@@ -45,8 +48,13 @@ class WholeMessage(NamedTuple):
     is_dispatched: bool
 
     @property
+    def numbered(self) -> Numbered:
+        """Its place in its queue."""
+        return self.topic, self.queue_id, self.queue_offset
+
+    @property
     def identity(self) -> Identity:
-        """What makes two copies the same message, wherever they lie."""
+        """What makes two records copies of one message."""
         return self.topic, self.queue_id, self.queue_offset, self.body
 
     @property

@@ -1,0 +1,351 @@
+"""Damaged stores, each by its name: the cases of ``fixtures/damage``, on every release, and random damage."""
+
+from __future__ import annotations
+
+import random
+import re
+import struct
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from rmqtool.store.broker_json import parse_broker_json
+from tests.broker.measured import Copy
+from tests.broker.stores import STORES, fixture_store
+from tests.damage.cases import load_cases
+from tests.damage.edits import apply
+from tests.damage.mutations import Mutator
+from tests.damage.running import places_of
+from tests.recovery.states import is_not_predicted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from tests.broker.jvm import Version
+    from tests.damage.cases import Case
+
+RELEASES: tuple[Version, ...] = ("4.9.8", "5.3.3", "5.4.0", "5.5.1")
+_UNIT = struct.Struct(">qiq")
+_OF_THE_BROKER_AROUND = {"CF-BACKUP", "CF-FORGETS", "CF-REFUSED"}
+_RANDOM_STORES = (
+    "plain",
+    "segments",
+    "delay",
+    "transaction",
+    "lmq",
+    "ext",
+    "batchcq",
+    "expiredhead",
+    "crash",
+)
+
+
+class NotMadeError(Exception):
+    """An edit that a store has no place for."""
+
+
+@dataclass(frozen=True)
+class State:
+    """A damaged store.
+
+    Attributes:
+        name: What happened; with the store and ``abort`` it says how to make it again.
+        code: Of the case, or ``random``.
+        fixture: The store that was damaged.
+        abort: Whether there is one: as the damage leaves it where it is None.
+        damage: Makes it so.
+        properties: Settings beyond the store's own.
+    """
+
+    name: str
+    code: str
+    fixture: str
+    abort: bool | None
+    damage: Callable[[Path], None]
+    properties: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The name, the store, and ``abort``."""
+        abort = {None: "", True: ", abort", False: ", no abort"}[self.abort]
+        return f"{self.code}: {self.name} @{self.fixture}{abort}"
+
+    @property
+    def version(self) -> Version:
+        """The release that made the store."""
+        return fixture_store(self.fixture).version
+
+    def copy_to(self, folder: Path) -> Copy:
+        """Make it, in a new folder, with its settings beside it.
+
+        Raises:
+            NotMadeError: The store has no such place.
+        """
+        store = fixture_store(self.fixture)
+        folder.mkdir(parents=True)
+        root, conf = store.copy_to(folder / "store"), folder / "broker.conf"
+        settings = store.conf.read_text("utf-8") if store.conf.exists() else ""
+        conf.write_text("\n".join([settings, *self.properties, ""]), "utf-8")
+        self.damage(root)
+        if self.abort:
+            (root / "abort").touch()
+        elif self.abort is False:
+            (root / "abort").unlink(missing_ok=True)
+        return Copy(root, conf, self.fixture)
+
+
+def case_states(version: Version | None = None) -> Iterator[State]:
+    """Yield every case on its own store, and on the same store by other releases, with ``abort`` and without.
+
+    Args:
+        version: Only stores of that release.
+    """
+    for case in load_cases():
+        for fixture in _siblings(case.store):
+            own = fixture_store(fixture).version
+            if version in {None, own} and _is_for_a_store(case, own):
+                yield from _of_case(case, fixture)
+
+
+def own_case_states() -> Iterator[State]:
+    """Yield every case on its own store alone, with ``abort`` and without."""
+    for case in load_cases():
+        if _is_for_a_store(case, fixture_store(case.store).version):
+            yield from _of_case(case, case.store)
+
+
+def random_states(seeds: range, version: Version | None = None) -> Iterator[State]:
+    """Yield as many damaged stores, the same ones for the same seeds.
+
+    Args:
+        seeds: One for each.
+        version: Only stores of that release; else each seed has its own.
+    """
+    for seed in seeds:
+        chance = random.Random(seed)
+        release = version or chance.choice(RELEASES)
+        names = [f"{kind}-{release}" for kind in _RANDOM_STORES]
+        fixture = chance.choice([name for name in names if (STORES / name).exists()])
+        times, abort = chance.choice((1, 1, 1, 2, 3)), chance.random() < 0.5
+        yield State(str(seed), "random", fixture, abort, _random(fixture, seed, times))
+
+
+def state_of(label: str) -> State:
+    """Return the state of that label, such as a report names it.
+
+    Raises:
+        KeyError: None has it.
+    """
+    if matched := re.match(r"random: (\d+) @\S+-([\d.]+),", label):
+        seed = int(matched[1])
+        for version in (None, *RELEASES):
+            (state,) = random_states(range(seed, seed + 1), version)
+            if state.label == label:
+                return state
+    return {state.label: state for state in case_states()}[label]
+
+
+def _of_case(case: Case, fixture: str) -> Iterator[State]:
+    edits_it = any(edit.get("file") == "abort" for edit in case.edits)
+    for abort in (None,) if edits_it else (False, True):
+        yield State(
+            case.name,
+            case.code,
+            fixture,
+            abort,
+            lambda root: _edited(root, case, fixture),
+            tuple(case.properties),
+        )
+
+
+def _siblings(fixture: str) -> list[str]:
+    """Return the same store by each release, its own first."""
+    kind = fixture.rpartition("-")[0]
+    others = [f"{kind}-{version}" for version in RELEASES if f"{kind}-{version}" != fixture]
+    return [fixture, *(name for name in others if (STORES / name).exists())]
+
+
+def _edited(root: Path, case: Case, fixture: str) -> None:
+    try:
+        for edit in case.edits:
+            apply(root, places_of(fixture), edit)
+    except (AssertionError, LookupError, OSError, ValueError) as wrong:
+        raise NotMadeError(f"{case.code}: {case.name} @{fixture}: {wrong}") from wrong
+    if not _decodes(root / "config" / "topics.json"):
+        raise NotMadeError("the broker around the store reads it")
+
+
+def _is_for_a_store(case: Case, version: Version) -> bool:
+    """Whether a store's classes meet it, in a folder that can be moved."""
+    return not (
+        any("fifo" in edit or edit.get("file") == "timerwheel" for edit in case.edits)
+        or case.code in _OF_THE_BROKER_AROUND
+        or is_not_predicted(case)
+        or any("storePath" in one for one in case.properties)
+        or (version == "4.9.8" and case.code == "CL-HUGE-SIZE")  # it exhausts the heap that many stores share
+    )
+
+
+def _decodes(path: Path) -> bool:
+    try:
+        return not path.exists() or bool(parse_broker_json(path.read_text("utf-8")))
+    except (OSError, ValueError):
+        return False
+
+
+# --- random damage
+
+
+@cache
+def _mutator(fixture: str) -> Mutator:
+    return Mutator(fixture_store(fixture).root)
+
+
+def _random(fixture: str, seed: int, times: int) -> Callable[[Path], None]:
+    def damage(root: Path) -> None:
+        chance = random.Random(seed)
+        for _ in range(times):
+            kind = chance.choice((_mutated, *_KINDS))
+            kind(root, fixture, chance)
+
+    return damage
+
+
+def _mutated(root: Path, fixture: str, chance: random.Random) -> None:
+    mutator = _mutator(fixture)
+    mutation = None
+    while mutation is None:
+        target = chance.choice([one for one in mutator.targets if not one.startswith("side file")])
+        mutation = mutator.mutate(target, chance)
+    for label, data in mutation.contents.items():
+        path = root / label
+        if data is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+
+
+def _files(root: Path, pattern: str) -> list[Path]:
+    return sorted(path for path in root.glob(pattern) if path.is_file())
+
+
+def _write(path: Path, at: int, data: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(data)
+
+
+def _zeroed_page(root: Path, _fixture: str, chance: random.Random) -> None:
+    path = chance.choice(_files(root, "commitlog/*") or [root / "checkpoint"])
+    size = path.stat().st_size
+    length = chance.choice((512, 1024, 4096))
+    at = chance.randrange(0, max(size, 1), 512)
+    _write(path, at, bytes(min(length, max(size - at, 0))))
+
+
+def _flipped_byte(root: Path, _fixture: str, chance: random.Random) -> None:
+    pattern = chance.choice(("commitlog/*", "commitlog/*", "consumequeue/*/*/*", "index/*"))
+    path = chance.choice(_files(root, pattern) or [root / "checkpoint"])
+    data = path.read_bytes() if path.is_file() else b""
+    used = max(len(data.rstrip(b"\0")), 1)
+    if data:
+        at = chance.randrange(used)
+        _write(path, at, bytes([data[at] ^ (1 << chance.randrange(8))]))
+
+
+def _cut_file(root: Path, _fixture: str, chance: random.Random) -> None:
+    pattern = chance.choice(("commitlog/*", "consumequeue/*/*/*", "consumequeue/*/*/*", "index/*"))
+    if files := _files(root, pattern):
+        path = chance.choice(files)
+        with path.open("r+b") as file:
+            file.truncate(chance.randrange(path.stat().st_size + 1))
+
+
+def _removed_file(root: Path, _fixture: str, chance: random.Random) -> None:
+    pattern = chance.choice(
+        ("commitlog/*", "consumequeue/*/*/*", "consumequeue/*/*/*", "index/*", "checkpoint")
+    )
+    if files := _files(root, pattern):
+        chance.choice([files[0], files[-1], chance.choice(files)]).unlink()
+
+
+def _foreign_queue(root: Path, fixture: str, chance: random.Random) -> None:
+    """Put a queue file of another queue, or of another release's store, in the place of a file."""
+    kind = fixture.rpartition("-")[0]
+    source = chance.choice(
+        [fixture, *(name for name in _siblings(f"{kind}-{RELEASES[0]}") if name != fixture)]
+    )
+    theirs = _files(STORES / source, "consumequeue/*/*/*")
+    mine = _files(root, "consumequeue/*/*/*")
+    if theirs and mine:
+        chance.choice(mine).write_bytes(chance.choice(theirs).read_bytes())
+
+
+def _units_behind_the_end(root: Path, _fixture: str, chance: random.Random) -> None:
+    """Write units behind a queue's last one: of another queue, of its own, or beyond the log."""
+    queues = sorted({path.parent for path in _files(root, "consumequeue/*/*/*")})
+    if not queues:
+        return
+    path = max(path for path in chance.choice(queues).iterdir() if path.is_file())
+    theirs = max(path for path in chance.choice(queues).iterdir() if path.is_file()).read_bytes()
+    data = path.read_bytes()
+    used = sum(
+        1 for at in range(0, len(data) // _UNIT.size * _UNIT.size, _UNIT.size) if any(data[at : at + 12])
+    )
+    room = len(data) // _UNIT.size - used
+    count = min(chance.randrange(1, 5), room)
+    new = b"".join(_UNIT.pack(1 << chance.randrange(16, 40), 200, 1) for _ in range(count))
+    if chance.random() < 0.7:
+        new = theirs[: count * _UNIT.size]
+    _write(path, used * _UNIT.size, new[: count * _UNIT.size])
+
+
+def _zeroed_units(root: Path, _fixture: str, chance: random.Random) -> None:
+    if files := _files(root, "consumequeue/*/*/*"):
+        path = chance.choice(files)
+        units = path.stat().st_size // _UNIT.size
+        first = chance.randrange(max(units, 1))
+        _write(path, first * _UNIT.size, bytes(_UNIT.size * min(chance.randrange(1, 6), units - first)))
+
+
+def _removed_index(root: Path, _fixture: str, chance: random.Random) -> None:
+    files = _files(root, "index/*")
+    for path in files if chance.random() < 0.5 else files[-1:]:
+        path.unlink()
+
+
+def _removed_queue(root: Path, _fixture: str, chance: random.Random) -> None:
+    files = _files(root, "consumequeue/*/*/*")
+    if not files:
+        return
+    folder = chance.choice(files).parent
+    for path in files:
+        if path.parent == folder or chance.random() < 0.1:
+            path.unlink()
+
+
+def _old_checkpoint(root: Path, _fixture: str, chance: random.Random) -> None:
+    path = root / "checkpoint"
+    if path.is_file():
+        chance.choice(
+            (path.unlink, lambda: _write(path, 0, bytes(24)), lambda: _write(path, 0, b"\0\0\1" * 8))
+        )()
+
+
+_KINDS = (
+    _zeroed_page,
+    _zeroed_page,
+    _flipped_byte,
+    _flipped_byte,
+    _cut_file,
+    _removed_file,
+    _removed_file,
+    _foreign_queue,
+    _units_behind_the_end,
+    _zeroed_units,
+    _removed_index,
+    _removed_queue,
+    _old_checkpoint,
+)
