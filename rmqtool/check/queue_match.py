@@ -1,7 +1,8 @@
 """Levels 2 and 3 of a queue: its units and their fields against the records of the log.
 
 Every unit is looked up by its physical offset among the queue's records; one whose record exists belongs to
-the queue. Units after the last one that belongs were left by a truncation, which moves the queue's end and
+the queue. A broker serves what follows it as well, whatever it leads to, up to a unit without size or one at
+the log's end or beyond it. Units from there on were left by a truncation, which moves the queue's end and
 clears nothing (``MappedFileQueue#truncateDirtyFiles``).
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.check.log_findings import OTHER_TAGS
 from rmqtool.check.queue_units import NO_EXT_TIME, Detail, Problem, QueueReport
+from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import FindingCode, Severity, codes, counted
 from rmqtool.kernels.compare import match_units
 from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.check.expected import ExpectedUnits, QueueCheckTask, UnitRows
+    from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask, UnitRows
     from rmqtool.derived.queue_files import Units
     from rmqtool.reput.blocks import Block
 
@@ -181,6 +184,44 @@ class _Foreign(NamedTuple):
         return self.units.column("physicalOffset")[self.rows]
 
 
+_FILES_RECOVERED = 3
+
+
+class _ServedEnd:
+    """The end of a queue, as a start of a broker finds it.
+
+    Java: ``ConsumeQueue#recover`` reads the last three files up to a unit that is not valid, and
+    ``#truncateDirtyLogicFiles`` cuts at the log's end; the same of ``BatchConsumeQueue`` (4.9.8 to 5.5.1).
+
+    Args:
+        check: the queue.
+        log_end: physical offset at which it is cut.
+    """
+
+    def __init__(self, check: QueueCheck, log_end: int) -> None:
+        segments = check.files.segments[-_FILES_RECOVERED:] if check.files is not None else ()
+        self._from = segments[0].start if segments else 0  # all before are full for a broker
+        self._before = {two.start: one.stop for one, two in pairwise(segments)}
+        self._log_end, self._batch = log_end, check.batch
+        self._end = self._from  # of the served units, in bytes
+
+    def serves(self, units: Units) -> Bools:
+        """Return which units of the next chunk a broker serves, ``(n,)``."""
+        offsets, start = units.column("physicalOffset"), units.segment.start + units.position
+        serves = (offsets >= 0) & (units.column("size") > 0) & (offsets < self._log_end)
+        if self._batch:
+            serves &= (units.column("msgBaseOffset") >= 0) & (units.column("batchSize") > 0)
+        if start < self._from:
+            return serves
+        if self._end == self._before.get(start):
+            self._end = start
+        if start != self._end:
+            return np.zeros(len(units), np.bool_)
+        served: Bools = np.logical_and.accumulate(serves)
+        self._end += int(served.sum()) * units.unit_size
+        return served
+
+
 class UnitMatch:
     """Matches the units of one queue with records.
 
@@ -200,11 +241,11 @@ class UnitMatch:
         self._expired: list[tuple[Units, int]] = []
         self._expired_count = 0
         self._tail: list[_Foreign] = []
-        self._belonged = False
+        self._end = _ServedEnd(report.check, NEVER if task.live else task.log_end)
         self.matched = -1, -1
 
     def feed(self, units: Units, real: Int64s, tags: Int64s, times_ms: Int64s) -> int | None:
-        """Look up the real units of a chunk; return the number of the last that belongs, or None."""
+        """Look up the real units of a chunk; return the number of the last that counts, or None."""
         offsets = units.column("physicalOffset")[real]
         first = self._skip_expired(units, real, offsets)
         confirmed = units.first_number + int(real[first - 1]) if first else None
@@ -214,42 +255,26 @@ class UnitMatch:
         rows = real[chosen]
         found, belongs, places = self._look_up(units, rows, offsets[chosen], tags[chosen], times_ms[chosen])
         self._misplaced(units, rows, places, belongs & (places != units.first_number + rows))
-        last = int(np.flatnonzero(belongs)[-1]) if belongs.any() else -1
-        if last >= 0:
-            confirmed = units.first_number + int(rows[last])
-            self._belonged = True
+        if belongs.any():
             numbers = found[belongs]
             first = int(numbers.min())
             first = first if self.matched[0] < 0 else min(self.matched[0], first)
             self.matched = first, max(self.matched[1], int(numbers.max()))
+        counting = np.flatnonzero(belongs | self._end.serves(units)[rows])
+        if len(counting):
+            confirmed = units.first_number + int(rows[counting[-1]])
         self._settle(_Foreign(units, rows[~belongs], found[~belongs] >= 0), confirmed)
         return confirmed
 
-    @property
-    def tail(self) -> tuple[int, int]:
-        """Return first and last number of the units after the last that belongs, (0, -1) without any."""
-        if not self._tail:
-            return 0, -1
-        first, last = self._tail[0], self._tail[-1]
-        return first.units.first_number + int(first.rows[0]), last.units.first_number + int(last.rows[-1])
-
-    def finish(self, missing_queue_offsets: Int64s) -> bool:
-        """Judge the units after the last one that belongs; return whether they count, not being left-overs.
-
-        ``missing_queue_offsets`` are those of records that have no unit.
-        """
+    def finish(self) -> None:
+        """Report the units after the last one that counts."""
         self._fields.finish()
         self._tell_expired()
-        beyond = all((piece.offsets >= self._task.log_end).all() for piece in self._tail)
-        if not (self._belonged or beyond):
+        if self._task.log_cut:
             self._foreign_all()
-            return True
-        stale = [kept for piece in self._tail if (kept := self._stale(piece, missing_queue_offsets))]
-        self._tail = []
-        if stale:
-            count = sum(len(piece.rows) for piece in stale)
-            self._report.stale_tail(stale[0].units, int(stale[0].rows[0]), count)
-        return False
+        if self._tail:
+            count = sum(len(piece.rows) for piece in self._tail)
+            self._report.stale_tail(self._tail[0].units, int(self._tail[0].rows[0]), count)
 
     def _skip_expired(self, units: Units, real: Int64s, offsets: Int64s) -> int:
         """Count the units of expired messages at the queue's head; return how many of the chunk are."""
@@ -335,19 +360,6 @@ class UnitMatch:
     def _dangling(self, units: Units, rows: Int64s) -> None:
         tell = _always(f"points outside the log, which has {self._task.log_start} to {self._task.log_end}")
         self._report.report(Problem(codes.CQ_DANGLING, units, rows, tell))
-
-    def _stale(self, piece: _Foreign, missing: Int64s) -> _Foreign | None:
-        """Report the units of the tail that are no left-overs; return the others."""
-        is_beyond = piece.offsets >= self._task.log_end
-        # A record belongs at this very place, so the unit there is damage unless the next start cuts it off.
-        is_damage = np.isin(piece.units.first_number + piece.rows, missing) & ~is_beyond
-        if self._report.check.batch:
-            is_damage = ~is_beyond & bool(len(missing))
-        if self._task.log_cut:
-            is_damage |= is_beyond
-        self._foreign(piece.where(is_damage))
-        kept = piece.where(~is_damage)
-        return kept if len(kept.rows) else None
 
     def _tell_expired(self) -> None:
         if not self._expired:

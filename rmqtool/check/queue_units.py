@@ -108,21 +108,13 @@ class QueueReport:
         ``confirmed`` is the number of that unit; None if no unit does.
         """
         if confirmed is not None:
-            self.confirm_pending()
+            self.log.merge(self._pending)
+            self._pending = FindingLog(self.log.max_per_code)
         for problem in problems:
             numbers = problem.units.first_number + problem.rows
             is_early = numbers <= (-1 if confirmed is None else confirmed)
             self._note(problem, problem.rows[is_early], self.log)
             self._note(problem, problem.rows[~is_early], self._pending)
-
-    def confirm_pending(self) -> None:
-        """Add the kept problems."""
-        self.log.merge(self._pending)
-        self.drop_pending()
-
-    def drop_pending(self) -> None:
-        """Drop the kept problems."""
-        self._pending = FindingLog(self.log.max_per_code)
 
     def _note(self, problem: Problem, rows: Int64s, log: FindingLog) -> None:
         log.add_rows(rows, lambda row: self._finding(problem, int(row)))
@@ -172,7 +164,6 @@ class UnitOrder:
         self._zeros: tuple[Segment, int, int] | None = None  # file, position and number where zeros began
         self._end = -1  # of the record of the last unit
         self._base_end: int | None = None  # msgBaseOffset and batchSize of the last batch unit
-        self._steps = _LastStep(task.log_end)
         self.counted = 0
 
     def zeros(self, hole: Units) -> None:
@@ -220,15 +211,6 @@ class UnitOrder:
                 segment=first,
                 position=0,
             )
-
-    def judge_tail(self) -> None:
-        """Decide without the log whether a last step back is a left-over of a truncation, or damage."""
-        step = self._steps
-        if step.problem is None or not step.looks_stale:
-            self._report.confirm_pending()
-            return
-        self._report.drop_pending()
-        self._report.stale_tail(step.problem.units, int(step.problem.rows[-1]), step.units)
 
     @property
     def _bad_code(self) -> FindingCode:
@@ -301,7 +283,6 @@ class UnitOrder:
             problems.append(
                 Problem(codes.CQ_PHY_ORDER, units, rows, lambda row: _tell_order(units, row, before[row]))
             )
-        self._steps.feed(units, real, starts, broken)
         return problems
 
     def _bases(self, units: Units, real: Int64s) -> list[Problem]:
@@ -316,38 +297,6 @@ class UnitOrder:
         rows = real[bases != before]
         wanted = dict(zip(real.tolist(), before.tolist(), strict=True)) if len(rows) else {}
         return [Problem(codes.BQ_BASE_GAP, units, rows, lambda row: _tell_base(units, row, wanted[row]))]
-
-
-class _LastStep:
-    """The last place where offsets do not go up, and whether the units after it look left over.
-
-    A truncation moves the queue's end and clears nothing. Units written since lie before the step; those
-    after it are older, and ascend: up to the highest new one, or beyond the log's end.
-    """
-
-    def __init__(self, log_end: int) -> None:
-        self._log_end = log_end
-        self._highest = -1
-        self.problem: Problem | None = None
-        self.units = 0
-        self.looks_stale = False
-
-    def feed(self, units: Units, real: Int64s, starts: Int64s, broken: Bools) -> None:
-        steps = np.flatnonzero(broken)
-        tail = starts
-        if len(steps):
-            first = int(steps[-1])
-            self._highest = max(self._highest, int(starts[:first].max(initial=-1)))
-            row = real[first : first + 1]
-            self.problem = Problem(codes.CQ_PHY_ORDER, units, row, lambda _: Detail(""))
-            self.units, self.looks_stale = 0, self._log_end <= 0 or self._highest < self._log_end
-            tail = starts[first:]
-        if self.problem is None:
-            self._highest = max(self._highest, int(starts.max(initial=-1)))
-        self.units += len(tail)
-        if self.looks_stale:
-            beyond = self._log_end if self._log_end > 0 else np.iinfo(np.int64).max
-            self.looks_stale = bool(((tail <= self._highest) | (tail >= beyond)).all())
 
 
 def _is_bad_batch(units: Units) -> Bools:

@@ -281,9 +281,8 @@ class _QueueRun:
             return
         real, problems = self.order.feed(units)
         tags, times_ms, dangling = self._resolve(units, real)
-        if self._match is None:
-            confirmed = _last_step(problems)
-        else:
+        confirmed: int | None = units.first_number + len(units)
+        if self._match is not None:
             confirmed = self._match.feed(units, real, tags, times_ms)
         self.report.flush([*problems, *dangling], confirmed)
 
@@ -296,14 +295,10 @@ class _QueueRun:
         self.order.finish()
         self._ext.finish()
         if self._match is None:
-            self.order.judge_tail()
             return
-        ranges = missing_ranges(self._expected, self._match.matched, self._task.lag.dispatched)
-        if self._match.finish(_slots(ranges, self._match.tail)):
-            self.report.confirm_pending()
-        else:
-            self.report.drop_pending()
+        self._match.finish()
         if self._task.level >= _COMPLETE:
+            ranges = missing_ranges(self._expected, self._match.matched, self._task.lag.dispatched)
             report_missing(self.report, self._task, ranges)
 
     def _tell_reading(self, reader: QueueReader) -> None:
@@ -317,23 +312,3 @@ class _QueueRun:
                 position=position,
                 length=len(data),
             )
-
-
-def _last_step(problems: list[Problem]) -> int | None:
-    """Return the number of the unit before the last step back of a chunk: up to there, problems count."""
-    steps = [
-        problem.units.first_number + int(problem.rows[-1]) - 1
-        for problem in problems
-        if problem.code is codes.CQ_PHY_ORDER
-    ]
-    return max(steps, default=None)
-
-
-def _slots(ranges: Rows, tail: tuple[int, int]) -> Int64s:
-    """Return the queue offsets of missing records that are numbers of units in the tail."""
-    current = ranges[~ranges["is_superseded"]]
-    first = np.maximum(current["queue_offset"], tail[0])
-    counts = np.minimum(current["queue_offset"] + current["records"] - 1, tail[1]) + 1 - first
-    counts = np.maximum(counts, 0)
-    before = np.cumsum(counts) - counts
-    return np.asarray(np.repeat(first - before, counts) + np.arange(counts.sum()), np.int64)

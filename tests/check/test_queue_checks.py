@@ -155,10 +155,23 @@ CASES: dict[str, tuple[Callable[[EditedStore], None], dict[str, int], dict[str, 
         {},
         {"CQ-STALE-TAIL": 1},
     ),
-    "left over after the end, old": (
+    "after the end, old": (
         lambda store: repeat(store, LAST + 1),
-        {"CQ-STALE-TAIL": 1},
-        {"CQ-STALE-TAIL": 1},
+        {"CQ-PHY-ORDER": 1},
+        {"CQ-PHY-ORDER": 1, "CQ-MISPLACED": 1},
+    ),
+    "after the end, of another queue": (
+        lambda store: store.put_unit(QUEUE, LAST + 1, store.unit("TopicTest/1", 5)),
+        {"CQ-PHY-ORDER": 1},
+        {"CQ-PHY-ORDER": 1, "CQ-SUPERFLUOUS": 1},
+    ),
+    "after the end, beyond the log and then old": (
+        lambda store: (
+            store.put_unit(QUEUE, LAST + 1, (1 << 30, 100, 0)),
+            store.put_unit(QUEUE, LAST + 2, store.unit(QUEUE, LAST)),
+        ),
+        {"CQ-PHY-ORDER": 1},
+        {"CQ-STALE-TAIL": 2},
     ),
     "last unit points elsewhere": (
         lambda store: store.change_unit(QUEUE, LAST, by=(3, -3, 0)),
