@@ -39,11 +39,11 @@ _OTHERWISE = {
     "Prediction": (
         "store brokerVersion=release.name loads starts refusals recovery cut lost log_losses?"
         " lost_messages? deleted_files dispatched_by_recovery reput queues index ignored_index_files"
-        " missing_index_entries not_served forgets hazards"
+        " missing_index_entries not_served forgets hazards assumes"
     ),
     "RebuildReport": (
         "store log verdict out mode engine partial asked installable=is_installable settings"
-        " doubtful_settings tag_items records bytes units index_entries queues files present account"
+        " doubtful_settings assumed tag_items records bytes units index_entries queues files present account"
         " skipped more_skipped unreachable skipped_units skipped_units_by_queue older_generations"
         " unsettled_generations?"
         " messagesNotIndexed=unindexed salvage_would_add log_losses lost_messages? findings"

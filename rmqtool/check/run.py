@@ -203,7 +203,4 @@ def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
 
 def _warn_of_defaults(store: Store, progress: Progress) -> None:
     for setting in store.settings.defaulted_sizes():
-        progress.warn(
-            f"{setting.name} cannot be inferred from the files: {setting.value} assumed; pass the broker's "
-            f"own with -c broker.conf or -p {setting.name}=N"
-        )
+        progress.warn(setting.assumption)

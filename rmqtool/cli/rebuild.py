@@ -29,7 +29,7 @@ from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.output import several
 from rmqtool.report.terminal import escape_text
 from rmqtool.scan.record_walk import LogExtent
-from rmqtool.store.results import REBUILD_REPORT, Target
+from rmqtool.store.kinds import REBUILD_REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.fleet import FleetReport, ResumedReport
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
+    from rmqtool.store.results import Target
 
 _OF_ONE_LOG = "is a place in one log: give one STORE"
 _EXAMPLES = """\

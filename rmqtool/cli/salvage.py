@@ -21,7 +21,7 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
 from rmqtool.report.outcome_text import salvage_text
 from rmqtool.report.output import Format, check_output_files, open_output
-from rmqtool.store.results import SALVAGE_REPORT
+from rmqtool.store.kinds import SALVAGE_REPORT
 from rmqtool.times import parse_time
 
 if TYPE_CHECKING:

@@ -31,8 +31,9 @@ from rmqtool.salvage.sidecars import (
     write_checkpoint,
 )
 from rmqtool.salvage.writing import PlannedLog, write_found, writing_log
+from rmqtool.store.kinds import SALVAGE_REPORT, SALVAGE_SIDECARS
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.results import SALVAGE_REPORT, SALVAGE_SIDECARS, AnyArea, Target, fetched, output_area
+from rmqtool.store.results import AnyArea, Target, fetched, output_area, resting_on
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ class SalvageReport:
         queues: the account of each queue.
         units: units written.
         index_entries: index entries written.
+        assumed: settings that no file shows, and what queues and index rest on by them.
         config: the broker's files, and why some are not copied.
         notes: sentences.
         seconds: wall time of each stage.
@@ -149,6 +151,7 @@ class SalvageReport:
     queues: tuple[SalvagedQueue, ...]
     units: int | None
     index_entries: int | None
+    assumed: Mapping[str, str]
     config: tuple[ConfigFile, ...]
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
@@ -161,6 +164,7 @@ class SalvageReport:
         out: str | None = None,
         units: int | None = None,
         index_entries: int | None = None,
+        assumed: Mapping[str, str] | None = None,
         config: tuple[ConfigFile, ...] = (),
         seconds: Mapping[str, float] | None = None,
     ) -> SalvageReport:
@@ -196,6 +200,7 @@ class SalvageReport:
             conflicts=dict(Counter(one.chosen_by.value for one in plan.found if one.chosen_by is not None)),
             units=units,
             index_entries=index_entries,
+            assumed=dict(assumed or {}),
             config=config,
             seconds=dict(seconds or {}),
         )
@@ -248,9 +253,9 @@ class SalvageReport:
             return ""
         hint, place = fetched(self.out)
         return (
-            f"{hint}To use it:\n  rmqtool verify {place}\nThen start a broker with the old settings on a "
-            "copy of it (storePathRootDir), and read salvage/lost.ndjson for the messages that consumers "
-            "will miss."
+            f"{hint}{resting_on(self.assumed)}To use it:\n  rmqtool verify {place}\nThen start a broker"
+            " with the old settings on a copy of it (storePathRootDir), and read salvage/lost.ndjson for the"
+            " messages that consumers will miss."
         )
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
@@ -378,6 +383,7 @@ def _carry_out(
         out=str(area.out),
         units=derived.units,
         index_entries=derived.entries,
+        assumed=derived.assumed,
         config=(*config, *compacted),
         seconds=seconds,
     )

@@ -134,11 +134,13 @@ class TagRule:
         value: which messages have tag items.
         origin: given, inferred or default.
         reason: one sentence.
+        doubt: what the files leave open; empty if nothing.
     """
 
     value: TagItems
     origin: Origin
     reason: str
+    doubt: str = ""
 
     @classmethod
     def given(cls, value: TagItems) -> Self:
@@ -171,12 +173,33 @@ def tag_rule(store: Store) -> TagRule:
         index.close()
 
 
+_EFFECTS = {"consumequeue": "refuses the queues", "index": "misreads the index"}
+
+
+def assumptions(store: Store, parts: Collection[str], tags: TagRule | None) -> dict[str, str]:
+    """Return the settings that no file shows and that derived files rest on, each with what that means."""
+    assumed = {
+        size.name: f"{size.value}, as no file shows it; a broker with another {_EFFECTS[size.part]}"
+        for size in store.settings.assumed_sizes(parts)
+    }
+    if tags is not None and tags.doubt:
+        assumed[BROKER_VERSION] = f"{store.settings.release.name}; {tags.doubt}"
+    return assumed
+
+
 def _rule_of_release(store: Store) -> TagRule:
     """Return what the broker that wrote the store last does with every message."""
     setting, release = store.settings[BROKER_VERSION], store.settings.release
     since = "brokers since 5.4.0 write them" if release.tag_items else "brokers before 5.4.0 write none"
     why = f" ({setting.note})" if setting.note else ""
-    return TagRule(TagItems.of(release), setting.origin, f"{since}, and this is {release.name}'s store{why}")
+    is_open = len({candidate.tag_items for candidate in store.settings.candidates}) > 1
+    doubt = "no file shows whether a broker of 5.4.0 or later, which also puts tags into the index, had the"
+    return TagRule(
+        TagItems.of(release),
+        setting.origin,
+        f"{since}, and this is {release.name}'s store{why}",
+        f"{doubt} store: --broker-version" if is_open else "",
+    )
 
 
 def _rule_of_index(index: _Index, store: Store) -> TagRule | None:

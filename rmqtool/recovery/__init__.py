@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
-from rmqtool.store.broker_conf import Origin
+from rmqtool.store.broker_conf import DEFINITIONS, Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -210,6 +210,7 @@ class Prediction:
         not_served: messages in log and queue that no pull delivers, at most: pulls skip them.
         forgets: files of settings in which it finds nothing.
         hazards: whole sentences on what else will go wrong.
+        assumes: whole sentences on settings that are not given, where the files show none by default.
     """
 
     schema: ClassVar = "rmqtool.prediction/1"
@@ -231,6 +232,7 @@ class Prediction:
     not_served: int = 0
     forgets: tuple[Forgotten, ...] = ()
     hazards: tuple[str, ...] = ()
+    assumes: tuple[str, ...] = ()
 
     @property
     def loads(self) -> bool:
@@ -397,6 +399,15 @@ def settings_hazards(settings: Settings, shown: Settings, release: Release) -> l
             " read; if it is not, the start reads more of the log and puts index entries twice."
         )
     return hazards
+
+
+def size_assumptions(shown: Settings, release: Release) -> tuple[str, ...]:
+    """Return that the broker is taken to have the sizes that the files show, where it must have set one."""
+    sizes = [size for size in shown.used_sizes() if size.origin is Origin.INFERRED]
+    if all(size.value == DEFINITIONS[size.name].configured(release) for size in sizes) or shown.has_conf:
+        return ()
+    names = ", ".join(f"{size.name}={size.value}" for size in sizes)
+    return (f"the broker's own settings are those of the files, {names}; -c broker.conf makes it sure",)
 
 
 def _text(setting: Setting) -> str:

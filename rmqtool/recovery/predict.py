@@ -32,6 +32,7 @@ from rmqtool.recovery import (
     hazards_of,
     log_recovery,
     settings_hazards,
+    size_assumptions,
     window_hazards,
 )
 from rmqtool.recovery.loaded import DispatchStallError, LoadedStore, catch_up, load_store
@@ -91,7 +92,10 @@ def _predict(
                 " start of such a store is not predicted"
             )
     hazards = settings_hazards(settings, store.settings, release)
-    prediction = PredictionDraft(Prediction(str(store.base), release, hazards=tuple(hazards)))
+    assumes = size_assumptions(store.settings, release)
+    prediction = PredictionDraft(
+        Prediction(str(store.base), release, hazards=tuple(hazards), assumes=assumes)
+    )
     prediction.add(
         forgets=(
             Forgotten(one.file, one.loses)

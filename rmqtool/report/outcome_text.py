@@ -65,6 +65,7 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
     yield from _present(report)
     if report.tag_items is not None:
         yield "tag items", f"{report.tag_items.value}"
+    yield from _assumed(report)
     files = ", ".join(f"{count} {name}" for name, count in sorted(report.files.items()))
     yield "files", files or "none"
     yield "seconds", stages_text(report.seconds)
@@ -77,6 +78,10 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
         yield "compared", "the present files are the same"
     for one in report.differences if report.compared else ():
         yield "differs", f"{escape_text(one.file)}: {escape_text(one.message.removeprefix('differs '))}"
+
+
+def _assumed(report: RebuildReport | SalvageReport) -> Iterator[tuple[str, str]]:
+    yield from (("assumed", escape_text(f"{name}={why}")) for name, why in report.assumed.items())
 
 
 def _selected(report: RebuildReport) -> Iterator[tuple[str, str]]:
@@ -178,6 +183,7 @@ def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
     if report.units is not None:
         yield "units", f"{report.units:,}"
         yield "index entries", f"{report.index_entries:,}"
+    yield from _assumed(report)
     yield from _lost_by_queue(report)
     for one in report.config:
         if one.problem is not None:

@@ -320,6 +320,8 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "part", escape_text(verdict.part)
     if report.interrupted is not None:
         yield "interrupted", f"{report.interrupted}; the findings below are those until then"
+    for assumption in dict.fromkeys(one for prediction in verdict.predictions for one in prediction.assumes):
+        yield "assumes", escape_text(assumption)
     if report.limits and not names_limits(report):
         yield "not examined", escape_text("; ".join(report.limits))
     if report.level:

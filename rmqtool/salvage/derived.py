@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.dispatch.index_keys import tag_rule
+from rmqtool.dispatch.index_keys import assumptions, tag_rule
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.formats.index import HEADERS
@@ -44,6 +44,7 @@ class DerivedFiles:
         entries: of the index.
         index_ms: endTimestamp of the last index file that is full.
         files: their labels, with their digests.
+        assumed: settings that no file shows, and what rests on them.
     """
 
     messages: int
@@ -52,6 +53,7 @@ class DerivedFiles:
     entries: int
     index_ms: int
     files: list[tuple[str, str]]
+    assumed: dict[str, str]
 
 
 def make_derived(
@@ -79,6 +81,7 @@ def make_derived(
         index.entries,
         _index_ms(staging.finished("index")),
         [(one.label, sha256) for one, sha256 in zip(files, digests, strict=True)],
+        assumptions(store, PARTS, tag_rule(store) if store.settings.message_index_enable else None),
     )
 
 

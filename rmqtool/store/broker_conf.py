@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SettingValue = int | float | str | bool | None
 
+INDEX_NUMBERS = ("maxHashSlotNum", "maxIndexNum")
 BROKER_VERSION, INDEX_TIMEZONE = "brokerVersion", "indexTimezone"
 """Names of what no broker's file says."""
 
@@ -53,6 +54,20 @@ class Setting:
     note: str = ""
     candidates: tuple[str, ...] = ()
     doubt: str = ""
+
+    @property
+    def part(self) -> str:
+        """Return the part of a store whose files a size is of: ``commitlog``, ``consumequeue``, ``index``."""
+        parts = {"mappedFileSizeCommitLog": "commitlog"} | dict.fromkeys(INDEX_NUMBERS, "index")
+        return parts.get(self.name, "consumequeue")
+
+    @property
+    def assumption(self) -> str:
+        """Return that the value is assumed, and how to give the broker's."""
+        return (
+            f"{self.name} cannot be inferred from the files: {self.value} assumed; pass the broker's own with"
+            f" -c broker.conf or -p {self.name}=N"
+        )
 
 
 def _reader(parse: Callable[[str], Any], wanted: str) -> Callable[[str, str], Any]:

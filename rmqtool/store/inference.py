@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, groupby, islice, pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -24,7 +25,14 @@ from rmqtool.formats.message import (
 )
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import decode_utf8, has_tag_item, item_hashes, parse_properties
-from rmqtool.store.broker_conf import BROKER_VERSION, INDEX_TIMEZONE, Origin, Setting, SettingValue
+from rmqtool.store.broker_conf import (
+    BROKER_VERSION,
+    INDEX_NUMBERS,
+    INDEX_TIMEZONE,
+    Origin,
+    Setting,
+    SettingValue,
+)
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
     FIRST_WITH_TAG_ITEMS,
@@ -39,7 +47,7 @@ from rmqtool.store.broker_version import (
 )
 from rmqtool.store.files import TREE_DEPTH, QueueFiles, StoreFiles
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, infer_index_zone, own_geometry
-from rmqtool.store.kinds import CONFIG_DIRECTORY, PathKind
+from rmqtool.store.kinds import CONFIG_DIRECTORY, REBUILD_REPORT, SALVAGE_REPORT, PathKind
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
 from rmqtool.topics import LMQ_PREFIX
 
@@ -183,7 +191,6 @@ def holds_tag_item(file: StoreFile, geometry: Geometry, log: FileQueue) -> bool:
 _SAMPLED_QUEUES = 64
 _SAMPLED_INDEX_FILES = 8
 _EXAMINED_FILES = 4
-INDEX_NUMBERS = ("maxHashSlotNum", "maxIndexNum")
 _QUEUE_SIZES = {
     "mappedFileSizeConsumeQueue": (PathKind.CONSUMEQUEUE, UNIT_SIZE),
     "mappedFileSizeConsumeQueueExt": (PathKind.CONSUMEQUEUE_EXT, 1),
@@ -210,7 +217,8 @@ class SettingsInference:
     def size_of_queue_files(self, name: str, _given: Mapping[str, Setting]) -> _Found:
         """Infer the file size of consume queues, their ext files, or batch queues."""
         kind, unit_size = _QUEUE_SIZES[name]
-        return _size_of(name, [self._with_owner(files, kind) for files in self._sample(kind)], unit_size)
+        queues = [self._with_owner(files, kind) for files in self._sample(kind)]
+        return self._of_makers(_size_of(name, queues, unit_size))
 
     def _with_owner(self, files: FileQueue, kind: PathKind) -> list[_Owned]:
         """Return the files of a queue; for the first few, whether they belong to the log."""
@@ -230,9 +238,35 @@ class SettingsInference:
 
         None if there is no index, or nothing explains the size of its files.
         """
-        if not given.keys() & set(INDEX_NUMBERS):
-            return self._proven_division
-        return self._division(given)
+        has_given = given.keys() & set(INDEX_NUMBERS)
+        return self._of_makers(self._division(given) if has_given else self._proven_division)
+
+    def _of_makers(self, sizes: _Found) -> _Found:
+        """Add the doubt about sizes that whoever made the files only assumed."""
+        makers = self._assumed
+        return tuple(
+            replace(size, doubt=f"{makers[size.name]} says that these files were made with an assumed size")
+            if size.name in makers and not size.doubt
+            else size
+            for size in sizes
+        )
+
+    @cached_property
+    def _assumed(self) -> dict[str, str]:
+        """Names of assumed sizes, with the report of the rebuild or salvage that made the files.
+
+        A broker that has run since has settled them: it writes the checkpoint.
+        """
+        root, found = self._store.root, dict[str, str]()
+        for report in (REBUILD_REPORT, SALVAGE_REPORT) if root is not None else ():
+            made, run = (root / report).status(), (root / "checkpoint").status()
+            if made is None or (run is not None and run.modified_ns > made.modified_ns):
+                continue
+            with suppress(ConfigFileError):
+                document = load_broker_json(root / report)
+                names = document.get("assumed") if isinstance(document, dict) else None
+                found |= dict.fromkeys(map(str, names if isinstance(names, dict) else ()), report)
+        return found
 
     @cached_property
     def _proven_division(self) -> _Found:
@@ -330,10 +364,11 @@ class SettingsInference:
 
     def _tag_items(self) -> tuple[str, str] | None:
         """Return the oldest release that puts tag items, and a file of the index that has one."""
-        division = [one.value for one in self._proven_division if one.origin is Origin.INFERRED]
+        proven = (_int_of(one) for one in self._proven_division if one.origin is Origin.INFERRED)
+        division, files = [number for number in proven if number is not None], self._index_files
         if not division:
             return None
-        geometry, files = Geometry._make(map(int, division)), self._index_files
+        geometry = Geometry._make(division)
         for file in dict.fromkeys((*files[:: max(1, len(files) // _SAMPLED_INDEX_FILES)], *files[-1:])):
             if file.size_bytes == geometry.size_bytes and _if_readable(
                 holds_tag_item, file, geometry, self._log

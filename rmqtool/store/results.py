@@ -23,17 +23,14 @@ from rmqtool.store.names import directory_around, real_path
 from rmqtool.store.staging import StagingArea, refuse_inside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.store.object_staging import ObjectStagingArea
     from rmqtool.store.root import Store
 
 
-REBUILD_REPORT = "rebuild.json"
-SALVAGE_SIDECARS = "salvage"
-SALVAGE_REPORT = f"{SALVAGE_SIDECARS}/salvage.json"
 CARVE_REPORT = "carve/carve.json"
-"""Reports in results; where one exists, the result is complete."""
+"""A report as those of `rmqtool.store.kinds`; where one exists, the result is complete."""
 
 _FETCH = "Fetch the files that {out}/manifest.json lists as RESULT, and compare sizes and SHA-256. "
 
@@ -46,6 +43,16 @@ def fetched(out: str) -> tuple[str, str]:
     if is_object_url(out):
         return _FETCH.format(out=out), "RESULT"
     return "", shlex.quote(f"./{out}" if out.startswith("-") else out)
+
+
+def resting_on(assumed: Mapping[str, str]) -> str:
+    """Return what to be sure of before a result is used, a line for each assumption; empty without any."""
+    lines = "".join(f"  {name}={why}\n" for name, why in assumed.items())
+    return lines and (
+        f"This result rests on assumptions:\n{lines}If the broker's own settings differ, give them (-c"
+        " broker.conf, or -p NAME=VALUE) and make it again. The report in it keeps them for verify, until a"
+        " broker has run.\n"
+    )
 
 
 def read_result(out: Target, name: str) -> bytes | None:

@@ -13,6 +13,7 @@ from rmqtool.store.broker_conf import (
     BROKER_VERSION,
     CONCERNING,
     DEFINITIONS,
+    INDEX_NUMBERS,
     INDEX_TIMEZONE,
     GivenSettings,
     Origin,
@@ -20,10 +21,10 @@ from rmqtool.store.broker_conf import (
 )
 from rmqtool.store.broker_version import Signs
 from rmqtool.store.geometry import Geometry, local_zone, zone_of_name
-from rmqtool.store.inference import INDEX_NUMBERS, INFERENCES, SettingsInference
+from rmqtool.store.inference import INFERENCES, SettingsInference
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from datetime import tzinfo
 
 
@@ -135,6 +136,10 @@ class Settings:
     def defaulted_sizes(self) -> list[Setting]:
         """Return the sizes that were assumed, of the structures that such a store has."""
         return [one for one in self.used_sizes() if one.origin is Origin.DEFAULT]
+
+    def assumed_sizes(self, parts: Collection[str]) -> list[Setting]:
+        """Return the sizes that were assumed of the files of some parts, and that no file contradicts."""
+        return [one for one in self.defaulted_sizes() if one.part in parts and not one.doubt]
 
     def doubtful_sizes(self) -> list[Setting]:
         """Return the sizes that files contradict, of the structures that such a store has."""

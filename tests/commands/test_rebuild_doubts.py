@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
-from typing import TYPE_CHECKING
+import subprocess
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -119,3 +122,117 @@ def test_a_log_file_of_another_size_does_not_outvote_those_of_the_log(tmp_path: 
         path.unlink()
     (root / "broker.conf").unlink()
     assert open_store(root).settings["mappedFileSizeCommitLog"].value == 8192
+
+
+SIZES = {"mappedFileSizeConsumeQueue": 6_000_000, "maxHashSlotNum": 5_000_000, "maxIndexNum": 20_000_000}
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Path:
+    """Return a store of other sizes than the defaults, without the files that show them."""
+    root = tmp_path / "bare"
+    left_out = shutil.ignore_patterns("consumequeue", "index", "broker.conf")
+    return shutil.copytree(fixture("plain-5.3.3"), root, ignore=left_out)
+
+
+def rebuilt(root: Path, out: Path, *words: str) -> dict[str, Any]:
+    assert main(["rebuild", str(root), "--engine", "local", "-q", *words, "--out", str(out)]) == 0
+    return dict(json.loads((out / "rebuild.json").read_text()))
+
+
+def test_what_a_result_assumes_stands_in_it(bare: Path, tmp_path: Path) -> None:
+    document = rebuilt(bare, tmp_path / "out")
+    assert set(document["assumed"]) == set(SIZES)
+    assert document["verdict"].endswith(f"; assumed: {', '.join(SIZES)}")
+    assert "Complete" not in document["verdict"]
+    given = [word for name, value in SIZES.items() for word in ("-p", f"{name}={value}")]
+    document = rebuilt(bare, tmp_path / "sure", *given)
+    assert document["assumed"] == {}
+    assert document["verdict"].startswith("Complete: ")
+
+
+def test_the_install_text_and_the_verdicts_after_it_say_it_too(
+    bare: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = rebuild_store(bare, None, tmp_path / "out", engine=ONE_THREAD)
+    hint = report.install_hint
+    assert "This result rests on assumptions:\n  mappedFileSizeConsumeQueue=6000000" in hint
+    line = hint.splitlines()[hint.splitlines().index(f"  rmqtool verify {bare}") + 1]
+    subprocess.run(["sh", "-c", line], check=True)
+    assert (bare / "rebuild.json").is_file()
+
+    predicted = ["verify", str(bare), "--predict-recovery", "-q"]
+    assert main(predicted) == ExitStatus.CLEAN
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("No damage found, settings in doubt; a 5.3.3 broker will start")
+    assert "mappedFileSizeConsumeQueue=6000000" in second
+    assert open_store(bare).settings.doubtful_sizes() != []
+
+    conf = ["-c", str(fixture("plain-5.3.3") / "broker.conf")]
+    main([*predicted, *conf])
+    assert "a 5.3.3 broker will not start on it" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_the_files_alone_do_not_make_it_sure(
+    bare: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The report was not copied: the sizes are taken for the broker's, and the verdict says that."""
+    rebuilt(bare, tmp_path / "out")
+    for name in ("consumequeue", "index"):
+        shutil.copytree(tmp_path / "out" / name, bare / name)
+    capsys.readouterr()
+    assert main(["verify", str(bare), "--predict-recovery", "-q"]) == ExitStatus.CLEAN
+    _, second, *_ = capsys.readouterr().out.splitlines()
+    assert second.split()[0] == "assumes"
+    assert "mappedFileSizeConsumeQueue=6000000" in second
+
+
+def test_a_broker_that_ran_on_them_has_settled_it(bare: Path, tmp_path: Path) -> None:
+    rebuilt(bare, tmp_path / "out")
+    shutil.copytree(tmp_path / "out", bare, dirs_exist_ok=True)
+    assert {one.name for one in open_store(bare).settings.doubtful_sizes()} == set(SIZES)
+    made_ns = (bare / "rebuild.json").stat().st_mtime_ns
+    os.utime(bare / "checkpoint", ns=(made_ns, made_ns + 1))
+    assert open_store(bare).settings.doubtful_sizes() == []
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"assumed": 7}', '{"assumed": {"brokerRole": "x"}}', "{"])
+def test_a_report_that_is_none_says_nothing(tmp_path: Path, content: str) -> None:
+    root = shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
+    (root / "rebuild.json").write_text(content)
+    assert open_store(root).settings.doubtful_sizes() == []
+
+
+def test_salvage_says_what_it_assumes(bare: Path, tmp_path: Path) -> None:
+    out = tmp_path / "salvaged"
+    assert main(["salvage", str(bare), "--out", str(out), "-q"]) == ExitStatus.CLEAN
+    document = json.loads((out / "salvage" / "salvage.json").read_text())
+    assert set(document["assumed"]) == set(SIZES)
+    assert {one.name for one in open_store(out).settings.doubtful_sizes()} == set(SIZES)
+
+
+@pytest.mark.parametrize(
+    ("parts", "value", "is_open"),
+    [
+        (("config", "rocksdbstore"), "all", False),  # the index shows it
+        (("config", "rocksdbstore", "index"), "none", True),
+        (("rocksdbstore", "index"), "all", False),  # the form of the offsets does
+    ],
+)
+def test_tag_items_are_made_or_the_release_is_said_to_be_open(
+    tmp_path: Path, parts: tuple[str, ...], value: str, is_open: bool
+) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.4.0"), root, ignore=shutil.ignore_patterns(*parts))
+    sizes = ("-p", "maxHashSlotNum=25", "-p", "maxIndexNum=40")
+    document = rebuilt(root, tmp_path / "out", *sizes)
+    assert document["tagItems"]["value"] == value
+    assert ("brokerVersion" in document["assumed"]) is is_open
+    assert document["verdict"].startswith("Complete: ") is not is_open
+    assert ("--broker-version" in document["assumed"].get("brokerVersion", "")) is is_open
+    if is_open:
+        told = rebuilt(root, tmp_path / "told", *sizes, "--broker-version", "5.4.0")
+        assert (told["assumed"], told["tagItems"]["value"]) == ({}, "all")
+        assert told["indexEntries"] == 620
+    else:
+        assert main(["verify", str(root), "-q"]) == ExitStatus.CLEAN

@@ -136,15 +136,17 @@ def _breaks(plan: ReputPlan, result: ReputResult, edge: FoundEdge, engine: Engin
 
 def judge_delay_table(
     store: Store, plan: ReputPlan, result: ReputResult, findings: FindingLog, progress: Progress
-) -> tuple[str, ...]:
-    """Report damage of the delay table, or that it is assumed; return why queues were not read."""
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Report damage of the delay table; return why queues were not read, and what rests on an assumed one."""
     try:
         findings.extend(_delay_findings(store, plan, result))
-        if (doubt := _assumed_delay_table(store, result)) is not None:
-            progress.warn(doubt)
+        doubt = _assumed_delay_table(store, result)
     except EnvironmentFailureError as failure:
-        return (str(failure),)
-    return ()
+        return (str(failure),), {}
+    if doubt is None:
+        return (), {}
+    progress.warn(f"messageDelayLevel is not known: {doubt}")
+    return (), {"messageDelayLevel": doubt}
 
 
 def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Iterator[Finding]:
@@ -179,7 +181,7 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
 
 
 def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:
-    """Return a remark if deliver times rest on a delay table that nobody gave, and none shows."""
+    """Return what rests on a delay table that nobody gave, and none shows; None if nothing does."""
     queues = _delayed(result)
     if not queues or store.settings["messageDelayLevel"].origin is Origin.GIVEN:
         return None
@@ -188,7 +190,7 @@ def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:
         return None
     units = sum(queue.units for queue in queues)
     return (
-        f"messageDelayLevel is not known: the deliver times of {units} delayed messages follow the default;"
+        f"the deliver times of {units} delayed messages follow the default;"
         " give the broker's with -c broker.conf or -p messageDelayLevel='1s 5s …'"
     )
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.account import LogLosses, before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings, counted
-from rmqtool.store.results import fetched
+from rmqtool.store.kinds import REBUILD_REPORT
+from rmqtool.store.results import fetched, resting_on
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,13 +100,15 @@ def install_hint(report: RebuildReport) -> str:
     made = [name for name in sorted(report.files) if report.files[name]]
     names = " and ".join(f"{name}/" for name in made) or "derived directories"
     hint, out = fetched(report.out)
-    return hint + _INSTALL.format(names=names, store=store, line=_line(report.store, out, made))
+    made += [REBUILD_REPORT] if report.assumed else []
+    line = _line(report.store, out, made)
+    return hint + resting_on(report.assumed) + _INSTALL.format(names=names, store=store, line=line)
 
 
 def _line(path: str, out: str, made: list[str]) -> str:
     """Return the shell line that installs a result; each step waits for the one before."""
     store = shlex.quote(path)
-    old = " -o ".join(f"-name {name}" for name in (*made, "abort"))
+    old = " -o ".join(f"-name {name}" for name in dict.fromkeys((*made, "abort", REBUILD_REPORT)))
     new = " ".join(f"{out}/{name}" for name in made)
     away = f"find {store}/ -maxdepth 1 '(' {old} ')' -exec mv -t {store}.before {{}} +"
     return f"mkdir {store}.before && {away} && cp -a {new} {store}/"
@@ -202,6 +205,7 @@ class RebuildReport:
         asked: the requested messages and structures.
         settings: in effect, by name.
         doubtful_settings: those that are not sure, and their contradictions.
+        assumed: those that no file shows, and what rests on them.
         tag_items: which messages have an index entry for their tags, and why; None without an index.
         records: records dispatched.
         bytes: bytes of the log up to the last dispatched record.
@@ -239,6 +243,7 @@ class RebuildReport:
     asked: ResultOptions
     settings: Mapping[str, Setting]
     doubtful_settings: Mapping[str, str]
+    assumed: Mapping[str, str]
     tag_items: TagRule | None
     records: int
     bytes: int
@@ -319,8 +324,9 @@ class RebuildReport:
         doubt = f"Settings in doubt ({', '.join(self.doubtful_settings)}): " if self.doubtful_settings else ""
         part = f"A part, {self._limit()}: " if self.partial else ""
         lost = self._lost()
-        plain = "" if damage or doubt or part or self.log_losses.messages else "Complete: "
-        return f"{damage}{doubt}{part}{plain}{self._made()}{lost}"
+        assumed = f"; assumed: {', '.join(self.assumed)}" if self.assumed else ""
+        plain = "" if damage or doubt or part or assumed or self.log_losses.messages else "Complete: "
+        return f"{damage}{doubt}{part}{plain}{self._made()}{lost}{assumed}"
 
     def _limit(self) -> str:
         return "as requested" if self.asked.is_partial else "up to the confirm offset"

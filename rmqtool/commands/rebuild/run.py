@@ -14,7 +14,7 @@ from rmqtool.check.log_findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.judging import GenerationChoice, judge_delay_table, judge_log
 from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
 from rmqtool.commands.rebuild.report import Account, RangeCount, RebuildReport, RecordCount, SkippedUnits
-from rmqtool.dispatch.index_keys import TagRule, tag_rule
+from rmqtool.dispatch.index_keys import TagRule, assumptions, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, options_of
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
@@ -28,8 +28,9 @@ from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogExtent, find_log_end
+from rmqtool.store.kinds import REBUILD_REPORT
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.results import REBUILD_REPORT, AnyArea, output_area, temporary_place
+from rmqtool.store.results import AnyArea, output_area, temporary_place
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
 
 if TYPE_CHECKING:
@@ -100,15 +101,9 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
             f"{store.root}: {holder} holds the store's lock; stop the broker, or add --live to rebuild from"
             " what the log holds now"
         )
-    doubtful = _doubtful(request)
-    for setting in store.settings.defaulted_sizes():
-        if setting.name in doubtful:
-            continue
-        progress.warn(
-            f"{setting.name} cannot be inferred from the files: {setting.value} assumed; pass the broker's "
-            f"own with -c broker.conf or -p {setting.name}=N"
-        )
-    for name, doubt in doubtful.items():
+    for setting in store.settings.assumed_sizes(request.parts):
+        progress.warn(setting.assumption)
+    for name, doubt in _doubtful(request).items():
         progress.warn(
             f"{name} is in doubt, {store.settings[name].value} taken: {doubt}; give the broker's with"
             f" -c broker.conf or -p {name}=N; --compare waits for that"
@@ -133,14 +128,8 @@ def _check_confirmed(store: Store) -> None:
 
 def _doubtful(request: RebuildRequest) -> dict[str, str]:
     """Return the doubtful sizes of the files to make, and their contradictions."""
-    of_index = {"maxHashSlotNum", "maxIndexNum"}
-    settings = request.store.settings.doubtful_sizes()
-    return {
-        one.name: one.doubt
-        for one in settings
-        if one.name == "mappedFileSizeCommitLog"
-        or ("index" if one.name in of_index else "consumequeue") in request.parts
-    }
+    sizes = request.store.settings.doubtful_sizes()
+    return {one.name: one.doubt for one in sizes if one.part in {"commitlog", *request.parts}}
 
 
 def _staging(request: RebuildRequest) -> AbstractContextManager[AnyArea]:
@@ -197,6 +186,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     for finding in unlisted_batch_topics(request.store, result.plans):
         progress.warn(f"{finding.message}. {finding.remedy}")
     judged = judge_log(request.store, plan, result, skipped, edge, engine)
+    assumed = assumptions(request.store, request.parts, tags)
     beside, losses, from_log, lacks = None, None, _before(request.store), False
 
     def account() -> StoreAccount:
@@ -213,8 +203,9 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         comparison = PresentComparison(request.store, plan, result, choice.since, account, losses)
         beside = comparison.present(judged)
         lacks = comparison.lacks
-        unread = judge_delay_table(request.store, plan, result, judged, progress)
+        unread, of_delays = judge_delay_table(request.store, plan, result, judged, progress)
         beside = replace(beside, unread=(*beside.unread, *unread))
+        assumed |= of_delays
     skipped = [part for part in skipped if part.damage]
     is_odd = bool(unreachable or skipped or _ODD & judged.counts.keys())
     unreached = RecordCount(0, 0)
@@ -237,6 +228,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         asked=request.result_options,
         settings={setting.name: setting for setting in request.store.settings},
         doubtful_settings=_doubtful(request),
+        assumed=assumed,
         tag_items=tags,
         records=result.messages,
         bytes=result.chain.end - plan.log.start,

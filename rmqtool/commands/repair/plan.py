@@ -226,7 +226,7 @@ class _Planner:
                 return (
                     f"{name} is not a directory of the store root itself: rebuild with --out, and install it"
                 )
-        defaulted = [one for one in self._store.settings.defaulted_sizes() if _is_of(one.name, parts)]
+        defaulted = self._store.settings.assumed_sizes(parts)
         if defaulted:
             name, value = defaulted[0].name, defaulted[0].value
             return (
@@ -273,11 +273,6 @@ class _Planner:
             self.plan.texts["checkpoint"] = data
             why = f"{found[0].code.title}: " if found else ""
             self._put(RepairPart.CHECKPOINT, "checkpoint", f"{why}the times of the log's end")
-
-
-def _is_of(setting: str, parts: set[RepairPart]) -> bool:
-    part = RepairPart.INDEX if setting in {"maxHashSlotNum", "maxIndexNum"} else RepairPart.QUEUES
-    return setting != "mappedFileSizeCommitLog" and part in parts
 
 
 def swap_refusal(rebuilt: Rebuilt) -> str | None:
