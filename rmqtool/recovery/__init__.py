@@ -210,7 +210,7 @@ class Prediction:
         not_served: messages in log and queue that no pull delivers, at most: pulls skip them.
         forgets: files of settings in which it finds nothing.
         hazards: whole sentences on what else will go wrong.
-        assumes: whole sentences on settings that are not given, where the files show none by default.
+        assumes: settings that are not given, and that the files may have from elsewhere than the broker.
     """
 
     schema: ClassVar = "rmqtool.prediction/1"
@@ -402,12 +402,13 @@ def settings_hazards(settings: Settings, shown: Settings, release: Release) -> l
 
 
 def size_assumptions(shown: Settings, release: Release) -> tuple[str, ...]:
-    """Return that the broker is taken to have the sizes that the files show, where it must have set one."""
+    """Return the sizes of files that are the default, as rebuilt ones may be, where the broker set others."""
     sizes = [size for size in shown.used_sizes() if size.origin is Origin.INFERRED]
-    if all(size.value == DEFINITIONS[size.name].configured(release) for size in sizes) or shown.has_conf:
+    usual = [size for size in sizes if size.value == DEFINITIONS[size.name].configured(release)]
+    if len(usual) == len(sizes) or shown.has_conf:
         return ()
-    names = ", ".join(f"{size.name}={size.value}" for size in sizes)
-    return (f"the broker's own settings are those of the files, {names}; -c broker.conf makes it sure",)
+    sentence = "the default, as the files have it; the broker set other sizes, -c broker.conf shows all"
+    return tuple(f"{size.name}={size.value}: {sentence}" for size in usual)
 
 
 def _text(setting: Setting) -> str:

@@ -242,7 +242,7 @@ class SettingsInference:
         return self._of_makers(self._division(given) if has_given else self._proven_division)
 
     def _of_makers(self, sizes: _Found) -> _Found:
-        """Add the doubt about sizes that whoever made the files only assumed."""
+        """Add the doubt about sizes that a rebuild or salvage assumed when it made the files."""
         makers = self._assumed
         return tuple(
             replace(size, doubt=f"{makers[size.name]} says that these files were made with an assumed size")
@@ -258,7 +258,9 @@ class SettingsInference:
         A broker that has run since has settled them: it writes the checkpoint.
         """
         root, found = self._store.root, dict[str, str]()
-        for report in (REBUILD_REPORT, SALVAGE_REPORT) if root is not None else ():
+        if root is None:
+            return found
+        for report in (REBUILD_REPORT, SALVAGE_REPORT):
             made, run = (root / report).status(), (root / "checkpoint").status()
             if made is None or (run is not None and run.modified_ns > made.modified_ns):
                 continue
