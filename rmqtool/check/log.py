@@ -58,6 +58,7 @@ class LogCheck:
         split_bytes: greatest size of a split.
         half_offsets: by half queue, how far the broker's own check of half messages has come; None if what
             transactions say of each other is not checked.
+        passed: offsets of delay levels, by queue id of their topic.
         is_whole: no file was left out: so records of a queue follow each other, and zeros are the log's end.
         page_writer: see ``LogEdge``.
         pictured: a picture is made of what is read.
@@ -71,6 +72,7 @@ class LogCheck:
     unclean: bool = False
     split_bytes: int = SPLIT_BYTES
     half_offsets: Mapping[int, int] | None = None
+    passed: tuple[int, ...] = ()
     is_whole: bool = True
     page_writer: str = ""
     pictured: bool = False
@@ -115,6 +117,7 @@ class LogReader:
             check.staging,
             check.max_findings,
             transactions=check.half_offsets is not None,
+            passed=check.passed,
             stale_from=self.edge.stale_from,
             period=self.period,
         )
@@ -222,6 +225,7 @@ class LogResult:
         log_end: physical offset after the last record.
         stale_stop: physical offset after old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
+        passed: offsets of delay levels that were looked at, by queue id of their topic.
         skipped: by queue, how far its offsets run ahead of its units at most, where messages name it twice.
         picture: of the log, if requested.
     """
@@ -234,6 +238,7 @@ class LogResult:
     log_end: int
     stale_stop: int
     latest_ms: int | None = None
+    passed: tuple[int, ...] = ()
     skipped: Mapping[tuple[str, int], int] = field(default_factory=dict)
     picture: LogPicture | None = None
 
@@ -296,6 +301,7 @@ class _LogChecker:
             log_end=log_end,
             stale_stop=stale_stop,
             latest_ms=max((one.last_ms for scan in scans for one in scan.runs), default=None),
+            passed=check.passed,
             skipped=breaks.skipped,
             picture=None if frame is None else picture_of(scans, breaks, frame),
         )

@@ -307,7 +307,7 @@ class _Check(DispatchSink):
         self._segment = segment
         self._walk = walk
         self._runs = RunBuilder()
-        self._transactions = TransactionRows() if job.transactions else None
+        self._transactions = TransactionRows(job.passed) if job.transactions else None
         self._checker = RecordChecker(segment, self.findings)
         self._census = None if job.period is None else CensusTaker(job.period, job.policy)
 
@@ -353,12 +353,14 @@ class CheckJob(DispatchJob[CheckReport]):
     """Check of all splits of a log; picklable.
 
     Attributes:
-        transactions: whether records that take part in transactions are collected.
+        transactions: whether records that take part in transactions or delays are collected.
+        passed: offsets of delay levels, by queue id of their topic.
         stale_from: see ``GapWalk``.
         period: of the census, if one is taken.
     """
 
     transactions: bool = False
+    passed: tuple[int, ...] = ()
     stale_from: int | None = None
     period: Period | None = None
 

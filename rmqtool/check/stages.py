@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check import CheckInterruptedError, VerifyRequest, VerifyRun, denied, run_guarded
 from rmqtool.check.bounds import check_expiry, check_window, of_findings
+from rmqtool.check.delays import DelayBalance
 from rmqtool.check.derived import check_derived
 from rmqtool.check.log import LogCheck, LogResult, check_log
 from rmqtool.check.log_findings import tell_contradicted, unlisted_batch_topics
 from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
-from rmqtool.derived.positions import checked_half_offsets
+from rmqtool.derived.positions import checked_half_offsets, passed_delays
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import Engine, options_of
 from rmqtool.engine.choice import opened_engine
@@ -83,6 +84,8 @@ class ContentCheck:
                     tell_contradicted(store.log, self._run.findings)
                 if not is_partial and not request.live:
                     self._account(log, engine)
+                if not is_partial and not log_cut:
+                    self._tell_passed(log, engine)
         if store.root is not None:
             with suppress(DeniedError):  # IO-DENIED of level 0 says so
                 self._check_whole_store(log, is_partial=is_partial)
@@ -145,6 +148,15 @@ class ContentCheck:
                 losses = losses_of(store, findings, engine, is_suspect=is_behind or shown)
                 self._run.note(log_losses=losses)
 
+    def _tell_passed(self, log: LogResult | None, engine: Engine) -> None:
+        """Add the delayed messages that no broker delivers any more, if all records are known."""
+        run, losses = self._run, self._run.report.log_losses
+        is_lost = losses is not None and losses.messages > 0
+        if log is None or not log.passed or is_lost or Structure.COMMITLOG in run.findings.errors:
+            return
+        for finding, count in engine.map(DelayBalance.check, [DelayBalance(log.blocks, log.passed)])[0]:
+            run.findings.add(finding, count=count)
+
     def _tell_unconfirmed(self, log: LogResult | None) -> None:
         """Add the part of the log that replicas have not confirmed, in controller mode."""
         confirmed = self._request.store.confirm_offset
@@ -193,6 +205,7 @@ class ContentCheck:
             unclean=request.live or request.store.is_end_torn_by_kill,
             page_writer=page_writer(request.store.settings),
             half_offsets=checked_half_offsets(request.store) if is_asked else None,
+            passed=passed_delays(request.store) if is_asked and not request.live else (),
             is_whole=is_whole,
             pictured=request.pictured,
         )

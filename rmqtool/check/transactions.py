@@ -27,9 +27,10 @@ _FIRST_ROWS = 1 << 12
 
 
 class TransactionRows:
-    """Collects rows out of batches."""
+    """Collects rows out of batches; ``passed`` are the offsets of delay levels, by queue id."""
 
-    def __init__(self) -> None:
+    def __init__(self, passed: Sequence[int] = ()) -> None:
+        self._passed = np.array(passed, np.int64)
         self._rows: Rows = np.empty(_FIRST_ROWS, TRANSACTION_ROW)
         self._count = 0
 
@@ -42,10 +43,10 @@ class TransactionRows:
         """Take a batch."""
         row = 0
         while True:
-            row, self._count = collect_transactions(batch, row, self._rows, self._count)
+            row, self._count = collect_transactions(batch, row, self._passed, self._rows, self._count)
             if row == len(batch.rows):
                 return
-            self._grow(2 + int(batch.rows["body_length"][row]))
+            self._grow(3 + int(batch.rows["body_length"][row]))
 
     def _grow(self, needed: int) -> None:
         grown = np.empty(max(2 * len(self._rows), self._count + needed), TRANSACTION_ROW)
@@ -59,7 +60,7 @@ _TOLD = ("log_offset", "target", "queue_id")
 _KEYS = ("unique_key", "keys")
 
 
-class _Transactions:
+class CollectedRows:
     """The rows of a log, of which only what a check needs is held: a half topic may have millions."""
 
     def __init__(self, blocks: Sequence[Block]) -> None:
@@ -109,7 +110,7 @@ class TransactionBalance:
 
     def check(self) -> FindingLog:
         """Return what does not fit."""
-        self._rows = _Transactions(self._blocks)
+        self._rows = CollectedRows(self._blocks)
         self._check_shapes()
         self._check_endings()
         committed = self._rows.of(Role.ENDING, "target")["target"]

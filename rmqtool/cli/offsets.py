@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -67,7 +68,7 @@ def offsets_command(
     rows = store.offsets(topic=topics, group=group)
     is_complete = _warn(session, store)
     findings = FindingLog()
-    findings.extend(finding for row in rows if (finding := row.finding()) is not None)
+    findings.extend(chain.from_iterable(row.findings() for row in rows))
     if not rows:
         there = [
             name for name in CONFIG_FILES if store.files.config and (store.files.config / name).is_there()
@@ -79,7 +80,7 @@ def offsets_command(
         return ExitStatus.NEGATIVE
     is_unread = store.files.has_only_unread_log
     status = status_of(findings, session.fail_on, negative=not is_complete, unread=is_unread)
-    shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"}]
+    shown = [row for row in rows if not out_of_range or row.state in {"ahead", "behind"} or row.passed_over]
     with session.output(store, whole=True) as stream:
         facts = {
             "store": store.location,

@@ -11,11 +11,12 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.derived.positions import Consumed, consumed_offsets
+from rmqtool.derived.positions import DELAY_FILE, Consumed, consumed_offsets
 from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
 from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState, read_copy
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
+from rmqtool.lookup.delivery import SoundIndex, count_passed
 from rmqtool.scan.records import record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 
@@ -45,6 +46,8 @@ class Progress:
         state: ``ok``, ``ahead`` of the queue's end, ``behind`` its start, ``no-offset``, ``no-queue``, or
             ``not-read`` where a database may hold the queue.
         last_timestamp_ms: Store time of the message that was read last; None if that is missing.
+        passed_over: Delayed messages below the level's offset that were never delivered, and never are; of a
+            long queue, among the newest. None for other readers, and where the index does not show it.
     """
 
     type: ClassVar = "offset"
@@ -58,13 +61,13 @@ class Progress:
     lag: int | None
     state: str
     last_timestamp_ms: int | None = None
+    passed_over: int | None = None
 
-    def finding(self) -> Finding | None:
-        """Return its finding, which decides the exit status."""
-        code = _CODES.get(self.state)
-        if code is None:
-            return None
-        return Finding(code=code, file=self.file, topic=self.topic, queue_id=self.queue_id)
+    def findings(self) -> Iterator[Finding]:
+        """Yield its findings, which decide the exit status."""
+        for code in (_CODES.get(self.state), codes.OF_PASSED if self.passed_over else None):
+            if code is not None:
+                yield Finding(code=code, file=self.file, topic=self.topic, queue_id=self.queue_id)
 
 
 def progress_of(store: Store, topics: Sequence[str] = (), group: str | None = None) -> Iterator[Progress]:
@@ -87,13 +90,15 @@ def progress_of(store: Store, topics: Sequence[str] = (), group: str | None = No
 
 
 def reader_totals(rows: Iterable[Progress]) -> dict[str, dict[str, int]]:
-    """Return queues, lag and offsets out of range of each reader."""
+    """Return queues, lag and offsets out of range of each reader, and what delay levels passed over."""
     totals: dict[str, dict[str, int]] = {}
     for row in rows:
         total = totals.setdefault(row.reader, {"queues": 0, "lag": 0, "outOfRange": 0})
         total["queues"] += 1
         total["lag"] += row.lag or 0
         total["outOfRange"] += row.state in _CODES
+        if row.passed_over is not None:
+            total["passedOver"] = row.passed_over
     return totals
 
 
@@ -147,7 +152,7 @@ def _progress(consumed: Consumed, bounds: Bounds | None, queues: _Queues) -> Pro
     last_ms = None
     if low < consumed.offset <= high:
         last_ms = queues.store_time(consumed.topic, consumed.queue_id, consumed.offset - 1)
-    return Progress(*place, low, high, lag, state, last_ms)
+    return Progress(*place, low, high, lag, state, last_ms, queues.passed_over(consumed))
 
 
 class _Queues:
@@ -157,6 +162,7 @@ class _Queues:
         self._store = store
         self._bounds: dict[tuple[str, int], Bounds | None] = {}
         self.in_database = bool(store.queue_databases)
+        self._index = SoundIndex(store)
 
     def queue_ids(self, topic: str) -> Iterator[int]:
         """Yield the numbers of a topic's queues."""
@@ -171,6 +177,12 @@ class _Queues:
         if key not in self._bounds:
             self._bounds[key] = self._look(*key)
         return self._bounds[key]
+
+    def passed_over(self, consumed: Consumed) -> int | None:
+        """Return how many messages a delay level has passed for ever; None if that is unknown."""
+        if consumed.file != DELAY_FILE:
+            return None
+        return count_passed(self._index, consumed.queue_id, consumed.offset)
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Return when the message at a queue offset was stored; None where the log does not have it."""

@@ -40,6 +40,7 @@ _TABLES = ("offsetTable", "lmqOffsetTable")
 _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
+DELAY_FILE = f"config/{_DELAYS}"
 TIMER_CHECKPOINT = "timercheck"
 
 
@@ -67,7 +68,7 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
     for table in _tables(_document(store, _DELAYS)):
         for level, offset in table.items():
             if level.isdecimal() and int(level) > 0 and isinstance(offset, int) and offset >= 0:
-                place = f"config/{_DELAYS}", SCHEDULE_TOPIC, int(level) - 1
+                place = DELAY_FILE, SCHEDULE_TOPIC, int(level) - 1
                 yield Consumed(*place, f"delay level {level}", offset)
     yield from _of_timer(store)
 
@@ -87,6 +88,18 @@ def checked_half_offsets(store: Store) -> dict[int, int]:
     reader = f"group {_CHECKER_GROUP}"
     consumed = (one for one in consumed_offsets(store) if one.topic == HALF_TOPIC and one.reader == reader)
     return {one.queue_id: one.offset for one in consumed}
+
+
+def passed_delays(store: Store) -> tuple[int, ...]:
+    """Return the offsets of delay levels by queue id, 0 without one; empty if no level has passed a message.
+
+    Those of a slave are its master's, which may be ahead of the slave's log.
+    """
+    if store.settings["brokerRole"].value == "SLAVE":
+        return ()
+    delays = {one.queue_id: one.offset for one in consumed_offsets(store) if one.file == DELAY_FILE}
+    offsets = tuple(delays.get(level - 1, 0) for level in store.settings.delay_levels.delay_ms)
+    return offsets if any(offsets) else ()
 
 
 def offsets_in(file: str, document: object) -> Iterator[Consumed]:

@@ -79,7 +79,7 @@ TRANSACTION_ROW = np.dtype(
     ],
     align=True,
 )
-"""A record that takes part in a transaction; `rmqtool.kernels.transactions.Role` is its part."""
+"""A record that takes part in a transaction or delay; `rmqtool.kernels.transactions.Role` is its part."""
 
 
 class MessageBatch(NamedTuple):

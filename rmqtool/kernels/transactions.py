@@ -1,4 +1,4 @@
-"""Records that take part in transactions: half messages, op messages, and what ends a transaction.
+"""Records that wait for others: half messages, op messages and what ends a transaction; delayed messages.
 
 A half message waits in a topic of the broker's own. A commit writes a record for consumers, which names the
 half message by physical offset. A commit or rollback also writes an op message into the queue of the same
@@ -6,6 +6,10 @@ number, which names it by queue offset: one in 4.x, a comma after each of severa
 (``TransactionalMessageBridge``, ``TransactionalMessageServiceImpl#deletePrepareMessage``,
 ``EndTransactionProcessor``; 4.9.8, 5.3.3). Before 4.3, a prepared record in the message's own topic took the
 place of the half message.
+
+A delayed message waits in the queue of its level. Its delivery writes a copy into its own topic, with all of
+its properties, the level's among them (``ScheduleMessageService#messageTimeup``, 4.9.8; ``#messageTimeUp``,
+5.3.3); where light queues share the copy, the level's is gone (``LmqDispatch#wrapLmqDispatch``).
 """
 
 from __future__ import annotations
@@ -28,14 +32,14 @@ from rmqtool.kernels.rows import (
     no_messages,
 )
 from rmqtool.kernels.walk import read_i64
-from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC
+from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
 class Role(IntEnum):
-    """Parts that a record can play in a transaction."""
+    """Parts that a record can play in a transaction, or in a delay."""
 
     HALF = 0
     PREPARED = 1  # a half message before 4.3, or with transRocksDBEnable (5.4.0+): no op names it
@@ -44,11 +48,15 @@ class Role(IntEnum):
     BAD_HALF = 4  # besides HALF: the broker's check fails on it
     BAD_TAG = 5  # an op message without the tag "d"
     BAD_BODY = 6  # an op message that is not a list of queue offsets
+    DELAYED = 7  # a delayed message that its level has passed; ``keys`` is its own topic, as of the next two
+    DELIVERED = 8  # a message that may be the copy of a delayed one
+    NAMELESS = 9  # a message without unique key: it may stand in the place of a copy
 
 
 _HALF_TOPIC = np.frombuffer(HALF_TOPIC.encode(), np.uint8)
 _ROCKSDB_HALF_TOPIC = np.frombuffer(ROCKSDB_HALF_TOPIC.encode(), np.uint8)
 _OP_TOPIC = np.frombuffer(OP_TOPIC.encode(), np.uint8)
+_SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC.encode(), np.uint8)
 _TRANSACTION, _PREPARED_TYPE = message.TRANSACTION_MASK, message.TRANSACTION_PREPARED
 _REAL_TOPIC = np.frombuffer(b"REAL_TOPIC", np.uint8)
 _REAL_QUEUE_ID = np.frombuffer(b"REAL_QID", np.uint8)
@@ -120,11 +128,36 @@ def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count
     return count
 
 
-@entry(lambda: (no_messages(), 0, *empty(TRANSACTION_ROW), 0))
 @kernel
-def collect_transactions(batch: MessageBatch, first: int, out: Rows, count: int) -> tuple[int, int]:
-    """Collect the records that take part in transactions, from row ``first`` on.
+def _put_delay(row: Row, values: Int64s, buffer: Buffer, passed: Int64s, out: Rows, count: int) -> int:
+    """Put a row for a delayed message that was passed, and for all that can be or hide a copy of one."""
+    unique_key = _hash(buffer, *value_of(values, Property.UNIQ_KEY))
+    topic, role = _hash(buffer, row.topic_start, row.topic_stop), Role.NAMELESS
+    if equals(buffer, row.topic_start, row.topic_stop, _SCHEDULE_TOPIC):
+        if unique_key == 0 or not 0 <= row.queue_id < len(passed) or row.queue_offset >= passed[row.queue_id]:
+            return count
+        start = row.topic_stop + 2
+        real, stop = find_property(buffer, start, start + row.properties_length, _REAL_TOPIC)
+        if real < 0 or equals(buffer, real, stop, _HALF_TOPIC):  # nobody delivers that
+            return count
+        topic, role = _hash(buffer, real, stop), Role.DELAYED
+    elif unique_key != 0:
+        if values[Property.DELAY, 0] < 0 and values[Property.INNER_MULTI_DISPATCH, 0] < 0:
+            return count
+        role = Role.DELIVERED
+    count = _put(row, values, buffer, role, row.queue_offset, out, count)
+    out[count - 1].keys = topic
+    return count
 
+
+@entry(lambda: (no_messages(), 0, *empty(np.int64), *empty(TRANSACTION_ROW), 0))
+@kernel
+def collect_transactions(
+    batch: MessageBatch, first: int, passed: Int64s, out: Rows, count: int
+) -> tuple[int, int]:
+    """Collect the records that take part in transactions or delays, from row ``first`` on.
+
+    ``passed`` are the offsets of delay levels, by queue id of their topic; without any, delays do not matter.
     ``out``, of ``TRANSACTION_ROW``, is filled after its first ``count`` rows.
 
     Returns:
@@ -136,7 +169,7 @@ def collect_transactions(batch: MessageBatch, first: int, out: Rows, count: int)
         row, ranges = rows[number], batch.values[number]
         kind = row.sys_flag & _TRANSACTION
         is_op = equals(buffer, row.topic_start, row.topic_stop, _OP_TOPIC)
-        needed = 2 + (row.body_length // _SMALLEST_PIECE if is_op and not cut else 0)
+        needed = 3 + (row.body_length // _SMALLEST_PIECE if is_op and not cut else 0)
         if count + needed > len(out):
             return number, count
         if is_op:
@@ -150,4 +183,6 @@ def collect_transactions(batch: MessageBatch, first: int, out: Rows, count: int)
             target = read_i64(buffer, row.log_offset - batch.base + PREPARED_OFFSET_AT[variant])
             if 0 < target < row.log_offset:
                 count = _put(row, ranges, buffer, Role.ENDING, target, out, count)
+        if len(passed) and not is_op:
+            count = _put_delay(row, ranges, buffer, passed, out, count)
     return len(rows), count

@@ -111,12 +111,14 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     """Write a line of totals, a line per reader and per offset, those with the largest lag first."""
     states = Counter(row.state for row in rows)
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
+    if passed := sum(row.passed_over or 0 for row in rows):
+        parts.append(f"{counted(passed, 'delayed message')} passed over")
     known = [row.lag for row in rows if row.lag is not None]
     lag = sum(known) if known else "not known"
     text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]))
     totals = sorted(reader_totals(rows).items(), key=lambda one: -one[1]["lag"])
     if len(totals) > 1:
-        readers = [(escape_text(name), *map(str, total.values())) for name, total in totals]
+        readers = [(escape_text(name), *map(str, [*total.values()][:3])) for name, total in totals]
         columns = ("reader", "queues", "lag", "out of range")
         text.table("Readers", columns, readers, listed=_READERS_LISTED)
     ordered = sorted(rows, key=lambda row: -(row.lag or 0))
@@ -129,4 +131,7 @@ def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
     numbers = (row.queue_id, row.offset, row.min_offset, row.max_offset, row.lag)
     texts = ["-" if number is None else str(number) for number in numbers]
     last = "-" if row.last_timestamp_ms is None else time_text(row.last_timestamp_ms, zone)
-    return escape_text(row.reader), escape_text(row.topic), *texts, last, _WORDS[row.state]
+    words = [_WORDS[row.state]] if _WORDS[row.state] else []
+    if row.passed_over:
+        words.append(f"{row.passed_over} passed over")
+    return escape_text(row.reader), escape_text(row.topic), *texts, last, ", ".join(words)

@@ -25,10 +25,11 @@ from rmqtool.commands.query.group_records import (
     meant_for,
     queue_meant_for,
 )
-from rmqtool.derived.positions import offsets_in
+from rmqtool.derived.positions import DELAY_FILE, offsets_in
 from rmqtool.derived.queue_files import queue_bounds
 from rmqtool.findings import Finding, counted
 from rmqtool.javacompat import parse_int, parse_long
+from rmqtool.lookup.delivery import never_delivered
 from rmqtool.lookup.queue import RecordPlace, find_queue
 from rmqtool.lookup.topic_names import near_names, topics_of
 from rmqtool.rows.messages import has_unit
@@ -248,6 +249,9 @@ class ConsumptionJudge:
             what = "it was written as a dead letter: the group does not get it again by itself"
             return self._verdict(ConsumptionState.DEAD_LETTERED, _of_copy(newest, what), *older)
         if newest.topic in WAITING_TOPICS:
+            passed = self._passed_over(newest)
+            if passed is not None:
+                return self._verdict(ConsumptionState.UNKNOWN, passed, *older)
             what = f"it waits to be delivered to {topic}/{queue_meant_for(newest)}{self._due(newest)}"
             return self._verdict(ConsumptionState.IN_RETRY, _of_copy(newest, what), *older)
         found = self._by_place(newest)
@@ -266,22 +270,42 @@ class ConsumptionJudge:
     def _by_delivery(self, record: Record, *, waits: bool) -> Consumption:
         """Judge a message in a topic of the broker's own by its delivery."""
         topic = record.properties.get("REAL_TOPIC", "")
-        delivered = self._copies.delivered(record, topic) if topic else []
-        if delivered is None:
+        copies = self._copies.index.delivered([record])
+        if copies is None and topic:
             why = (
                 f"it is meant for {topic}; only a sound index and a unique key show whether it was delivered"
             )
             return self._verdict(ConsumptionState.UNKNOWN, _of_message(why, record))
+        delivered = copies[0] if copies else []
         if delivered:
             found = self.consumption(delivered[-1].physical_offset)
             as_what = _of_message(f"it was delivered to {topic}", delivered[-1])
             return self._verdict(found.state, *found.evidence, as_what)
+        passed = self._passed_over(record)
+        if passed is not None:
+            return self._verdict(ConsumptionState.UNKNOWN, passed)
         why = (
             f"it waits to be delivered to {topic}{self._due(record)}"
             if waits
             else f"its transaction is not committed: it is not in {topic}"
         )
         return self._verdict(ConsumptionState.NOT_YET, _of_message(why, record))
+
+    def _passed_over(self, record: Record) -> Evidence | None:
+        """Return that a delayed message is never delivered; None if its level may still come to it."""
+        what = never_delivered(self._copies.index, record)
+        if what is None:
+            return None
+        head = record.head
+        return Evidence(
+            "offset",
+            what,
+            DELAY_FILE,
+            record.topic,
+            head.queue_id,
+            head.queue_offset,
+            physical_offset=record.physical_offset,
+        )
 
     def _due(self, record: Record) -> str:
         """Return when a waiting message is delivered."""

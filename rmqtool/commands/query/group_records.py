@@ -16,13 +16,12 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.commands.query.index import IndexSearch, index_problem
 from rmqtool.commands.query.scan import LogScan
 from rmqtool.findings import Finding, counted
 from rmqtool.javacompat import parse_int, split_keys, string_hash
-from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
+from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
+from rmqtool.lookup.delivery import SoundIndex
 from rmqtool.lookup.queue import QueueConsumer, RecordPlace, queues_problem
-from rmqtool.progress import RecordingProgress
 from rmqtool.rows.messages import acknowledged_offsets, java_long, json_body, offset_id_of
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.records import Prefilter, Record, record_at
@@ -167,7 +166,7 @@ class TopicRecords:
 
 
 class MessageCopies:
-    """The copies that a broker wrote of messages for one group."""
+    """The copies that a broker wrote of messages for one group, by ``index`` where that is sound."""
 
     def __init__(
         self, context: QueryContext, topics: GroupTopics, known: Iterable[str], records: TopicRecords
@@ -176,27 +175,18 @@ class MessageCopies:
         self._topics = topics
         self._known = known
         self._records = records
-        problem = index_problem(context.store)
-        self._doubts = "--scan was given" if context.request.scan else problem and problem[1]
+        self.index = SoundIndex(context.store, "--scan was given" if context.request.scan else None)
 
     def of(self, lineage: Lineage) -> list[Record]:
         """Return the copies of a message, in the order of the log."""
         found = self._of_index(lineage)
         if found is None:
             where = "the commit log" if self._records.is_log_walked else "the consume queues of these topics"
-            why = self._doubts or "the message has neither unique key nor key"
+            why = self.index.doubts or "the message has neither unique key nor key"
             self._explain(f"in {where}: {why}")
             names = {lineage.unique, *lineage.ids}
             found = {place for name in names if name is not None for place in self._table.get(name, ())}
         return [one for one in self._read(found) if lineage.is_copy(one)]
-
-    def delivered(self, record: Record, topic: str) -> list[Record] | None:
-        """Return the records of a topic with the unique key of one that waited; None if that is unknown."""
-        unique = record.properties.get("UNIQ_KEY")
-        found = None if unique is None else self._search([KeyQuestion(topic, unique, unique=True)])
-        if found is None:
-            return None
-        return [one for one in self._read(found) if one.physical_offset > record.physical_offset]
 
     def _read(self, found: Iterable[int]) -> Iterator[Record]:
         for place in sorted(found):
@@ -214,21 +204,9 @@ class MessageCopies:
         if sought is None:
             return None
         names = (*self._topics.of_topic(lineage.topic), *WAITING_TOPICS)
-        found = self._search([KeyQuestion(topic, sought, unique=is_unique) for topic in names])
+        found = self.index.places([KeyQuestion(topic, sought, unique=is_unique) for topic in names])
         if found is not None:
             self._explain(f"by {'unique key' if is_unique else 'key'} in the index: {sought}")
-        return found
-
-    def _search(self, questions: list[KeyQuestion]) -> set[int] | None:
-        """Return the index's hits; None, from then on, if it is damaged or not complete."""
-        if self._doubts:
-            return None
-        remarks = RecordingProgress()
-        beside = QueryContext(self._context.store, QueryRequest(), remarks)
-        found = {offset for offsets in IndexSearch(beside).answers(questions) for offset in offsets}
-        if remarks.warnings:
-            self._doubts = remarks.warnings[0].partition(";")[0]
-            return None
         return found
 
     @cached_property

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index import IndexSearch, coverage, index_problem, is_rolled_back
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings import Finding, Severity, codes, some
 from rmqtool.javacompat import id_spellings, split_keys
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
+from rmqtool.lookup.delivery import SoundIndex, never_delivered
+from rmqtool.lookup.index import IndexSearch, coverage, index_problem, is_rolled_back
 from rmqtool.lookup.queue import find_queue, queues_problem
 from rmqtool.lookup.topic_names import topics_of, unknown_topic
 from rmqtool.scan.classify import FoundEdge
@@ -192,9 +193,17 @@ def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
         if found:
             what = "unique key" if other.unique else "tag" if other.is_tag else "key"
             reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
-            where = f"topic {other.topic} (log offset {found[0]}){_role(other.topic)}"
+            passed = _passed(beside, found[0]) if other.topic == SCHEDULE_TOPIC else ""
+            where = f"topic {other.topic} (log offset {found[0]}){passed or _role(other.topic)}"
             message = f"{question.key} is a {what} of {where}"
             context.explanation.add(reason, message, topic=other.topic, physicalOffset=found[0])
+
+
+def _passed(context: QueryContext, physical_offset: int) -> str:
+    """Return that a delayed message was passed over; empty if its level came, or may still come, to it."""
+    record = record_at(context.store.commitlog, physical_offset)
+    passed = None if record is None else never_delivered(SoundIndex(context.store), record)
+    return "" if passed is None else f", as a delayed message: {passed}"
 
 
 def _role(topic: str) -> str:

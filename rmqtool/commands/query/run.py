@@ -6,7 +6,11 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.commands.query.index import (
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
+from rmqtool.javacompat import decode_offset_id, id_spellings
+from rmqtool.lookup.context import Explanation, KeyQuestion, Limit, QueryContext, QueryRequest, Reason
+from rmqtool.lookup.index import (
     INDEX,
     QUEUES,
     IndexSearch,
@@ -16,10 +20,6 @@ from rmqtool.commands.query.index import (
     item_at,
     part_problem,
 )
-from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
-from rmqtool.javacompat import decode_offset_id, id_spellings
-from rmqtool.lookup.context import Explanation, KeyQuestion, Limit, QueryContext, QueryRequest, Reason
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows import Damage, Message
 from rmqtool.rows.messages import MessageRows, host_text, offset_id_of

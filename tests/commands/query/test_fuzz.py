@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool.commands.query import KeyQuestion, Query, QueryRequest
-from rmqtool.commands.query.index import is_rolled_back
+from rmqtool.lookup.index import is_rolled_back
 from rmqtool.lookup.queue import places_of
 from rmqtool.report.console import Console
 from rmqtool.rows.messages import keys_of

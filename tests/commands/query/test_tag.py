@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rmqtool.commands.query import Explanation, Query, QueryRequest, Reason
-from rmqtool.commands.query.index import is_rolled_back
+from rmqtool.lookup.index import is_rolled_back
 from rmqtool.report.console import Console
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.record_walk import walk
