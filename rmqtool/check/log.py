@@ -225,7 +225,7 @@ class LogResult:
         log_end: physical offset after the last record.
         stale_stop: physical offset after old records that a truncation left there; ``log_end`` without any.
         latest_ms: highest STORETIMESTAMP; None without records.
-        passed: offsets of delay levels that were looked at, by queue id of their topic.
+        passed: offsets of delay levels that were examined, by queue id of their topic.
         skipped: by queue, how far its offsets run ahead of its units at most, where messages name it twice.
         picture: of the log, if requested.
     """

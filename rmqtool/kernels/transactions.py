@@ -9,7 +9,7 @@ place of the half message.
 
 A delayed message waits in the queue of its level. Its delivery writes a copy into its own topic, with all of
 its properties, the level's among them (``ScheduleMessageService#messageTimeup``, 4.9.8; ``#messageTimeUp``,
-5.3.3); where light queues share the copy, the level's is gone (``LmqDispatch#wrapLmqDispatch``).
+5.3.3); a copy that light queues share lacks the level's (``LmqDispatch#wrapLmqDispatch``).
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ _STEPS = 20_000
 def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
     """Return how many messages below the offset of a delay level were never delivered; None if it is unknown.
 
-    Of a long queue only the newest ones below the offset are looked at.
+    Of a long queue only the newest ones below the offset are examined.
     """
     store = index.store
     queue = find_queue(store, SCHEDULE_TOPIC, queue_id) if passed_delays(store) else None
