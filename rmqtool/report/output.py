@@ -208,6 +208,8 @@ def write_document(
 
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_NAMELESS = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", 0)  # 0 fails on a directory
+_OWN_FILES = "/proc/self/fd"
 _MODE = 0o644  # minus umask
 _PERMISSIONS = 0o777
 
@@ -246,7 +248,7 @@ def check_output_files(
 
 
 def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
-    """Write a file under a hidden name beside it, and rename it when it is complete.
+    """Write a file that has its name when it is complete.
 
     ``sync`` makes it outlive a loss of power, for some milliseconds. Raises `EnvironmentFailureError` if it
     fails; the old file stays, and nothing else is left.
@@ -259,8 +261,9 @@ def write_whole(path: Path, data: bytes, *, sync: bool = True) -> None:
 def staged_file(path: Path, *, sync: bool = True) -> Iterator[BinaryIO]:
     """Open a file that appears after success; a device or a FIFO receives bytes as they come.
 
-    It keeps the permissions of the file that it replaces; a link stays, and its target is replaced. Raises
-    `EnvironmentFailureError` if it cannot be created or completed; the old file stays.
+    Until then it has no name where the file system allows that, so that a kill leaves nothing, else a hidden
+    one. It keeps the permissions of the file that it replaces; a link stays, and its target is replaced.
+    Raises `EnvironmentFailureError` if it cannot be created or completed; the old file stays.
     """
     if _is_special(path):
         with writing(path):
@@ -274,7 +277,7 @@ def staged_file(path: Path, *, sync: bool = True) -> Iterator[BinaryIO]:
     attempt = target.with_name(f".{target.name[:100]}.{os.urandom(4).hex()}")
     try:
         with writing(path):
-            descriptor = os.open(attempt, _FLAGS, _MODE)
+            descriptor, is_nameless = _open_attempt(attempt)
             if target.exists():
                 os.fchmod(descriptor, target.stat().st_mode & _PERMISSIONS)
         with _closed_after(os.fdopen(descriptor, "wb")) as file:
@@ -283,10 +286,29 @@ def staged_file(path: Path, *, sync: bool = True) -> Iterator[BinaryIO]:
                 file.flush()
                 if sync:
                     os.fsync(file.fileno())
+                if is_nameless:
+                    _name(descriptor, attempt)
         with writing(path):
             attempt.replace(target)
     finally:
         attempt.unlink(missing_ok=True)
+
+
+def _open_attempt(attempt: Path) -> tuple[int, bool]:
+    """Create a file beside its place, and return whether it has no name yet."""
+    if os.path.lexists(_OWN_FILES):
+        with suppress(OSError):
+            return os.open(attempt.parent, _NAMELESS, _MODE), True
+    return os.open(attempt, _FLAGS, _MODE), False
+
+
+def _name(descriptor: int, attempt: Path) -> None:
+    """Give a file without a name one; with a directory's descriptor the link in ``/proc`` is followed."""
+    folder = os.open(attempt.parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.link(f"{_OWN_FILES}/{descriptor}", attempt.name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,33 @@ def test_device_is_written_to_directly() -> None:
     check_output_files([Path("/dev/null"), Path("/dev/null")], [])
     write_whole(Path("/dev/null"), b"bytes")
     assert Path("/dev/null").is_char_device()
+
+
+def test_a_kill_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "report").write_text("of yesterday")
+
+    def killed(path: Path) -> None:
+        with open_output(path, []) as stream:
+            stream.write("half of it")
+            stream.flush()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for name in ("report", "new"):
+        child = multiprocessing.get_context("fork").Process(target=killed, args=(tmp_path / name,))
+        child.start()
+        child.join()
+        assert child.exitcode == -signal.SIGKILL
+    assert names(tmp_path) == ["report"]
+    assert (tmp_path / "report").read_text() == "of yesterday"
+
+
+def test_a_file_system_without_nameless_files_has_hidden_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rmqtool.report.output._NAMELESS", os.O_WRONLY)  # what it is where there are none
+    with open_output(tmp_path / "report", []) as stream:
+        stream.write("bytes")
+        (hidden,) = names(tmp_path)
+        assert hidden.startswith(".report.")
+    assert names(tmp_path) == ["report"]
+    assert (tmp_path / "report").read_text() == "bytes"
