@@ -194,6 +194,11 @@ class Answer(Rows["rows.Message"]):
         return self._query.unanswered
 
     @property
+    def scans(self) -> bool:
+        """Return whether the log itself is walked: on request, or for lack of an index."""
+        return self._query.scans
+
+    @property
     def lost(self) -> Mapping[int, Sequence[KeyQuestion]]:
         """Return physical offsets of requested messages that were lost, with the keys that led there.
 

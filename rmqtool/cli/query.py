@@ -125,6 +125,7 @@ def query_command(
         for sentence in () if explain else answer.hints:
             session.console.note(f"hint: {sentence}")
         has_structure = unanswered is None
+        options["scan"] = answer.scans
         for line in _next(store, options, explain=explain, has_structure=has_structure, lost=bool(lost)):
             session.console.note(line)
     return status

@@ -70,9 +70,10 @@ def _verdict(summary: StoreSummary) -> str:
         found.insert(0, "some files could not be read")
     elif any(one.structure in NOT_READ for one in summary.findings):
         found.insert(0, "not all of it is read")
-    verdict = ", ".join(found) or "stopped cleanly, names and sizes in order"
-    if summary.kind != PathKind.STORE.value and not found:
-        verdict = "names and sizes in order"
+    verdict = ", ".join(found)
+    if not found:
+        stopped = "stopped cleanly, " if summary.kind == PathKind.STORE.value else ""
+        verdict = f"{stopped}names and sizes in order, contents not checked"
     return f"{verdict[0].upper()}{verdict[1:]}{before_words(summary)}"
 
 

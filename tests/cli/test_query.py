@@ -252,17 +252,27 @@ def test_a_damaged_index_never_gives_a_wrong_answer(
     assert run("query", store, "-t", "T", "-k", "k", "--scan", *settings).status == 0
 
 
-def test_without_an_index_the_log_is_walked_when_told_to(
-    run: Callable[..., Run], tmp_path: Path, plain: Path
+@pytest.mark.parametrize("name", ["log alone", "queues", "index empty"])
+def test_without_an_index_the_log_itself_answers(
+    run: Callable[..., Run], tmp_path: Path, plain: Path, name: str
 ) -> None:
     shutil.copytree(plain / "commitlog", tmp_path / "commitlog")
-    words = ("query", tmp_path, "-t", "TopicTest", "-k", "hot", "--format", "ndjson")
-    refused = run(*words)
-    assert (refused.status, refused.out) == (3, "")
-    assert "there are no index files" in refused.err
-    assert "to walk the log itself: rmqtool query " in refused.err
-    there = run("query", plain, "-t", "TopicTest", "-k", "hot", "--format", "ndjson")
-    assert run(*words, "--scan").objects == there.objects
+    if name == "queues":
+        shutil.copytree(plain / "consumequeue", tmp_path / "consumequeue")
+    if name == "index empty":
+        (tmp_path / "index").mkdir()
+    message = run("query", plain, "-t", "TopicTest", "-k", "hot", "--format", "ndjson").objects[0]
+    for question in (("-t", "TopicTest", "-k", "hot"), ("-k", "hot"), ("-i", message["uniqKey"])):
+        found = run("query", tmp_path, *question, "--format", "ndjson")
+        there = run("query", plain, *question, "--format", "ndjson")
+        assert found.objects == there.objects != []
+        assert found.status == there.status
+        assert "answered by the commit log itself, as there are no index files in " in found.err
+    missed = run("query", tmp_path, "-t", "TopicTest", "-k", "nobody's")
+    assert (missed.status, missed.out) == (1, "")
+    assert "--scan" not in missed.err
+    by_id = run("query", tmp_path, "-i", message["msgId"])
+    assert "answered by the commit log: it is an offset id" in by_id.err
 
 
 def test_damage_in_the_place_that_was_asked_for(run: Callable[..., Run], plain_copy: Path) -> None:

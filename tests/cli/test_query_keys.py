@@ -152,11 +152,15 @@ def test_explanations_go_to_people_and_into_documents(run: Callable[..., Run], p
 
 
 def test_keys_without_an_index(run: Callable[..., Run], tmp_path: Path, plain: Path) -> None:
-    """What cannot be answered is no negative answer."""
+    """The log itself answers; what a broker finds needs the index: no answer is no negative one."""
     (tmp_path / "commitlog").symlink_to(plain / "commitlog")
     file = tmp_path / "keys"
     file.write_text("hot\n")
-    found = run("query", tmp_path, "-t", "TopicTest", "--keys-file", file)
-    assert (found.status, found.out) == (3, "")
-    assert "there are no index files" in found.err
+    words = ("query", tmp_path, "-t", "TopicTest", "--keys-file", file)
+    found = run(*words, "--format", "ndjson")
+    assert found.objects == run(*words, "--scan", "--format", "ndjson").objects != []
+    assert "answered by the commit log itself, as there are no index files" in found.err
+    hits = run(*words, "--collisions")
+    assert (hits.status, hits.out) == (3, "")
+    assert "there are no index files" in hits.err
     assert open_store(tmp_path).index_files == ()

@@ -50,7 +50,7 @@ class Query:
     Only the structure that answers is imported: a look-up by key costs no more than what it reads.
 
     Attributes:
-        unanswered: Why that structure cannot answer; None if it can.
+        unanswered: Why that structure cannot answer, and the log neither; None if one can.
         lost: Physical offsets of requested messages that were lost, with the keys that led there.
         findings: Damage of the log that was met.
     """
@@ -250,15 +250,27 @@ class Query:
 
     # --- ways to an answer
 
+    @cached_property
+    def scans(self) -> bool:
+        """Whether the log itself is walked: on request, or as the store has no index for the question."""
+        request = self._request
+        is_of_index = {request.keys, request.msg_id, request.key, request.unique_key} != {None}
+        if request.scan or request.collisions or not is_of_index or not len(self._store.commitlog):
+            return request.scan
+        lack = None if part_problem(self._store, INDEX) else index_problem(self._store)
+        if lack is not None:
+            self._explanation.add(*lack)
+        return lack is not None
+
     def _answers(self) -> Iterable[Match]:
         request, question = self._request, self._request.key_question
         if request.keys is not None:
-            return self._log_answers().by_keys(request.keys) if request.scan else self._by_index(request.keys)
+            return self._log_answers().by_keys(request.keys) if self.scans else self._by_index(request.keys)
         if request.msg_id is not None:
             return self._by_message_id(request.msg_id)
-        if request.is_of_any_topic and not request.scan:
+        if request.is_of_any_topic and not self.scans:
             return self._by_key_of_any_topic()
-        is_of_place = request.offset is not None or request.scan
+        is_of_place = request.offset is not None or self.scans
         if question is not None and not is_of_place and self._is_indexed(question):
             return self._by_index([question])
         return ((None, record) for record in self._records(question))
@@ -266,13 +278,13 @@ class Query:
     def _records(self, question: KeyQuestion | None) -> Iterable[Record]:
         if self._request.offset is not None:
             return self._by_offset(self._request.offset)
-        return self._by_scan() if self._request.scan else self._by_queues(question)
+        return self._by_scan() if self.scans else self._by_queues(question)
 
     def _answered_by(self, structure: str) -> None:
         self._remarks.note(f"answered by {structure}")
 
     def _give_up(self, reason: Reason, why: str) -> None:
-        """Explain that no structure can answer, and what would help; the log is walked only on request."""
+        """Explain that no structure can answer."""
         self._explanation.add(reason, why)
         self.unanswered = why
 
@@ -351,7 +363,8 @@ class Query:
 
     def _by_scan(self) -> Iterable[Record]:
         records, question = self._log_answers().records(), self._request.key_question
-        if question is None or question.is_tag or not self._explanation.wanted:
+        is_requested = self._request.scan  # else each message lacks an item for the same reason
+        if question is None or question.is_tag or not (is_requested and self._explanation.wanted):
             return records
         from rmqtool.commands.query.miss_reasons import explain_unindexed
 
@@ -360,7 +373,8 @@ class Query:
     def _log_answers(self) -> LogAnswers:
         from rmqtool.commands.query.scan import LogAnswers
 
-        self._answered_by("the commit log itself")
+        lack = None if self._request.scan else index_problem(self._store)
+        self._answered_by(f"the commit log itself{'' if lack is None else f', as {lack[1]}'}")
         return LogAnswers(self._context, self._note)
 
     def _by_offset(self, offset: int) -> Iterator[Record]:
@@ -398,7 +412,7 @@ class Query:
         if record is not None:
             self._answered_by("the commit log: it is an offset id")
             yield None, record
-        elif self._request.scan:
+        elif self.scans:
             yield from ((None, record) for record in self._by_scan())
         else:
             from rmqtool.lookup.topic_names import topics_of
