@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account import LogLosses
     from rmqtool.check.picture import LogPicture
+    from rmqtool.outcomes import Outcome
     from rmqtool.store import Store
     from rmqtool.store.segments import StoreFile
 
@@ -38,7 +39,7 @@ Result = Literal[
     "start-refused",
     "start-loses",
     "start-forgets",
-    "start-rebuilds",
+    "start-wrong",
     "incomplete",
 ]
 _RESULTS: dict[ExitStatus, Result] = {
@@ -52,7 +53,7 @@ _STARTS: dict[FindingCode, Result] = {
     codes.NS_REFUSED: "start-refused",
     codes.NS_LOSES: "start-loses",
     codes.NS_FORGETS: "start-forgets",
-    codes.NS_REBUILDS: "start-rebuilds",
+    codes.NS_WRONG: "start-wrong",
 }
 PREDICTED = frozenset({Structure.START, Structure.CATCH_UP})
 
@@ -120,6 +121,8 @@ class VerifyReport:
         limits: the parts that were left out, each the end of a sentence; empty for all of a store at level 3.
         picture: of the log, if it was requested and the log exists.
         log_losses: messages that the log has lost, where something points to that; else None.
+        outcomes: of each action, where something is wrong; empty where none was computed.
+        release: of the broker whose outcomes they are.
     """
 
     schema: ClassVar = "rmqtool.verify/2"
@@ -132,6 +135,8 @@ class VerifyReport:
     limits: tuple[str, ...] = ()
     picture: LogPicture | None = None
     log_losses: LogLosses | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    release: str | None = None
 
     @property
     def result(self) -> Result:

@@ -7,13 +7,23 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check import MAX_LEVEL, Examined, VerifyInterruptedError, VerifyReport, VerifyRequest, VerifyRun
 from rmqtool.check.side_files import config_findings
-from rmqtool.errors import DeniedError, ExitStatus, RefusedError, UsageError
-from rmqtool.findings import FailOn, Finding, FindingLog, Severity, Structure, advises_rebuild, codes
+from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, RefusedError, UsageError
+from rmqtool.findings import (
+    NOT_READ,
+    FailOn,
+    Finding,
+    FindingLog,
+    Severity,
+    Structure,
+    advises_rebuild,
+    codes,
+)
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.progress import Progress
+    from rmqtool.releases import Release
     from rmqtool.store import Store
 
 _LEVELS = (
@@ -98,27 +109,46 @@ class Tails:
             yield tails_text(left, self._store.base)
 
 
-_REMEDY = (
-    "The commit log is damaged: installing a rebuild now can lose messages that consumers still get. Compare"
-    " with a replica first. To see what a rebuild would lose: rmqtool rebuild {store} --dry-run"
-)
-_SALVAGE = " To turn what is left into a new store: rmqtool salvage {store} --out DIR"
 _KEEP = "Leave the queues in place, and install no rebuild: it would lack {what}."
+_DAMAGED = "The commit log is damaged: rmqtool verify {store} (all of it) names the best action."
 _PLACEHOLDER = re.compile(r"\bSTORE\b")
-_OF_THE_LOG = frozenset({Structure.COMMITLOG, Structure.START})
 
 
-def fit_remedies(findings: FindingLog, store: Store) -> None:
+def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> None:
+    """Add the outcome of each action; none where the store is a part, or its start is not modelled.
+
+    ``release`` is the broker's; None is the store's own.
+    """
+    if run.report.level < MAX_LEVEL or store.kind is not PathKind.STORE or store.root is None:
+        return
+    if any(one.structure in NOT_READ for one in run.findings):
+        return
+    # A sound store needs none of it.
+    from rmqtool.outcomes.actions import foresee as outcomes_for
+    from rmqtool.recovery.predict import NotPredictedError
+
+    broker = store.settings.release if release is None else release
+    with run.stage("outcomes"), suppress(NotPredictedError, EnvironmentFailureError):
+        outcomes = outcomes_for(store, broker, run.findings)
+        run.note(outcomes=outcomes, release=broker.name)
+
+
+def _advise(run: VerifyRun, store: Store) -> None:
     """Advise no rebuild that loses messages, of a damaged log, or beside parts that it does not build.
 
     Command lines in the advice get the store's path.
     """
+    findings = run.findings
     if (elsewhere := (*store.unread, *store.queue_databases)) and store.root is not None:
         _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
     elif store.kind is PathKind.STORE and not len(store.commitlog):
         _advise_no_rebuild(findings, _KEEP.format(what="every message"), store)
+    elif run.report.outcomes:
+        from rmqtool.outcomes import advise
+
+        advise(findings, run.report.outcomes)
     elif findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
-        _advise_salvage(findings, shlex.quote(str(store.base)))
+        _advise_no_rebuild(findings, _DAMAGED.format(store=shlex.quote(str(store.base))), store)
     for finding in list(findings):
         remedy = _PLACEHOLDER.sub(lambda _: shlex.quote(str(store.base)), finding.remedy)
         if remedy != finding.remedy:
@@ -130,18 +160,6 @@ def _advise_no_rebuild(findings: FindingLog, remedy: str, store: Store) -> None:
         is_alone = finding.structure is Structure.INDEX and not store.is_log_unread
         if advises_rebuild(finding.remedy, finding.structure) and not is_alone:
             findings.exchange(finding, replace(finding, remedy_override=remedy))
-
-
-def _advise_salvage(findings: FindingLog, place: str) -> None:
-    salvage = _SALVAGE.format(store=place)
-    for finding in list(findings):
-        if advises_rebuild(finding.remedy, finding.structure):
-            remedy = f"{_REMEDY.format(store=place)}.{salvage}"
-        elif finding.structure in _OF_THE_LOG and "replica" in finding.remedy:
-            remedy = f"{finding.remedy.rstrip('.')}.{salvage}"
-        else:
-            continue
-        findings.exchange(finding, replace(finding, remedy_override=remedy))
 
 
 _BETWEEN = "engine"
@@ -158,7 +176,13 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
         progress.note("the unfetched ranges may hold records: everything is fetched and checked again")
         run = _run(request, progress)
     run.note(limits=(*run.report.limits, *tails.limits()))
-    fit_remedies(run.findings, request.store)
+    if not request.live and any(one.severity is not Severity.INFO for one in run.findings):
+        progress.stage("outcomes", None)
+        try:
+            foresee(run, request.store)
+        except KeyboardInterrupt:
+            raise VerifyInterruptedError(run.report) from None
+    _advise(run, request.store)
     return run.report
 
 

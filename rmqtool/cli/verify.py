@@ -241,7 +241,9 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     wanted = options["predict"]
     if wanted is None:
         return ()
+    from rmqtool.check.run import foresee
     from rmqtool.findings import codes
+    from rmqtool.outcomes import start_findings as harm_findings
     from rmqtool.recovery import skipped, start_findings
     from rmqtool.recovery.predict import NotPredictedError
     from rmqtool.store.segments import denied_finding
@@ -258,6 +260,9 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
             return ()
         for prediction in predictions:
             run.findings.extend(start_findings(prediction))
+    if len(predictions) == 1:
+        foresee(run, store.files, predictions[0].release)
+        run.findings.extend(harm_findings(run.report.outcomes, predictions[0].release.name))
     return predictions
 
 

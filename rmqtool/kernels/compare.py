@@ -129,3 +129,24 @@ def follow_chains(key_hashes: Int32s, previous: Int32s, first_item: int, newest:
         count += wrong[i]
         newest[slot] = first_item + i
     return count
+
+
+@entry(lambda: (*empty(np.int32, np.int32, np.int32, np.int32), *empty(np.bool_)))
+@kernel
+def reach_items(slots: Int32s, key_hashes: Int32s, previous: Int32s, passed: Int32s, reached: Bools) -> None:
+    """Find the items that a query reaches by the chain of their key's slot (``IndexFile#selectPhyOffset``).
+
+    Args:
+        slots: ``(maxHashSlotNum,)``, the newest item of each.
+        key_hashes: ``(n,)`` of the items from 1 on.
+        previous: ``(n,)``, the item that each one names.
+        passed: ``(n,)`` zeros, receives the slot whose chain passed each last: chains may run in a circle.
+        reached: ``(n,)``, receives which are reached; False before.
+    """
+    for slot in range(len(slots)):
+        item = slots[slot]
+        while 0 < item <= len(key_hashes) and passed[item - 1] != slot + 1:
+            passed[item - 1] = slot + 1
+            if key_hashes[item - 1] % len(slots) == slot:
+                reached[item - 1] = True
+            item = previous[item - 1]

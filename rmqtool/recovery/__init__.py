@@ -245,6 +245,32 @@ class Prediction:
         return self.loads and (self.reput is None or self.reput.stalled_at is None)
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Change of a store before a start.
+
+    Attributes:
+        queues: queues are put in that a rebuild makes.
+        index: the index is put in that a rebuild makes.
+        is_clean: ``abort`` is set aside.
+        checkpoint: the times of the log's end are written to the checkpoint.
+        aside: labels of files that are set aside, or replaced by ones that a broker reads.
+        settings: names and values, as in broker.conf.
+        keeps_expired: queues stay that a rebuild does not have, as all their messages are expired.
+    """
+
+    queues: bool = False
+    index: bool = False
+    is_clean: bool = False
+    checkpoint: bool = False
+    aside: frozenset[str] = frozenset()
+    settings: tuple[tuple[str, str], ...] = ()
+    keeps_expired: bool = False
+
+
+NO_CHANGE = Change()
+
+
 class PredictionDraft:
     """A prediction in the making: ``made`` is what is known yet."""
 

@@ -31,6 +31,7 @@ class BatchQueue:
         max_physical_offset: start, not end, of the last record with a unit; -1 if none.
         minimum: min offset; -1 if there is none.
         found: max offset as recovery of the queue finds it.
+        last_found: ``max_physical_offset`` then.
     """
 
     batch = True
@@ -41,12 +42,13 @@ class BatchQueue:
         self._segments = list(segments)
         self._rows: list[Rows] = [self._read(segment) for segment in segments]
         self._put: tuple[int, int] | None = None
+        self._appended: list[Int64s] = []
         self.deleted: list[str] = []
         self.max_physical_offset = -1
         self.minimum, self.maximum = -1, 0
         if segments:
             self._recover()
-        self.found = self.maximum
+        self.found, self.last_found = self.maximum, self.max_physical_offset
         self._covered = self._coverage()
 
     def put(self, bases: Int64s, physical_offsets: Int64s, batch_sizes: Int64s) -> Appended:
@@ -58,6 +60,7 @@ class BatchQueue:
             self.max_physical_offset = int(physical_offsets[keep][-1])
             self.maximum = int((bases + batch_sizes)[keep][-1])
             self._put = self._put or (int(bases[keep][0]), int(physical_offsets[keep][0]))
+            self._appended.append(np.stack([bases, physical_offsets, batch_sizes])[:, keep])
         return Appended(kept, 0, np.zeros(len(keep), np.bool_))
 
     def absent(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
@@ -81,6 +84,23 @@ class BatchQueue:
                 break
             self._delete_last()
         self._revise()
+
+    def units_after_start(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return base offset, place, size and number of messages of the units, ``(n,)`` each.
+
+        Appended units have size -1: it is that of their record.
+        """
+        names = ("msgBaseOffset", "physicalOffset", "size", "batchSize")
+        parts = [np.empty((4, 0), np.int64)]
+        parts += [np.stack([rows[name].astype(np.int64) for name in names]) for rows in self._rows]
+        for bases, places, messages in self._appended:
+            parts.append(np.stack([bases, places, np.full(len(bases), -1), messages]))
+        keys, places, sizes, messages = np.concatenate(parts, axis=1)
+        return keys, places, sizes, messages
+
+    def settle(self) -> None:
+        """Take what was put for the files as a start finds them."""
+        self.found = self.maximum
 
     def destroy(self) -> None:
         """Delete everything, as for a log without files."""

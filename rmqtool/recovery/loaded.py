@@ -20,12 +20,24 @@ from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
 from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch
 from rmqtool.kernels.units import order_by_queue
-from rmqtool.recovery import Dispatched, IndexFileOutcome, PredictionDraft, QueueOutcome, Refusal, Reput
+from rmqtool.recovery import (
+    NO_CHANGE,
+    Change,
+    Dispatched,
+    IndexFileOutcome,
+    PredictionDraft,
+    QueueOutcome,
+    Refusal,
+    Reput,
+)
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues, load_timer_wheel
 from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
+from rmqtool.releases import UncleanStart
 from rmqtool.reput.chain import Region
+from rmqtool.scan.classify import FoundEdge
+from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store import Setting, Settings, Store, broker_json
 from rmqtool.store.broker_conf import Origin
@@ -46,7 +58,8 @@ _NO_FILE = "cannot be opened as an index file"
 class IndexState:
     """The index files in their present state; ``items`` is ``maxIndexNum``, of which item 0 is never used.
 
-    Loading lists labels of files that it deletes, and of entries that it skips (``ignored``).
+    Loading lists labels of files that it deletes, and of entries that it skips (``ignored``); ``put_rows``
+    are places and key hashes of the entries put since.
     """
 
     def __init__(self, items: int) -> None:
@@ -56,6 +69,7 @@ class IndexState:
         self.deleted: list[str] = []
         self.ignored: list[str] = []
         self.refusals: list[Refusal] = []
+        self.put_rows: list[Rows] = []
 
     @property
     def end_phy_offset(self) -> int:
@@ -93,6 +107,7 @@ class IndexState:
         A message without entries, one of ``keyless``, creates the successor of a full last file.
         """
         offsets = entries["physical_offset"]
+        self.put_rows.append(entries[["physical_offset", "key_hash"]].copy())
         done = 0
         for idle in keyless["entries_before"] if len(keyless) else ():
             done = self._put(offsets, done, int(idle))
@@ -292,34 +307,81 @@ _CONFIG_FILES = (
 )
 
 
-def load_store(store: Store, root: Location, settings: Settings, prediction: PredictionDraft) -> LoadedStore:
+def load_store(
+    store: Store, root: Location, settings: Settings, prediction: PredictionDraft, change: Change = NO_CHANGE
+) -> LoadedStore:
     """Load a store as a broker with ``settings`` does; refusals and deletions are added to ``prediction``.
 
-    Each queue by itself is recovered then.
+    Each queue by itself is recovered then; of rebuilt ones there is none yet, nor an index.
     """
-    release, unclean = prediction.made.release, store.abort is not None
-    log = load_files(store.commitlog.directories, store.base, settings.commitlog_file_size, release)
+    release, unclean = prediction.made.release, store.abort is not None and not change.is_clean
+    log = load_files(
+        store.commitlog.directories, store.base, settings.commitlog_file_size, release, change.aside
+    )
     prediction.add(refusals=_explained(log.refusals, settings["mappedFileSizeCommitLog"]))
     prediction.add(deleted_files=log.deleted.values())
-    prediction.add(refusals=_config_refusals(root))
+    prediction.add(refusals=(one for one in _config_refusals(root) if one.file not in change.aside))
     load_compaction(settings, root, store.base, prediction)
     load_timer_wheel(settings, root, prediction)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
         prediction.add(refusals=[checkpoint])
         checkpoint = CheckpointFields()
-    batch_topics = _batch_topics(root) if release.batch_queues else frozenset()
+    if change.checkpoint:
+        checkpoint = checkpoint_of_end(store, checkpoint) or checkpoint
+    batch_topics = batch_topics_of(root) if release.batch_queues else frozenset()
     delete_after_ms = checkpoint.index_msg_timestamp_ms if unclean else None
     return LoadedStore(
         log.segments,
         checkpoint,
         unclean,
-        _load_queues(store, root, settings, batch_topics, prediction),
-        _load_index(store, root, settings.index_geometry.items, delete_after_ms, prediction),
+        _kept_queues(store, root, settings, batch_topics, prediction, change),
+        IndexState(settings.index_geometry.items)
+        if change.index
+        else _load_index(store, root, settings.index_geometry.items, delete_after_ms, prediction),
         settings.consumequeue_file_size,
         settings.batchconsumequeue_file_size,
         batch_topics,
     )
+
+
+def checkpoint_of_end(store: Store, old: CheckpointFields) -> CheckpointFields | None:
+    """Return a checkpoint with the times of the log's last record; None for a log without any.
+
+    The index's time is the last record's, too: all its files are complete, so a start after a crash need not
+    delete any (``IndexService#load``). The fields of a controller or a replica stay; the place of the last
+    record is for brokers that use it (5.5.0+, ``StoreCheckpoint``).
+    """
+    end = find_log_end(FoundEdge.of(store))
+    if end.last is None:
+        return None
+    time_ms = end.last.head.store_timestamp_ms
+    knows_place = store.settings.release.unclean_start is UncleanStart.BY_OFFSET
+    return CheckpointFields(
+        physic_msg_timestamp_ms=time_ms,
+        logics_msg_timestamp_ms=time_ms,
+        index_msg_timestamp_ms=time_ms,
+        master_flushed_offset=min(old.master_flushed_offset, end.end),
+        confirm_phy_offset=min(old.confirm_phy_offset, end.end),
+        logics_physical_offset=end.last.physical_offset if knows_place else 0,
+    )
+
+
+def _kept_queues(
+    store: Store,
+    root: Location,
+    settings: Settings,
+    batch_topics: frozenset[str],
+    prediction: PredictionDraft,
+    change: Change,
+) -> dict[QueueKey, Queue]:
+    """Load the queues that a change leaves; of rebuilt ones, what refuses the start is gone with them."""
+    if not change.queues:
+        return _load_queues(store, root, settings, batch_topics, prediction)
+    if not change.keeps_expired:
+        return {}
+    aside = PredictionDraft(prediction.made)
+    return _load_queues(store, root, settings, batch_topics, aside)
 
 
 def _load_queues(
@@ -396,7 +458,7 @@ def _load_index(
     return index
 
 
-def _batch_topics(root: Location) -> frozenset[str]:
+def batch_topics_of(root: Location) -> frozenset[str]:
     """Return the topics for which the broker has batch queues: those of topics.json alone."""
     try:
         return broker_json.batch_queue_topics(broker_json.load_broker_json(root / "config" / "topics.json"))

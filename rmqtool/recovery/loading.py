@@ -46,15 +46,26 @@ class LoadedFiles:
     key: tuple[str, int] = "", 0
 
 
-def load_files(directories: Iterable[Location], base: Location, size: int, release: Release) -> LoadedFiles:
+def load_files(
+    directories: Iterable[Location],
+    base: Location,
+    size: int,
+    release: Release,
+    aside: frozenset[str] = frozenset(),
+) -> LoadedFiles:
     """Load the files of one file queue; all reasons to refuse are named, the broker stops at the first.
 
     There are several directories for a commit log on several paths. ``size`` is the configured bytes of a
-    file.
+    file; files with labels ``aside`` are not there.
     """
     loaded = LoadedFiles()
     entries = sorted(
-        ((path / name, status) for path in directories for name, status in path.entries()),
+        (
+            (path / name, status)
+            for path in directories
+            for name, status in path.entries()
+            if not aside or label_of(path / name, base) not in aside
+        ),
         key=lambda one: one[0].name,
     )
     for number, (path, status) in enumerate(entries):

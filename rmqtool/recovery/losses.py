@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
+    from rmqtool.recovery.delivery import LogRecords
     from rmqtool.recovery.loaded import LoadedStore
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.store.segments import Segment
@@ -85,11 +86,11 @@ def tell_unreached(account: StoreAccount, cut: int | None, lost: LossReporter) -
 
 def count_missing(
     looking: LogSurvey, cut: int, policy: DispatchPolicy, loaded: LoadedStore, account: LogAccount
-) -> tuple[int, int]:
-    """Count units and index entries, before the cut, that the start did not dispatch and that did not exist.
+) -> int:
+    """Count index entries, before the cut, that the start did not dispatch and that did not exist.
 
-    A unit existed if one leads to its record, in files that the start keeps. The units are also counted in
-    the tallies of ``loaded``.
+    Units are counted in the tallies of ``loaded``; one existed if it leads to its record, in files that the
+    start keeps.
     """
     counting = _Counting(Dispatcher(policy), loaded, account)
     for segment in looking.log:
@@ -98,7 +99,19 @@ def count_missing(
                 counting.take(batch)
             segment.close()
     counting.count()
-    return counting.units, counting.entries
+    return counting.entries
+
+
+def count_missing_of(records: LogRecords, cut: int, loaded: LoadedStore, account: LogAccount) -> int:
+    """Count the same of a log whose records are known."""
+    for key, rows in (records.queues | records.light).items():
+        left = rows.only((rows.places < cut) & ~loaded.is_dispatched(rows.places))
+        if len(left.places):
+            absent = loaded.queue(key).absent(left.places, left.sizes) | ~account.lists(key, left.places)
+            loaded.tally(key).missing += int(np.count_nonzero(absent))
+    places = records.entries["physical_offset"]
+    places = places[(places < cut) & ~loaded.is_dispatched(places)]
+    return int(np.count_nonzero(~loaded.index.covers(places)))
 
 
 @dataclass
@@ -108,7 +121,6 @@ class _Counting:
     dispatcher: Dispatcher
     loaded: LoadedStore
     account: LogAccount
-    units: int = 0
     entries: int = 0
 
     def take(self, batch: MessageBatch) -> None:
@@ -135,7 +147,6 @@ class _Counting:
         missing = int(np.count_nonzero(absent))
         self.loaded.tally(key).missing += missing
         self.loaded.tell_without_unit(key, units[absent])
-        self.units += missing
 
 
 _PULL_UNITS = 800

@@ -21,6 +21,7 @@ from rmqtool.findings import FindingCode, codes
 from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.kernels.rows import MessageBatch, rules_of
 from rmqtool.recovery import (
+    Change,
     Cut,
     Dispatched,
     Forgotten,
@@ -35,8 +36,16 @@ from rmqtool.recovery import (
     size_assumptions,
     window_hazards,
 )
-from rmqtool.recovery.loaded import DispatchStallError, LoadedStore, catch_up, load_store
-from rmqtool.recovery.losses import count_missing, lost_records, not_served, records_after, tell_unreached
+from rmqtool.recovery.delivery import LogRecords, put_rebuilt
+from rmqtool.recovery.loaded import DispatchStallError, LoadedStore, batch_topics_of, catch_up, load_store
+from rmqtool.recovery.losses import (
+    count_missing,
+    count_missing_of,
+    lost_records,
+    not_served,
+    records_after,
+    tell_unreached,
+)
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import failure_code
@@ -70,12 +79,15 @@ def predict_recovery(
     `Settings.of_broker` chooses its settings; ``tell_lost`` receives every message that is lost. Without it,
     a start is predicted once a run.
     """
-    return store.once(_predict, release) if tell_lost is None else _predict(store, release, tell_lost)
+    return (
+        store.once(predict_start, release) if tell_lost is None else predict_start(store, release, tell_lost)
+    )[0]
 
 
-def _predict(
+def predict_start(
     store: Store, release: Release, tell_lost: Callable[[LostMessage], object] | None = None
-) -> Prediction:
+) -> tuple[Prediction, LoadedStore]:
+    """Predict a start, see `predict_recovery`; return the store in the broker's memory after it, too."""
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
     for feature in (*store.unread, *store.queue_databases):
@@ -110,14 +122,42 @@ def _predict(
     account = account_of(store)
     if prediction.made.loads:
         switches = log_recovery.RecoverySwitches.from_settings(settings, release)
-        policy = broker_policy(settings, release, loaded)
-        _Start(loaded, prediction, policy, switches, looking, account).run()
+        policy = broker_policy(settings, release, loaded.batch_topics)
+        # Of a log that was surveyed before, the records are read once for all that a run foresees.
+        records = store.once(records_of, release) if account.has_looked and tell_lost is None else None
+        _Start(loaded, prediction, policy, switches, looking, account, records).run()
     if len(store.commitlog) or account.can_tell:
         if not account.has_looked:
             looking.pass_over(looking.reached, store.commitlog.stop)
             account.decided(looking.finish())
         _add_losses(prediction, account, lost)
-    return prediction.made
+    return prediction.made, loaded
+
+
+def records_of(store: Store, release: Release) -> LogRecords:
+    """Return the records of a store's log, dispatched as a broker of a release does it."""
+    settings, root = store.settings.of_broker(release), store.root
+    topics = frozenset[str]() if root is None or not release.batch_queues else batch_topics_of(root)
+    policy = broker_policy(settings, release, topics)
+    return LogRecords(store.commitlog, policy, false=account_of(store).looked.false)
+
+
+def start_changed(
+    store: Store, release: Release, change: Change, records: LogRecords
+) -> tuple[Prediction, LoadedStore]:
+    """Predict a start after a change of the store, without counts of losses; a rebuild is of ``records``."""
+    assert store.root is not None
+    settings = store.settings.of_broker(release)
+    for name, text in change.settings:
+        settings = settings.with_value(name, text)
+    prediction = PredictionDraft(Prediction(str(store.base), release))
+    loaded = load_store(store, store.root, settings, prediction, change)
+    policy = broker_policy(settings, release, loaded.batch_topics)
+    put_rebuilt(loaded, change, records)
+    if prediction.made.loads:
+        switches = log_recovery.RecoverySwitches.from_settings(settings, release)
+        _Start(loaded, prediction, policy, switches).run()
+    return prediction.made, loaded
 
 
 def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:
@@ -144,7 +184,7 @@ def _lost_totals(gaps: OffsetGaps, prediction: Prediction, lost: LossReporter) -
     return lost.totals(gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
-def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> DispatchPolicy:
+def broker_policy(settings: Settings, release: Release, batch_topics: frozenset[str]) -> DispatchPolicy:
     """Return the switches of a broker of that release, whichever release wrote the store."""
     return DispatchPolicy(
         release=settings.rules_of(release),
@@ -153,7 +193,7 @@ def broker_policy(settings: Settings, release: Release, loaded: LoadedStore) -> 
         multi_dispatch=settings.enable_multi_dispatch is not False,
         lmq=settings.enable_lmq is not False,
         ext=settings.enable_consume_queue_ext,
-        batch_topics=loaded.batch_topics,
+        batch_topics=batch_topics,
     )
 
 
@@ -164,10 +204,11 @@ class _Start:
         prediction: PredictionDraft,
         policy: DispatchPolicy,
         switches: log_recovery.RecoverySwitches,
-        looking: LogSurvey,
-        account: StoreAccount,
+        looking: LogSurvey | None = None,
+        account: StoreAccount | None = None,
+        records: LogRecords | None = None,
     ) -> None:
-        self.looking, self.account = looking, account
+        self.looking, self.account, self.records = looking, account, records
         self.loaded, self.prediction, self.policy, self.log = loaded, prediction, policy, loaded.log
         self.release = prediction.made.release
         self.rules = rules_of(policy.release.records)
@@ -245,7 +286,7 @@ class _Start:
             return
         found = any(True for _ in records_after(self.log, end))
         cut = cut_at(segment, end, self.release, self.start.switches, found)
-        if found or cut.code is not None or self._goes_on(end):
+        if self.account is not None and (found or cut.code is not None or self._goes_on(end)):
             self.prediction.set(
                 lost=tuple(lost_records(self.account.looked, self.log, end, self.loaded.lost))
             )
@@ -284,9 +325,12 @@ class _Start:
 
     def _conclude(self) -> None:
         prediction, loaded = self.prediction, self.loaded
-        if prediction.made.cut is not None:
+        if prediction.made.cut is not None and self.looking is not None and self.account is not None:
             end = prediction.made.cut.physical_offset
-            _, missing = count_missing(self.looking, end, self.policy, loaded, self.account.of_queues)
+            if self.records is None:
+                missing = count_missing(self.looking, end, self.policy, loaded, self.account.of_queues)
+            else:
+                missing = count_missing_of(self.records, end, loaded, self.account.of_queues)
             prediction.set(missing_index_entries=missing)
         for _, queue in sorted(loaded.queues.items()):
             prediction.add(deleted_files=queue.deleted)
@@ -294,7 +338,7 @@ class _Start:
         prediction.set(queues=tuple(loaded.outcomes()))
         prediction.set(index=tuple(loaded.index.outcomes))
         prediction.add(hazards=hazards_of(prediction.made))
-        if prediction.made.cut is not None:
+        if prediction.made.cut is not None and self.account is not None:
             end, size = prediction.made.cut.physical_offset, loaded.unit_file_size
             for hazard, messages in not_served(
                 prediction.made.queues, self.log, end, size, self.account.of_queues

@@ -193,6 +193,7 @@ class UnitQueue:
 
     Attributes:
         found: max offset as recovery of the queue finds it.
+        last_found: ``maxPhysicOffset`` then.
         cut_again: units appended by the start that its truncation drops.
     """
 
@@ -211,7 +212,7 @@ class UnitQueue:
         self._starts = [segment.start for segment in segments]
         self._state = new_state()
         self._min_logic = 0
-        self._chunks: list[tuple[int, FileUnits]] = []
+        self._appended: list[tuple[int, FileUnits]] = []
         self._gone = dict(deleted or {})
         self._seen_end = -1
         self._hole: int | None = None
@@ -219,7 +220,7 @@ class UnitQueue:
         self.cut_again = 0
         if self._starts:
             self._recover()
-        self.found = self.maximum
+        self.found, self.last_found = self.maximum, self.max_physical_offset
         self._covered = self._coverage()
         self._read = None
 
@@ -257,7 +258,9 @@ class UnitQueue:
             before = self._begin(int(queue_offsets[keep][0]) if kept else 0)
         self._add_files()
         if kept:
-            self._keep(before, FileUnits(physical_offsets[keep], sizes[keep], np.zeros(kept, np.int64)))
+            self._appended.append(
+                (before, FileUnits(physical_offsets[keep], sizes[keep], np.zeros(kept, np.int64)))
+            )
         places = before // UNIT_SIZE + np.arange(kept)
         ends = physical_offsets + sizes
         misplaced = int(np.count_nonzero(places != queue_offsets[keep]))
@@ -290,8 +293,26 @@ class UnitQueue:
         else:
             self._state[QueueState.STARTED] = 0
         self.cut_again = max(before - max(self.maximum, self.found), 0)
-        if not self._chunks:
+        if not self._appended:
             self._covered = self._coverage()
+        self._read = None
+
+    def units_after_start(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+        """Return queue offset, place, size and number of messages of the units, ``(n,)`` each."""
+        keys, files = [np.empty(0, np.int64)], [FileUnits(*np.empty((3, 0), np.int64))]
+        for start in self._starts:
+            units = self._units(start)
+            count = max(self._written(start), 0)
+            keys.append(start // UNIT_SIZE + np.arange(count))
+            files.append(FileUnits(*(column[:count] for column in units)))
+        self._read = None
+        places, sizes, _ = (np.concatenate(column) for column in zip(*files, strict=True))
+        return np.concatenate(keys), places, sizes, np.ones(len(sizes), np.int64)
+
+    def settle(self) -> None:
+        """Take what was put for the files as a start finds them."""
+        self.found = self.maximum
+        self._covered = self._coverage()
         self._read = None
 
     def destroy(self) -> None:
@@ -371,7 +392,7 @@ class UnitQueue:
         if blank:
             count = blank // UNIT_SIZE
             zeros = np.zeros(count, np.int64)
-            self._keep(start, FileUnits(zeros, np.full(count, PREBLANK_SIZE, np.int64), zeros))
+            self._appended.append((start, FileUnits(zeros, np.full(count, PREBLANK_SIZE, np.int64), zeros)))
         if first_queue_offset:
             self._min_logic = start + blank
         return start + blank
@@ -379,16 +400,6 @@ class UnitQueue:
     def _add_files(self) -> None:
         while self._starts and self._starts[-1] + self._size < self._state[QueueState.STOP]:
             self._starts.append(self._starts[-1] + self._size)
-
-    def _keep(self, position: int, units: FileUnits) -> None:
-        """Keep appended units that lie in the first or the last file."""
-        self._chunks.append((position, units))
-        first_stop, last_start = self._starts[0] + self._size, self._starts[-1]
-        self._chunks = [
-            (at, units)
-            for at, units in self._chunks
-            if at < first_stop or at + len(units.sizes) * UNIT_SIZE > last_start
-        ]
 
     def _units(self, start: int) -> FileUnits:
         """Return the units of a file, with appended ones over those on disk.
@@ -401,7 +412,7 @@ class UnitQueue:
         if start in self._on_disk:
             rows = QueueFile(self._on_disk[start], UNITS).loaded(self._size)
         units = FileUnits(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
-        for at, chunk in self._chunks:
+        for at, chunk in self._appended:
             units.cover((at - start) // UNIT_SIZE, chunk)
         self._read = start, units
         return units

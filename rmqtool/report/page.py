@@ -35,7 +35,7 @@ from rmqtool.report.charts import (
 from rmqtool.report.output import size_text
 from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.verdict import command_on_copy, headline, next_command
+from rmqtool.report.verdict import first_step, headline, next_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -248,7 +248,7 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
         "mood": _MOODS.get(verdict.status, "warn"),
         "headline": shortened(headline(verdict), 2000),
         "next_command": next_command(verdict),
-        "command_on_copy": command_on_copy(verdict),
+        "first_step": first_step(verdict),
         "status": int(verdict.status),
         "facts": tuple(_facts(report, clock)),
         "lost": losses_table(report),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account import CountsBefore, LogLosses, MessageStates
     from rmqtool.account.lost import LostTopic, LostTotals
+    from rmqtool.outcomes import Outcome
     from rmqtool.recovery import Dispatched, Prediction
 
 
@@ -252,3 +253,25 @@ def _first(items: Iterable[str], named: int = _NAMED) -> str:
     listed = list(items)
     more = f" and {len(listed) - named:,} more" if len(listed) > named else ""
     return ", ".join(listed[:named]) + more
+
+
+_OUTCOME_COLUMNS = ("served", "wrong", "unserved", "unindexed", "lost", "reused", "placeholders")
+
+
+def outcome_rows(outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the columns of a table of outcomes, and a row for each; the recommended one is marked."""
+    rows = []
+    for one in outcomes:
+        if one.refused is None:
+            mark = " *" if one.recommended else "" if one.starts else ", no start"
+            counts = (getattr(one, name) for name in _OUTCOME_COLUMNS)
+            cells = ("-" if count is None else f"{count:,}" for count in counts)
+            rows.append((escape_text(one.setting or one.action.value) + mark, *cells))
+    return ("action", *_OUTCOME_COLUMNS), rows
+
+
+def refusal_facts(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
+    """Yield the actions that are not possible, and why."""
+    for one in outcomes:
+        if one.refused is not None:
+            yield one.action.value, f"not possible: {escape_text(one.refused)}"

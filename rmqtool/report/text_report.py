@@ -59,15 +59,20 @@ class TextReport:
         self._width = width_of(stream)
         self._lines = 0
         self._ink = Ink(color=uses_color(stream, color))
-        self._next: list[str] = []
+        self._next: list[tuple[str, str]] = []
         self._verdict, self._verdict_lines = "", 0
 
     def verdict(
-        self, title: str, figures: Iterable[tuple[str, str]] = (), *next_commands: str | None
+        self,
+        title: str,
+        figures: Iterable[tuple[str, str]] = (),
+        next_command: str | None = None,
+        first: str | None = None,
     ) -> None:
-        """Write the verdict, the figures, and the commands that help further, one after the other."""
+        """Write the verdict, the figures, the command that helps further, and what comes before it."""
         self.pairs(title, figures)
-        self._verdict, self._next = title, [one for one in next_commands if one]
+        self._verdict = title
+        self._next = [(word, text) for word, text in (("First", first), ("Next", next_command)) if text]
         self._write_next()
         self._verdict_lines = self._lines
 
@@ -81,7 +86,7 @@ class TextReport:
             self.paragraph(self._verdict, 0, "bold")
 
     def _write_next(self) -> None:
-        for word, command in zip(("Next", "Then"), self._next, strict=False):
+        for word, command in self._next:
             self.line(self._ink(f"{word}: {command}", "bold"))  # unwrapped, so that it can be pasted
 
     def pairs(self, title: str, lines: Iterable[tuple[str, str]]) -> None:

@@ -16,11 +16,13 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure, codes
 from rmqtool.io.local import as_owner
 from rmqtool.io.source import is_object_url
+from rmqtool.outcomes import Action, CommandLines, best, harm_words, is_needed, outcome_of
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.output import Format, several, size_text, write_document
 from rmqtool.report.sentences import (
     finding_line,
     grouped,
+    outcome_rows,
     prediction_facts,
     prediction_title,
     unconfirmed_facts,
@@ -47,9 +49,6 @@ _SETTINGS = {codes.CF_FORGETS.code, codes.CF_REFUSED.code}
 _TIMER_GAP = ", but never delivers timed messages whose chain crosses the gap in timerlog/"
 
 
-_COPY = ("cp", "-a", "--sparse=always")
-
-
 def headline(verdict: Verdict) -> str:
     """Return the verdict in one line, with the store."""
     return f"{verdict_line(verdict)}: {escape_text(verdict.report.store)}"
@@ -59,8 +58,9 @@ def verdict_words(verdict: Verdict) -> dict[str, str | None]:
     """Return the verdict and the next commands in words, as all forms for programs have them."""
     return {
         "verdict": verdict_line(verdict),
+        "first": first_step(verdict),
         "next": next_command(verdict),
-        "then": command_on_copy(verdict),
+        "then": None,  # scripts read it
     }
 
 
@@ -76,21 +76,14 @@ def next_command(verdict: Verdict) -> str | None:
     return None if words is None else escape_text(shlex.join(words))
 
 
-def command_on_copy(verdict: Verdict) -> str | None:
-    """Return what comes after the next command if that copies the store; else None.
-
-    ``salvage`` helps where the log is damaged, and refuses one that is missing or not all read.
-    """
-    words = _next_words(verdict)
-    findings = verdict.report.findings
-    is_unread = any(one.structure is Structure.UNREAD_LOG for one in findings)
-    is_damaged = findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
-    if words is None or words[0] != _COPY[0] or is_unread or _is_log_gone(verdict) or not is_damaged:
+def first_step(verdict: Verdict) -> str | None:
+    """Return the step before the next command; None where no message is lost."""
+    start = outcome_of(verdict.report.outcomes, Action.START)
+    lost = log_losses(verdict) if start is None else start.lost
+    if not lost:
         return None
-    new = _beside(verdict.report.store, "salvaged")
-    return escape_text(
-        shlex.join(["rmqtool", "salvage", words[-1], *verdict.setting_arguments, "--out", new])
-    )
+    messages = several(lost, "lost message")
+    return f"look for the {messages} in a replica or a backup: no command brings back what is lost"
 
 
 def _damage(verdict: Verdict) -> str:
@@ -155,16 +148,22 @@ def _known_losses(verdict: Verdict) -> LogLosses | None:
 def _starts(verdict: Verdict) -> Iterator[str]:
     if not verdict.predictions and codes.NS_SKIPPED.code not in verdict.report.findings.counts:
         return
-    from rmqtool.recovery import StartOutcome, outcome_of  # with the pipeline
+    from rmqtool.recovery import StartOutcome  # with the pipeline
+    from rmqtool.recovery import outcome_of as gravest_of
 
     damaged = verdict.report.damage_status is not ExitStatus.CLEAN
-    ordered = sorted(verdict.predictions, key=outcome_of, reverse=True)
-    for outcome, alike in groupby(ordered, key=outcome_of):
+    ordered = sorted(verdict.predictions, key=gravest_of, reverse=True)
+    for outcome, alike in groupby(ordered, key=gravest_of):
         more = " more" if (damaged or log_losses(verdict)) and outcome is StartOutcome.WHOLE else ""
         predictions = list(alike)
-        start = _start(outcome, predictions, lost=bool(log_losses(verdict))) + more
+        harm = _harm(verdict, predictions)
+        if harm and outcome in {StartOutcome.WHOLE, StartOutcome.REBUILDS}:
+            start = f"the next start of {_brokers(predictions)} {harm}"
+        else:
+            start = _start(outcome, predictions, lost=bool(log_losses(verdict))) + more
+            start += f" and {harm}" if harm else ""
         has_timer_gap = predictions[0].starts and codes.ST_TIMER_GAP.code in verdict.report.findings.counts
-        yield f"{start}{_not_served(predictions)}{_TIMER_GAP if has_timer_gap else ''}"
+        yield f"{start}{_TIMER_GAP if has_timer_gap else ''}"
     if codes.NS_SKIPPED.code in verdict.report.findings.counts:
         yield "the next start cannot be predicted"
 
@@ -172,8 +171,7 @@ def _starts(verdict: Verdict) -> Iterator[str]:
 def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bool) -> str:
     from rmqtool.recovery import StartOutcome, lost_messages
 
-    names = [one.release.name for one in predictions]
-    brokers = f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"
+    brokers = _brokers(predictions)
     if outcome is StartOutcome.LOSES:
         counts = sorted({lost_messages(one) for one in predictions})
         cut = several(counts[-1], "message") if not lost else f"{counts[-1]:,} more"
@@ -190,12 +188,22 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
     }[outcome]
 
 
-def _not_served(predictions: Sequence[Prediction]) -> str:
-    """Return the words on messages that the log has and no pull delivers; may be empty."""
-    counts = [one.not_served + _missing(one) for one in predictions if one.starts]
-    most = max(counts) if predictions[0].starts else 0
-    messages = several(most, "message")
-    return f", but no pull delivers up to {messages} that the log has" if most else ""
+def _brokers(predictions: Sequence[Prediction]) -> str:
+    names = [one.release.name for one in predictions]
+    return f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"
+
+
+def _harm(verdict: Verdict, predictions: Sequence[Prediction]) -> str:
+    """Return the end of a sentence on consumers after a start; of several releases, the most."""
+    if not predictions[0].starts:
+        return ""
+    start = outcome_of(verdict.report.outcomes, Action.START)
+    if start is not None and [one.release.name for one in predictions] == [verdict.report.release]:
+        passed = predictions[0].not_served
+        over = f"pulls pass over up to {passed:,} more" if passed else ""
+        return ", and ".join(one for one in (harm_words(start), over) if one)
+    most = max(one.not_served + _missing(one) for one in predictions)
+    return f"never delivers up to {several(most, 'message')} of the log" if most else ""
 
 
 def _missing(prediction: Prediction) -> int:
@@ -208,53 +216,40 @@ def _forgets(predictions: Sequence[Prediction]) -> str:
 
 
 def _next_words(verdict: Verdict) -> list[str] | None:
+    """Return the next command: that of the recommended action, or what is known without outcomes."""
     report = verdict.report
-    store = report.store
+    store, commands = report.store, CommandLines(report.store, verdict.setting_arguments)
     if report.interrupted is not None:
         return _verify(verdict)
     if codes.IO_DENIED.code in report.findings.counts:
         denied = next(one for one in report.findings if one.code is codes.IO_DENIED)
         return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
-    is_log_damaged = report.findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
-    is_of_settings = not _SETTINGS.isdisjoint(report.findings.counts) and not is_object_url(store)
-    if (is_of_settings or only_strays(verdict)) and not is_log_damaged and not is_object_url(store):
-        return ["rmqtool", "repair", store, *verdict.setting_arguments, "--plan"]
-    is_unread = any(one.structure in NOT_READ for one in report.findings)
-    if report.findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:
-        is_foreseen = verdict.predictions or codes.NS_SKIPPED.code in report.findings.counts
-        ask = ["rmqtool", "verify", store, *verdict.setting_arguments, "--predict-recovery"]
-        return _copy(verdict) if is_unread or is_foreseen else ask
-    derived = report.findings.exit_status(without=set(Structure) - _REBUILT)
-    if (derived or codes.IX_GONE.code in report.findings.counts) and not is_unread:
-        kept = ["--lost", _beside(store, "lost.ndjson")] if log_losses(verdict) else []
-        return [
-            "rmqtool",
-            "rebuild",
-            store,
-            *verdict.setting_arguments,
-            "--out",
-            _beside(store, "rebuilt"),
-            *kept,
-        ]
-    return None
+    chosen = best(report.outcomes)
+    if chosen is not None:
+        return commands.of(chosen.action, chosen.setting) if is_needed(report.outcomes) else None
+    action = _action_without_outcomes(verdict)
+    is_foreseen = verdict.predictions or codes.NS_SKIPPED.code in report.findings.counts
+    if action is Action.START and not (is_foreseen or _is_unread(verdict)):
+        return ["rmqtool", "verify", store, *verdict.setting_arguments, "--predict-recovery"]
+    return None if action is None or is_object_url(store) else commands.of(action)
 
 
-def _copy(verdict: Verdict) -> list[str] | None:
-    store = verdict.report.store
-    if not is_object_url(store):
-        return [*_COPY, store, _beside(store, "copy")]
-    if _is_log_gone(verdict):
+def _is_unread(verdict: Verdict) -> bool:
+    return any(one.structure in NOT_READ for one in verdict.report.findings)
+
+
+def _action_without_outcomes(verdict: Verdict) -> Action | None:
+    """Return the next action on a store that was not judged whole."""
+    findings = verdict.report.findings
+    is_log_damaged = findings.exit_status(without={*NOT_READ, *PREDICTED}) is ExitStatus.LOG_DAMAGED
+    if (not _SETTINGS.isdisjoint(findings.counts) or only_strays(verdict)) and not is_log_damaged:
+        return Action.REPAIR
+    if findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:
+        return Action.START
+    if _is_unread(verdict):
         return None
-    return ["rmqtool", "salvage", store, *verdict.setting_arguments, "--out", _beside(store, "salvaged")]
-
-
-def _is_log_gone(verdict: Verdict) -> bool:
-    return codes.ST_NO_COMMITLOG.code in verdict.report.findings.counts
-
-
-def _beside(store: str, ending: str) -> str:
-    """Return a name for a result beside the store, or in the working directory if the store is on no disk."""
-    return f"{basename(store) if is_object_url(store) else store.rstrip('/')}.{ending}"
+    derived = findings.exit_status(without=set(Structure) - _REBUILT)
+    return Action.REBUILD if derived or codes.IX_GONE.code in findings.counts else None
 
 
 def _verify(verdict: Verdict) -> list[str]:
@@ -285,13 +280,19 @@ _IN_PREDICTIONS = {codes.NS_REFUSED, codes.NS_LOSES, codes.NS_FORGETS, codes.NS_
 
 def verify_text(verdict: Verdict, text: TextReport, *, notes: bool = False) -> None:
     """Write a verdict; ``notes`` adds findings that require no action."""
-    text.verdict(headline(verdict), _facts(verdict), next_command(verdict), command_on_copy(verdict))
+    text.verdict(
+        headline(verdict), _facts(verdict), first=first_step(verdict), next_command=next_command(verdict)
+    )
     for findings in grouped(verdict.report.findings):
         is_said = findings[0].code in _IN_PREDICTIONS
         if not is_said and (notes or worst_of(findings) is not Severity.INFO):
             _write_group(text, verdict, findings)
     for prediction in verdict.predictions:
         text.pairs(prediction_title(prediction), prediction_facts(prediction))
+    outcomes = verdict.report.outcomes
+    if verdict.predictions and is_needed(outcomes):
+        title = f"Outcomes with a {verdict.report.release} broker (* recommended)"
+        text.table(title, *outcome_rows(outcomes), spare=("placeholders",))
     text.finish()
 
 

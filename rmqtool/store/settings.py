@@ -18,6 +18,7 @@ from rmqtool.store.broker_conf import (
     GivenSettings,
     Origin,
     Setting,
+    given_settings,
 )
 from rmqtool.store.broker_version import Signs
 from rmqtool.store.geometry import Geometry, local_zone, zone_of_name
@@ -120,6 +121,12 @@ class Settings:
                 if one.origin is not Origin.DEFAULT or (name in DEFINITIONS and DEFINITIONS[name].is_size):
                     made._settled[name] = one
         made._settled[BROKER_VERSION] = Setting(BROKER_VERSION, release.name, Origin.GIVEN)
+        return made
+
+    def with_value(self, name: str, text: str) -> Settings:
+        """Return the settings of the same broker with another value of one."""
+        made = Settings(self._given, self._evidence)
+        made._settled = {**self._settled, name: given_settings(None, [f"{name}={text}"])[name]}
         return made
 
     def used_sizes(self) -> list[Setting]:

@@ -299,8 +299,8 @@ def test_a_log_that_is_gone_has_lost_what_its_queues_list(tmp_path: Path) -> Non
     report, prediction = store.verify(jobs=1), store.predict_recovery()
     words = verdict_words(Verdict(report, predictions=(prediction,)))
     assert words["verdict"] == (
-        "The commit log is damaged; 163 messages are lost from the log; a 5.3.3 broker will start, lose no"
-        " more messages, and correct queues or index first"
+        "The commit log is damaged; 163 messages are lost from the log; the next start of a 5.3.3 broker"
+        " gives 163 queue offsets a second time"
     )
     assert words["then"] is None
     assert not any("salvage" in one.remedy or "rebuild" in one.remedy for one in report.findings)

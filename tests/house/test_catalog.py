@@ -21,6 +21,8 @@ NO_EDIT_PROVOKES = {
     "NS-LOSES": "what a start will do; tests/cli/test_verify_start.py asks for it",
     "NS-REBUILDS": "what a start will do; tests/cli/test_verify_start.py asks for it",
     "NS-REFUSED": "what a start will do; tests/cli/test_verify_start.py asks for it",
+    "NS-UNINDEXED": "what a start will do; tests/outcomes/test_actions.py asks for it",
+    "NS-WRONG": "what a start will do; tests/outcomes/test_actions.py asks for it",
     "NS-SKIPPED": "what a start will do; tests/cli/test_verify_start.py asks for it",
     "RM-INTERNAL": "a defect of rmqtool; tests/check/test_run.py makes a check fail",
     "ST-CONFIG": "dump says so; tests/cli/test_dump_config.py damages a file",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DOCUMENT_KEYS = [
     *("schema", "store", "level", "result", "notLookedAt"),
-    *("examined", "findings", "counts", "exitStatus", "verdict", "next", "then"),
+    *("examined", "findings", "counts", "exitStatus", "verdict", "first", "next", "then"),
 ]
 FINDING_KEYS = [
     *("type", "code", "severity", "file", "position", "length", "topic", "queueId", "queueOffset"),

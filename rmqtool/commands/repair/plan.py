@@ -19,11 +19,9 @@ from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Severity, Structure, codes, status_of
-from rmqtool.formats.checkpoint import CHECKPOINT, CHECKPOINT_FILE_SIZE, CheckpointFields
+from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
 from rmqtool.io import FileKind, Location
-from rmqtool.releases import UncleanStart
-from rmqtool.scan.classify import FoundEdge
-from rmqtool.scan.record_walk import find_log_end
+from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
@@ -33,28 +31,9 @@ if TYPE_CHECKING:
 
 
 def checkpoint_bytes(store: Store) -> bytes | None:
-    """Return a checkpoint with the times of the last record; None for a log without any.
-
-    The index's time is the last record's, too: all its files are complete, so a start after a crash need not
-    delete any (``IndexService#load``). The fields of a controller or a replica stay; the place of the last
-    record is for brokers that use it (5.5.0+, ``StoreCheckpoint``).
-    """
-    end = find_log_end(FoundEdge.of(store))
-    last = end.last
-    if last is None:
-        return None
-    time_ms = last.head.store_timestamp_ms
-    old = _present(store)
-    knows_place = store.settings.release.unclean_start is UncleanStart.BY_OFFSET
-    fields = {
-        "physicMsgTimestamp": time_ms,
-        "logicsMsgTimestamp": time_ms,
-        "indexMsgTimestamp": time_ms,
-        "masterFlushedOffset": min(old.master_flushed_offset, end.end),
-        "confirmPhyOffset": min(old.confirm_phy_offset, end.end),
-        "logicsPhysicalOffset": last.physical_offset if knows_place else 0,
-    }
-    return bytes(CHECKPOINT.build(fields)).ljust(CHECKPOINT_FILE_SIZE, b"\0")
+    """Return a checkpoint with the times of the last record; None for a log without any."""
+    fields = checkpoint_of_end(store, _present(store))
+    return None if fields is None else CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0")
 
 
 def _present(store: Store) -> CheckpointFields:

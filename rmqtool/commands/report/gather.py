@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rmqtool import rows
 from rmqtool.check import VerifyRequest, VerifyRun
 from rmqtool.check.digests import Hashed, ListedFile, hash_all
-from rmqtool.check.run import verify
+from rmqtool.check.run import foresee, verify
 from rmqtool.commands.report import (
     Backlog,
     FileDigest,
@@ -22,6 +22,7 @@ from rmqtool.commands.report import (
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import FileKind, Location, location_of
+from rmqtool.outcomes import start_findings as harm_findings
 from rmqtool.recovery import Prediction, skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
@@ -175,6 +176,8 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], 
         run.findings.add(skipped(str(failure)))
         return (), ()
     run.findings.extend(start_findings(prediction))
+    foresee(run, store, prediction.release)
+    run.findings.extend(harm_findings(run.report.outcomes, prediction.release.name))
     run.note(log_losses=prediction.log_losses or run.report.log_losses)
     return (prediction,), tuple(found)
 

@@ -1,0 +1,193 @@
+"""OUTCOMES: the state of consumers and operators after each action on a store.
+
+The actions are a start of the store as it is, a start with another setting, ``repair``, a ``rebuild`` that is
+installed, and ``salvage``. ``actions`` computes the outcome of each by the model of a broker's start
+(``rmqtool.recovery``); no report asserts anything beside it. Here are outcomes, their order, and the
+recommended one, whose command is the next step in every report.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from posixpath import basename
+from typing import TYPE_CHECKING
+
+from rmqtool.findings import Finding, Structure, advises_rebuild, codes, counted
+from rmqtool.io.source import is_object_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.findings import FindingLog
+
+
+class Action(StrEnum):
+    """Actions, from the one that changes least to the one that changes most."""
+
+    START = "start"
+    SETTING = "setting"
+    REPAIR = "repair"
+    REBUILD = "rebuild"
+    SALVAGE = "salvage"
+
+
+_ACTIONS = list(Action)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Outcome of one action, for one release. Queue offsets and messages are those of file queues.
+
+    Light queues are left out, an inner batch counts its messages. Where the broker does not start, nothing
+    but ``lost`` is known.
+
+    Attributes:
+        action: its action.
+        setting: of a start with another setting, ``NAME=VALUE``.
+        starts: whether the broker starts then.
+        forgets: files in ``config/`` in which the start finds nothing.
+        served: queue offsets at which a pull delivers that queue's own whole message.
+        wrong: queue offsets at which it delivers anything else.
+        unserved: whole messages of the log that no offset of their queue delivers.
+        unindexed: whole messages with keys that a query by none of them finds.
+        lost: messages that anything in the store bears witness to and that the log no longer has.
+        reused: queue offsets that were given before, and that the next messages get again.
+        placeholders: messages that stand in the place of lost ones.
+        recommended: whether this is the best action.
+        command: command line of the next step; None where nothing has to be done.
+        refused: why the action is not possible; None if it is.
+    """
+
+    action: Action
+    setting: str | None = None
+    starts: bool = True
+    forgets: tuple[str, ...] = ()
+    served: int | None = None
+    wrong: int | None = None
+    unserved: int | None = None
+    unindexed: int | None = None
+    lost: int = 0
+    reused: int | None = None
+    placeholders: int = 0
+    recommended: bool = False
+    command: str | None = None
+    refused: str | None = None
+
+    @property
+    def harm(self) -> tuple[int, ...]:
+        """Return what is wrong with it, the gravest first; all zeros of a start that is as it should be."""
+        counts = (self.lost, self.wrong, self.unserved, self.reused, self.unindexed)
+        return (self.refused is not None, not self.starts, len(self.forgets), *(one or 0 for one in counts))
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        """Return the order among actions: of equal harm, the smallest change is best."""
+        return (*self.harm, _ACTIONS.index(self.action))
+
+
+def best(outcomes: Iterable[Outcome]) -> Outcome | None:
+    """Return the recommended one."""
+    return next((one for one in outcomes if one.recommended), None)
+
+
+def outcome_of(outcomes: Iterable[Outcome], action: Action) -> Outcome | None:
+    """Return the outcome of an action."""
+    return next((one for one in outcomes if one.action is action), None)
+
+
+def is_needed(outcomes: Iterable[Outcome]) -> bool:
+    """Whether anything is to be done but to start the broker."""
+    chosen = best(outcomes)
+    return chosen is not None and (chosen.action is not Action.START or any(chosen.harm))
+
+
+def start_findings(outcomes: Sequence[Outcome], release: str) -> Iterator[Finding]:
+    """Yield findings on consumers and keys after a start of the store as it is."""
+    start = outcome_of(outcomes, Action.START)
+    if start is None or not start.starts:
+        return
+    is_shown = start.wrong or start.unserved or (start.reused and not start.lost)  # losses have findings
+    if is_shown and (words := harm_words(start)):
+        yield Finding(code=codes.NS_WRONG, message=f"after its start a {release} broker {words}")
+    elif start.unindexed:
+        messages = counted(start.unindexed, "message", spec=",")
+        message = f"after its start a {release} broker finds {messages} by no key"
+        yield Finding(code=codes.NS_UNINDEXED, observed=start.unindexed, message=message)
+
+
+def harm_words(outcome: Outcome) -> str:
+    """Return the end of a sentence about the broker: its deliveries after a start; may be empty."""
+    parts = [
+        f"delivers {counted(outcome.wrong, 'wrong message', spec=',')}" if outcome.wrong else "",
+        f"never delivers {counted(outcome.unserved, 'message', spec=',')}" if outcome.unserved else "",
+        f"gives {counted(outcome.reused, 'queue offset', spec=',')} a second time" if outcome.reused else "",
+    ]
+    said = [one for one in parts if one]
+    return " and ".join([", ".join(said[:-1]), said[-1]] if said[1:] else said)
+
+
+def advise(findings: FindingLog, outcomes: Sequence[Outcome]) -> None:
+    """Replace advice to rebuild by the recommended action, where that is another.
+
+    Advice to look at a replica stays everywhere.
+    """
+    chosen = best(outcomes)
+    if chosen is None:
+        return
+    for finding in list(findings):
+        if advises_rebuild(finding.remedy, finding.structure) and chosen.action is not Action.REBUILD:
+            remedy = _ADVICE[chosen.action].format(command=chosen.command, setting=chosen.setting)
+            findings.exchange(finding, replace(finding, remedy_override=remedy))
+        elif chosen.action is Action.SALVAGE and _is_of_log(finding):
+            remedy = f"{finding.remedy.rstrip('.')}. {_ADVICE[Action.SALVAGE].format(command=chosen.command)}"
+            findings.exchange(finding, replace(finding, remedy_override=remedy))
+
+
+def _is_of_log(finding: Finding) -> bool:
+    return finding.structure in {Structure.COMMITLOG, Structure.START} and "replica" in finding.remedy
+
+
+_ADVICE = {
+    Action.START: "None is better than the next start.",
+    Action.SETTING: "Start the broker with {setting}: {command}",
+    Action.REPAIR: "Repair the store in place: {command}",
+    Action.SALVAGE: "To turn what is left into a new store: {command}",
+}
+
+
+def ranked(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+    """Return the outcomes in the order of actions, the best one marked."""
+    chosen = min(outcomes, key=lambda one: one.rank)
+    return tuple(replace(one, recommended=one is chosen and one.refused is None) for one in outcomes)
+
+
+class CommandLines:
+    """Command lines of next steps.
+
+    Args:
+        store: path of the store.
+        settings: arguments that give the broker's settings.
+    """
+
+    def __init__(self, store: str, settings: Sequence[str] = ()) -> None:
+        self._store, self._settings = store, tuple(settings)
+
+    def of(self, action: Action, setting: str | None = None) -> list[str]:
+        """Return the words of the command of an action; before a start that does harm, that is a copy."""
+        more = {
+            Action.START: (),
+            Action.SETTING: ("-p", setting or "", "--predict-recovery"),
+            Action.REPAIR: ("--plan",),
+            Action.REBUILD: ("--out", self.beside("rebuilt")),
+            Action.SALVAGE: ("--out", self.beside("salvaged")),
+        }[action]
+        if action is Action.START:
+            return ["cp", "-a", "--sparse=always", self._store, self.beside("copy")]
+        name = "verify" if action is Action.SETTING else action.value
+        return ["rmqtool", name, self._store, *self._settings, *more]
+
+    def beside(self, ending: str) -> str:
+        """Return a name beside the store, or in the working directory if the store is on no disk."""
+        store = self._store
+        return f"{basename(store) if is_object_url(store) else store.rstrip('/')}.{ending}"

@@ -1,0 +1,224 @@
+"""Outcomes of all actions on one store, for one release."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.account.log_losses import account_of
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Severity, Structure, codes
+from rmqtool.outcomes import Action, CommandLines, Outcome, ranked
+from rmqtool.outcomes.repairs import repair_change
+from rmqtool.recovery import Change
+from rmqtool.recovery.delivery import Delivery, indexed, measure
+from rmqtool.recovery.predict import predict_start, records_of, start_changed
+from rmqtool.topics import LMQ_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.account import LogLosses
+    from rmqtool.arrays import Int64s
+    from rmqtool.findings import Findings
+    from rmqtool.recovery import Prediction
+    from rmqtool.recovery.loaded import LoadedStore
+    from rmqtool.recovery.unit_queue import QueueKey
+    from rmqtool.releases import Release
+    from rmqtool.store import Store
+
+
+_JUDGED = frozenset({Structure.COMMITLOG, Structure.CONSUMEQUEUE, Structure.INDEX})
+_REBUILT = Change(queues=True, index=True, is_clean=True)
+
+
+class Start(NamedTuple):
+    """A start of the store as it is: its prediction, and the store in the broker's memory after it."""
+
+    prediction: Prediction
+    loaded: LoadedStore
+
+
+def foresee(store: Store, release: Release, findings: Findings) -> tuple[Outcome, ...]:
+    """Return the outcome of each action, the start as it is first; of a sound store, of that alone.
+
+    Args:
+        store: a whole store.
+        release: of the broker.
+        findings: those of ``verify`` at its highest level.
+
+    Raises:
+        NotPredictedError: A start of such a store is not modelled.
+        EnvironmentFailureError: A file cannot be opened or read.
+    """
+    start = Start(*store.once(predict_start, release))
+    if is_harmless(start.prediction, findings):
+        served = sum(
+            one.max_offset - max(one.min_offset, 0)
+            for one in start.prediction.queues
+            if not one.topic.startswith(LMQ_PREFIX)
+        )
+        start_as_it_is = Outcome(
+            action=Action.START, served=served, wrong=0, unserved=0, unindexed=0, reused=0
+        )
+        return ranked([start_as_it_is])
+    return ranked(list(_Actions(store, start, findings).all()))
+
+
+def is_harmless(prediction: Prediction, findings: Findings) -> bool:
+    """Whether a start serves all that the log has, as far as the checks of the store and the start show."""
+    if not prediction.starts or prediction.lost or prediction.forgets or prediction.not_served:
+        return False
+    if prediction.missing_index_entries or any(
+        one.missing or one.misplaced or one.dropped for one in prediction.queues
+    ):
+        return False
+    losses = prediction.log_losses
+    if losses is not None and losses.messages:
+        return False
+    return all(one.severity is Severity.INFO or one.structure not in _JUDGED for one in findings)
+
+
+class _Actions:
+    def __init__(
+        self,
+        store: Store,
+        start: Start,
+        findings: Findings,
+    ) -> None:
+        self._store, self._start, self._findings = store, start, findings
+        self._commands = CommandLines(str(store.base))
+        self._release, account = start.prediction.release, account_of(store)
+        has_account = len(store.commitlog) or account.can_tell
+        self._losses: LogLosses | None = account.losses() if has_account else None
+        settings = store.settings.of_broker(self._release)
+        self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
+        self._records = store.once(records_of, self._release)
+        hidden = np.isin(account.looked.unreached, self._records.places, invert=True)
+        self._hidden = int(np.count_nonzero(hidden))  # whole messages of the log that no start reaches
+        self._given = self._ends(account.looked.unplaced[:, 0])
+
+    def all(self) -> Iterator[Outcome]:
+        """Yield the outcomes."""
+        yield self._outcome(Action.START, *self._start)
+        for name, text in self._settings():
+            change = Change(settings=((name, text),))
+            yield self._changed(Action.SETTING, change, setting=f"{name}={text}")
+        yield self._repair()
+        yield self._rebuild()
+        yield self._salvage()
+
+    def _settings(self) -> Iterator[tuple[str, str]]:
+        """Yield the settings of a start that can help."""
+        prediction, log = self._start.prediction, self._store.commitlog
+        settings = self._store.settings.of_broker(self._release)
+        files = settings["commitLogRecoverMaxNum"].value if self._release.recover_window else None
+        if isinstance(files, int) and len(log) > (files if files > 0 else 10):
+            yield "commitLogRecoverMaxNum", str(len(log))
+        if prediction.cut is not None and prediction.cut.code == codes.CL_CRC.code:
+            yield "checkCRCOnRecover", "false"
+
+    def _repair(self) -> Outcome:
+        change, refused = repair_change(self._store, self._findings)
+        if change is None:
+            return self._refused(Action.REPAIR, refused)
+        return self._changed(Action.REPAIR, change)
+
+    def _rebuild(self) -> Outcome:
+        for feature in (*self._store.unread, *self._store.queue_databases):
+            return self._refused(Action.REBUILD, f"{feature.sentence}, which is not rebuilt")
+        if not len(self._store.commitlog):
+            return self._refused(Action.REBUILD, "there is no log")
+        return self._changed(Action.REBUILD, _REBUILT)
+
+    def _salvage(self) -> Outcome:
+        """Salvage keeps every whole record at its queue offset, and puts something in place of lost ones."""
+        if not len(self._store.commitlog):
+            return self._refused(Action.SALVAGE, "there is no log")
+        queues = self._records.queues.values()
+        served = sum(int(one.messages[one.whole].sum()) for one in queues)
+        losses = self._losses
+        return Outcome(
+            action=Action.SALVAGE,
+            served=served + self._hidden,
+            wrong=0,
+            unserved=0,
+            unindexed=0,
+            reused=0,
+            lost=self._lost(0),
+            placeholders=0 if losses is None else sum(one.messages for one in losses.queues),
+            command=shlex.join(self._commands.of(Action.SALVAGE)),
+        )
+
+    def _refused(self, action: Action, why: str) -> Outcome:
+        return Outcome(action=action, starts=False, lost=self._lost(0), refused=why)
+
+    def _changed(self, action: Action, change: Change, setting: str | None = None) -> Outcome:
+        try:
+            after = start_changed(self._store, self._release, change, self._records)
+        except EnvironmentFailureError as failure:
+            return self._refused(action, str(failure))
+        return self._outcome(action, *after, setting=setting, aside=change.aside)
+
+    def _outcome(
+        self,
+        action: Action,
+        prediction: Prediction,
+        loaded: LoadedStore,
+        setting: str | None = None,
+        aside: frozenset[str] = frozenset(),
+    ) -> Outcome:
+        forgets = tuple(one.file for one in self._start.prediction.forgets if one.file not in aside)
+        command = shlex.join(self._commands.of(action, setting))
+        end = 0 if prediction.cut is None else prediction.cut.physical_offset
+        if not prediction.starts:
+            return Outcome(
+                action=action,
+                setting=setting,
+                starts=False,
+                lost=self._lost(0),
+                forgets=forgets,
+                command=command,
+            )
+        is_found = indexed(self._store, loaded, self._geometry) if self._is_indexed else None
+        counts: Delivery = measure(self._records, loaded, end, is_found)
+        return Outcome(
+            action=action,
+            setting=setting,
+            forgets=forgets,
+            served=counts.served,
+            wrong=counts.wrong,
+            unserved=counts.unserved + self._hidden,
+            unindexed=counts.unindexed,
+            lost=self._lost(counts.cut),
+            reused=self._reused(loaded),
+            command=command,
+        )
+
+    def _lost(self, cut: int) -> int:
+        return cut + (0 if self._losses is None else self._losses.messages)
+
+    def _ends(self, unplaced: Int64s) -> dict[QueueKey, int]:
+        """Return the queue offset after the last that was given, by queue.
+
+        ``unplaced`` are physical offsets of records that are not in the queue they name.
+        """
+        ends: dict[QueueKey, int] = {}
+        for key, records in self._records.queues.items():
+            own = records.only(np.isin(records.places, unplaced, invert=True))
+            if len(own.places):
+                ends[key] = int((own.queue_offsets + own.messages).max())
+        for one in () if self._losses is None else self._losses.queues:
+            key = one.topic, one.queue_id
+            ends[key] = max(ends.get(key, 0), one.end_queue_offset)
+        log_start = self._store.commitlog.start if len(self._store.commitlog) else 0
+        for key, queue in self._start.loaded.queues.items():
+            if key not in ends and not key[0].startswith(LMQ_PREFIX) and queue.last_found <= log_start:
+                ends[key] = queue.found  # all its messages are expired
+        return ends
+
+    def _reused(self, loaded: LoadedStore) -> int:
+        after = {key: queue.maximum for key, queue in loaded.queues.items()}
+        return sum(max(end - after.get(key, 0), 0) for key, end in self._given.items())

@@ -1,0 +1,371 @@
+"""Delivery after a start: by pulls from each queue, and by queries for keys.
+
+A pull delivers the bytes to which a unit leads, whatever they are; one that leads to none is passed over
+(``DefaultMessageStore#getMessage``, 4.9.8 to 5.5.1). A query finds the record of an item that its slot's
+chain reaches (``IndexFile#selectPhyOffset``). Light queues are left out: their messages count in their own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.derived.index_files import IndexFile
+from rmqtool.formats.message import (
+    HEAD_SIZES,
+    PROPERTIES_LENGTH,
+    TOPIC_LENGTHS,
+    Outcome,
+    decode_head,
+    host_variant,
+)
+from rmqtool.javacompat import decode_utf8, masked_crc32
+from rmqtool.kernels.compare import reach_items
+from rmqtool.kernels.units import first_bad_crc
+from rmqtool.releases import NEWEST
+from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.records import Gap
+from rmqtool.topics import LMQ_PREFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from rmqtool.arrays import Array, Bools, Int64s
+    from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.kernels.rows import MessageBatch
+    from rmqtool.recovery import Change
+    from rmqtool.recovery.loaded import LoadedStore, Queue
+    from rmqtool.recovery.unit_queue import QueueKey
+    from rmqtool.store import Store
+    from rmqtool.store.geometry import Geometry
+    from rmqtool.store.segments import Segment
+
+
+class Delivery(NamedTuple):
+    """Counts of messages after a start.
+
+    Attributes:
+        served: queue offsets at which a pull delivers that queue's own whole message.
+        wrong: queue offsets at which it delivers anything else.
+        unserved: whole messages of the log that no offset of their queue delivers.
+        unindexed: whole messages with keys that a query by none of them finds.
+        cut: whole messages that the start cuts off.
+    """
+
+    served: int = 0
+    wrong: int = 0
+    unserved: int = 0
+    unindexed: int = 0
+    cut: int = 0
+
+
+class QueueRecords(NamedTuple):
+    """Records of one queue in log order, ``(n,)`` each."""
+
+    queue_offsets: Int64s
+    places: Int64s
+    sizes: Int64s
+    messages: Int64s
+    whole: Bools
+    reached: Bools
+
+    def only(self, which: Bools) -> QueueRecords:
+        """Return some of them."""
+        offsets, places, sizes, messages, whole, reached = self
+        numbers = offsets[which], places[which], sizes[which], messages[which]
+        return QueueRecords(*numbers, whole[which], reached[which])
+
+
+_NONE = np.empty(0, np.int64)
+_NO_RECORDS = QueueRecords(_NONE, _NONE, _NONE, _NONE, *np.empty((2, 0), np.bool_))
+_NO_ENTRIES = np.empty(
+    0, [("physical_offset", np.int64), ("key_hash", np.int32), ("whole", np.bool_), ("reached", np.bool_)]
+)
+_READ_ONE_BY_ONE = 10_000
+"""Units of a queue that lead to no intact record and are read one by one; those after them are wrong."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(places: Int64s, hashes: Int64s) -> Int64s:
+    """Return one number for place and key hash: two entries share one with a chance of 1 to 2**64."""
+    mixed = places.astype(np.uint64) * _MIX + hashes.astype(np.uint64)
+    return mixed.view(np.int64)
+
+
+class LogRecords:
+    """The intact records of a log, by queue, with their index entries; some 60 bytes of memory for each.
+
+    A record is whole if its body matches BODYCRC, or BODYCRC is 0. It is reached if the dispatch of a running
+    broker gets to it, which skips the rest of a file after damage, and ends before a file that is missing
+    (``ReputMessageService#doReput``).
+
+    Args:
+        log: its files.
+        policy: how they are dispatched.
+        false: physical offsets of frames that are none.
+
+    Attributes:
+        queues: the records of each queue, light ones left out.
+        light: those of each light queue.
+        places: physical offsets of all records, ``(n,)`` ascending.
+        whole: which of them are whole.
+        entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash``, ``whole`` and ``reached``.
+    """
+
+    def __init__(self, log: Iterable[Segment], policy: DispatchPolicy, false: Int64s | None = None) -> None:
+        dispatcher = Dispatcher(policy, passes_stalls=True)
+        places, whole = [_NONE], [np.empty(0, np.bool_)]
+        units: list[tuple[Array, ...]] = []
+        entries = [_NO_ENTRIES]
+        for batch, is_reached in _batches(log, false):
+            is_whole = _whole(batch)
+            places.append(batch.rows["log_offset"].copy())
+            whole.append(is_whole)
+            dispatcher.clear()
+            dispatcher.dispatch(batch)
+            put = dispatcher.taken()
+            at = np.searchsorted(places[-1], put.units["physical_offset"])
+            names = ("queue", "queue_offset", "physical_offset", "size", "batch_size")
+            columns = (put.units[name].astype(np.int64) for name in names)
+            units.append((*columns, is_whole[at], is_reached[at]))
+            at = np.searchsorted(places[-1], put.entries["physical_offset"])
+            rows = np.empty(len(at), _NO_ENTRIES.dtype)
+            rows["physical_offset"], rows["key_hash"] = (
+                put.entries["physical_offset"],
+                put.entries["key_hash"],
+            )
+            rows["whole"], rows["reached"] = is_whole[at], is_reached[at]
+            entries.append(rows)
+        self.places, self.whole = np.concatenate(places), np.concatenate(whole)
+        self.entries = np.concatenate(entries)
+        self.queues, self.light = _by_queue(dispatcher, units)
+
+
+def _batches(log: Iterable[Segment], false: Int64s | None) -> Iterator[tuple[MessageBatch, Bools]]:
+    """Yield the intact records of a log, and which of them are reached."""
+    end: int | None = None
+    for segment in log:
+        goes_on = (end is None or segment.start == end) and end != _ENDED
+        end = segment.stop if goes_on else _ENDED
+        walk = GapWalk(segment, NEWEST.records, false=false)
+        first = walk.guess(segment.start, segment.stop)
+        goes_on &= first == segment.start
+        for part in () if first is None else walk.parts(first, segment.stop):
+            if isinstance(part, Gap):
+                goes_on &= _passes(part.reason, part.start, part.stop, part.total_size)
+                continue
+            rows = part.rows
+            reached = np.full(len(rows), goes_on)
+            for gap in part.gaps:
+                goes_on &= _passes(gap["reason"], gap["start"], gap["stop"], gap["total_size"])
+                reached[int(gap["row"]) :] = goes_on
+            true = rows["log_offset"] == rows["physical_offset"]
+            if false is not None:
+                true &= ~np.isin(rows["log_offset"], false)
+            if true.any():
+                yield part.only(true), reached[true]
+        segment.close()
+
+
+_ENDED = -1
+
+
+def _passes(reason: int, start: int, stop: int, total_size: int) -> bool:
+    """Whether a dispatch passes bytes without an intact record: it skips a torn record by its TOTALSIZE."""
+    return reason == Outcome.MISMATCH and stop == start + total_size
+
+
+def _whole(batch: MessageBatch) -> Bools:
+    """Return which records are whole; the body of one that is longer than a window is not read."""
+    rows = batch.rows
+    whole, first = np.ones(len(rows), np.bool_), 0
+    while not batch.cut:
+        first += int(first_bad_crc(batch.only(slice(first, None))))
+        if first >= len(rows):
+            break
+        whole[first] = rows["body_crc"][first] == 0
+        first += 1
+    return whole
+
+
+def _by_queue(
+    dispatcher: Dispatcher, units: list[tuple[Array, ...]]
+) -> tuple[dict[QueueKey, QueueRecords], dict[QueueKey, QueueRecords]]:
+    """Return the records of ordinary queues, and of light ones, each in log order."""
+    ordinary: dict[QueueKey, QueueRecords] = {}
+    light: dict[QueueKey, QueueRecords] = {}
+    if not units:
+        return ordinary, light
+    numbers, *columns = (np.concatenate(column) for column in zip(*units, strict=True))
+    order = np.argsort(numbers, kind="stable")
+    bounds = np.searchsorted(numbers[order], np.arange(len(dispatcher.queues) + 1))
+    columns = [column[order] for column in columns]
+    for number in np.flatnonzero(np.diff(bounds)).tolist():
+        key, part = dispatcher.key(number), slice(bounds[number], bounds[number + 1])
+        offsets, places, sizes, messages, whole, reached = (one[part] for one in columns)
+        records = QueueRecords(offsets, places, sizes, messages, whole, reached)
+        (light if key[0].startswith(LMQ_PREFIX) else ordinary)[key] = records
+    return ordinary, light
+
+
+def put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> None:
+    """Put what a rebuild makes of a log into a store whose queues or index are to be new ones."""
+    if change.queues:
+        for key, all_rows in (records.queues | records.light).items():
+            rows = all_rows.only(all_rows.reached)
+            if len(rows.places):
+                loaded.queues.pop(key, None)
+                queue = loaded.queue(key)
+                queue.put(rows.queue_offsets, rows.places, rows.messages if queue.batch else rows.sizes)
+                queue.settle()
+    if change.index:
+        entries = records.entries[records.entries["reached"]]
+        loaded.index.put(entries, entries[:0])
+
+
+class _Log(NamedTuple):
+    """The log after a start: files that it keeps, and its end."""
+
+    segments: Sequence[Segment]
+    starts: Int64s
+    stops: Int64s
+    end: int
+
+    @classmethod
+    def of(cls, segments: Sequence[Segment], end: int) -> _Log:
+        kept = [one for one in segments if one.start < end]
+        starts = np.array([one.start for one in kept], np.int64)
+        stops = np.minimum(np.array([one.stop for one in kept], np.int64), end)
+        return cls(kept, starts, stops, end)
+
+    def reads_as(self, place: int, size: int, key: QueueKey, queue_offset: int) -> bool:
+        """Whether a client reads a message of a queue offset from bytes that are no intact record.
+
+        It looks at neither the lengths of a record nor its PHYSICALOFFSET (``MessageDecoder#decode``).
+        """
+        segment = next((one for one in self.segments if one.start <= place < one.stop), None)
+        data = b"" if segment is None else segment.read_at(place - segment.start, size, [])
+        head = decode_head(data) if len(data) == size else None
+        if head is None or head.magic not in TOPIC_LENGTHS or head.body_length < 0:
+            return False
+        body_start = HEAD_SIZES[host_variant(head.sys_flag)]
+        body, width = data[body_start : body_start + head.body_length], TOPIC_LENGTHS[head.magic]
+        rest = data[body_start + head.body_length :]
+        if len(rest) < width.size or (head.body_crc and masked_crc32(body) != head.body_crc):
+            return False
+        (length,) = width.unpack_from(rest)
+        topic, left = rest[width.size : width.size + length], rest[width.size + length :]
+        if len(left) < PROPERTIES_LENGTH.size or PROPERTIES_LENGTH.unpack_from(left)[0] > len(left) - 2:
+            return False
+        return (decode_utf8(topic), head.queue_id, head.queue_offset) == (*key, queue_offset)
+
+    def holds(self, places: Int64s, sizes: Int64s) -> Bools:
+        """Return which ranges lie in one file of the log."""
+        if not len(self.starts):
+            return np.zeros(len(places), np.bool_)
+        number = np.searchsorted(self.starts, places, "right") - 1
+        # Offset 0 leads to the first file, whatever its name (``CommitLog#getMessage``).
+        is_first = (places == 0) & (sizes <= self.stops[0] - self.starts[0])
+        return np.asarray(is_first | ((number >= 0) & (places + sizes <= self.stops[number])))
+
+
+class QueueDelivery(NamedTuple):
+    """Delivery from one queue."""
+
+    served: int
+    wrong: int
+    unserved: int
+
+
+def delivered(loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecords) -> QueueDelivery:
+    """Return a queue's delivery by pulls, each from one of its offsets, after a start."""
+    records = records.only(records.places < log.end)
+    queue = loaded.queues.get(key)
+    if queue is None:
+        return QueueDelivery(0, 0, int(records.messages[records.whole].sum()))
+    keys, places, sizes, messages = _units(queue)
+    live = log.holds(places, np.maximum(sizes, 1)) & (sizes != 0)
+    own, in_place = np.zeros((2, len(places)), np.bool_)
+    if len(records.places):
+        row = np.minimum(np.searchsorted(records.places, places), len(records.places) - 1)
+        own = (records.places[row] == places) & records.whole[row]
+        # A reader goes by TOTALSIZE, if a unit leads to that many bytes; an appended batch unit does.
+        own &= (sizes >= records.sizes[row]) | (sizes < 0)
+        in_place = own & (records.queue_offsets[row] == keys)
+    for number in np.flatnonzero(live & ~own)[:_READ_ONE_BY_ONE].tolist():
+        unit = int(places[number]), int(sizes[number])
+        own[number] = in_place[number] = log.reads_as(*unit, key, int(keys[number]))
+    reached = np.isin(records.places, places[live & own])
+    return QueueDelivery(
+        served=int(messages[live & in_place].sum()),
+        wrong=int(messages[live & ~in_place].sum()),
+        unserved=int(records.messages[records.whole & ~reached].sum()),
+    )
+
+
+def _units(queue: Queue) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Return queue offset, place, size and messages of the units between a queue's bounds."""
+    keys, places, sizes, messages = queue.units_after_start()
+    inside = (keys >= queue.minimum) & (keys < queue.maximum)
+    return keys[inside], places[inside], sizes[inside], messages[inside]
+
+
+def indexed(store: Store, loaded: LoadedStore, geometry: Geometry) -> Int64s:
+    """Return place and hash of each item that a query can find after a start, as in `LogRecords.entries`.
+
+    ``geometry`` is that of the broker's settings.
+    """
+    kept = {one.file for one in loaded.index.outcomes}
+    put = (_NO_ENTRIES, *loaded.index.put_rows)
+    found = [_mixed(one["physical_offset"], one["key_hash"]) for one in put]
+    for file in store.index_files:
+        if file.label in kept:
+            found.append(_reached(IndexFile(file, geometry)))
+            file.close()
+    return np.concatenate(found)
+
+
+def _reached(index: IndexFile) -> Int64s:
+    items = list(index.item_columns())
+    if not items:
+        return _NONE
+    hashes = np.concatenate([one.key_hashes for one in items])
+    previous = np.concatenate([one.previous for one in items])
+    places = np.concatenate([one.physical_offsets for one in items])
+    slots = np.concatenate([slots for _, slots in index.slot_columns()])
+    reached = np.zeros(len(hashes), np.bool_)
+    reach_items(slots, hashes, previous, np.zeros(len(hashes), np.int32), reached)
+    return _mixed(places[reached], hashes[reached].astype(np.int64))
+
+
+def measure(records: LogRecords, loaded: LoadedStore, end: int, found: Int64s | None) -> Delivery:
+    """Return the counts of a store after its start.
+
+    Args:
+        records: of the log, before the start.
+        loaded: the store in the broker's memory after it.
+        end: physical offset at which it ends the log.
+        found: items that a query can find, see `indexed`; None where there is to be no index.
+    """
+    kept, log = records.places < end, _Log.of(loaded.log, end)
+    counts = [
+        delivered(loaded, log, key, records.queues.get(key, _NO_RECORDS))
+        for key in sorted({*records.queues, *loaded.queues})
+        if not key[0].startswith(LMQ_PREFIX)
+    ]
+    return Delivery(
+        served=sum(one.served for one in counts),
+        wrong=sum(one.wrong for one in counts),
+        unserved=sum(one.unserved for one in counts),
+        unindexed=0 if found is None else _unindexed(records, end, found),
+        cut=int(np.count_nonzero(records.whole & ~kept)),
+    )
+
+
+def _unindexed(records: LogRecords, end: int, found: Int64s) -> int:
+    entries = records.entries[records.entries["whole"] & (records.entries["physical_offset"] < end)]
+    places = entries["physical_offset"]
+    is_found = np.isin(_mixed(places, entries["key_hash"]), found)
+    return len(np.setdiff1d(places, places[is_found]))

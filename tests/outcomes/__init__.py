@@ -1,0 +1,1 @@
+"""Outcomes of actions on a store."""

@@ -1,0 +1,131 @@
+"""Outcomes of each action on a store, and the next step that follows from them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rmqtool
+from rmqtool.commands.verify import Verdict
+from rmqtool.outcomes import Action, Outcome, best, outcome_of
+from rmqtool.report.verdict import verdict_words
+from tests.store.fixture_stores import fixture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rmqtool import VerifyReport
+
+
+def copied(name: str, folder: Path, damage: Callable[[Path], object]) -> Path:
+    root = folder / "store"
+    shutil.copytree(fixture(name), root)
+    damage(root)
+    return root
+
+
+def verified(root: Path) -> VerifyReport:
+    with rmqtool.open(root) as store:
+        return store.verify(jobs=1)
+
+
+def chosen(report: VerifyReport) -> Outcome:
+    found = best(report.outcomes)
+    assert found is not None
+    return found
+
+
+def zero_page(root: Path) -> None:
+    (root / "abort").touch()
+    file = root / "commitlog" / f"{40960:020d}"
+    data = bytearray(file.read_bytes())
+    data[3000:3900] = bytes(900)
+    file.write_bytes(data)
+
+
+def test_a_sound_store_has_no_outcomes_and_no_next_step() -> None:
+    """Nothing is foreseen where nothing is wrong: a big store is verified as fast as before."""
+    report = verified(fixture("plain-5.3.3"))
+    assert report.outcomes == ()
+    assert verdict_words(Verdict(report))["next"] is None
+
+
+def test_a_hole_is_salvaged_and_its_start_costs_what_lies_after_it(tmp_path: Path) -> None:
+    report = verified(copied("plain-5.3.3", tmp_path, zero_page))
+    start, salvage = outcome_of(report.outcomes, Action.START), outcome_of(report.outcomes, Action.SALVAGE)
+    assert start is not None
+    assert salvage is not None
+    assert start.starts
+    assert start.lost > salvage.lost > 0
+    assert (salvage.wrong, salvage.unserved, salvage.reused, salvage.unindexed) == (0, 0, 0, 0)
+    assert salvage.served is not None
+    assert start.served is not None
+    assert salvage.served > start.served
+    assert chosen(report) is salvage
+    words = verdict_words(Verdict(report))
+    assert words["next"] == f"rmqtool salvage {report.store} --out {report.store}.salvaged"
+    assert words["first"] is not None
+
+
+def test_lost_queues_are_rebuilt_or_repaired_not_salvaged(tmp_path: Path) -> None:
+    """A start of 5.3.3 completes what a queue lacks at its end alone."""
+    report = verified(
+        copied("plain-5.3.3", tmp_path, lambda root: shutil.rmtree(root / "consumequeue/Orders"))
+    )
+    best_of_all = chosen(report)
+    assert best_of_all.action is Action.REPAIR
+    assert not any(best_of_all.harm)
+    assert outcome_of(report.outcomes, Action.START) != best_of_all
+
+
+@pytest.mark.parametrize("release", ["5.4.0", "5.5.1"])
+def test_a_killed_store_of_many_files_has_keys_that_a_start_forgets(release: str, tmp_path: Path) -> None:
+    """The start deletes the newest index file and reads the newest 10 files of the log: repair spares it."""
+
+    def kill(root: Path) -> None:
+        (root / "abort").touch()
+        files = sorted((root / "index").iterdir())
+        assert len(files) > 1
+
+    root = copied(f"segments-{release}", tmp_path, kill)
+    report = verified(root)
+    start = outcome_of(report.outcomes, Action.START)
+    assert start is not None
+    assert (start.lost, start.wrong, start.unserved) == (0, 0, 0)
+    if start.unindexed:
+        assert chosen(report).action is Action.REPAIR
+        assert report.exit_status() == 0
+
+
+def test_units_in_wrong_slots_are_foreseen(tmp_path: Path) -> None:
+    """Queues of 4.9.8 that end before the log's first byte get the rest in wrong places."""
+
+    def damage(root: Path) -> None:
+        for file in (root / "commitlog").iterdir():
+            if int(file.name) < 32768:
+                file.unlink()
+        shutil.rmtree(root / "index")
+        (root / "index").mkdir()
+        for queue in (root / "consumequeue").glob("*/*"):
+            for file in queue.iterdir():
+                data = bytearray(file.read_bytes())
+                for at in range(0, len(data), 20):
+                    if int.from_bytes(data[at : at + 8], "big") >= 24576:
+                        data[at : at + 20] = bytes(20)
+                file.write_bytes(data)
+
+    with rmqtool.open(copied("plain-4.9.8", tmp_path, damage)) as store:
+        report, prediction = store.verify(jobs=1), store.predict_recovery()
+    start = outcome_of(report.outcomes, Action.START)
+    assert start is not None
+    misplaced = sum(one.misplaced for one in prediction.queues)
+    assert misplaced > 0
+    assert start.wrong is not None
+    assert start.wrong >= misplaced
+    words = verdict_words(Verdict(report, predictions=(prediction,)))["verdict"]
+    assert words is not None
+    assert "wrong message" in words
+    assert "lose no message" not in words
