@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask, UnitRows
     from rmqtool.derived.queue_files import Units
     from rmqtool.reput.blocks import Block
+    from rmqtool.store.segments import Segment
 
 
 _SECOND_MS = 1000
@@ -237,7 +238,7 @@ class UnitMatch:
     ) -> None:
         self._report, self._task, self._expected, self._unmatched = report, task, expected, unmatched
         self._fields = FieldCheck(report)
-        self._alive = False  # a unit at or above the log's start was matched
+        self._live_from: Segment | None = None  # file of the first unit at or above the log's start
         self._expired: list[tuple[Units, int]] = []
         self._expired_count = 0
         self._tail: list[_Foreign] = []
@@ -278,11 +279,11 @@ class UnitMatch:
 
     def _skip_expired(self, units: Units, real: Int64s, offsets: Int64s) -> int:
         """Count the units of expired messages at the queue's head; return how many of the chunk are."""
-        if self._alive:
+        if self._live_from is not None:
             return 0
         live = np.flatnonzero(offsets >= self._task.log_start)
         count = int(live[0]) if len(live) else len(real)
-        self._alive = bool(len(live))
+        self._live_from = units.segment if len(live) else None
         if count:
             self._expired_count += count
             self._expired = [*self._expired[:1], (units, int(real[count - 1]))]
@@ -375,7 +376,7 @@ class UnitMatch:
         )
         files = self._report.check.files
         first = files.segments[0] if files else units.segment
-        if self._alive and last_units.segment is not first:
+        if self._live_from not in {None, first}:
             self._report.add(
                 codes.CQ_MIN_WRONG, f"all units of {first.label} are expired", segment=first, position=0
             )

@@ -292,6 +292,7 @@ EDITS: tuple[Edit, ...] = (
     Edit("stale tail", _stale_tail),
     Edit("segment without BLANK", _no_blank),
     *(Edit(f"segment {number} missing", _remove_segment(number)) for number in (0, 1, -2, -1)),
+    Edit("first two segments missing", _all_of(_remove_segment(0), _remove_segment(0))),
     Edit("no segment left", _no_segments),
     Edit("commitlog missing", _remove("commitlog")),
     Edit("short segment", _resize_segment(1, -1)),
