@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import Consumed, consumed_offsets, loaded_checkpoint
-from rmqtool.doctor import ONLY_SHOWN, ConfigCopy, CopyState
+from rmqtool.doctor import ONLY_SHOWN, ConfigCopy
 from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis, QueueEnds
 from rmqtool.doctor.diagnose import diagnose, diagnose_timer
 from rmqtool.errors import DeniedError
@@ -13,6 +13,7 @@ from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
 from rmqtool.store import PathKind, Store
+from rmqtool.store.segments import denied_finding
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
@@ -118,12 +119,19 @@ def config_findings(store: Store) -> Iterator[Finding]:
     if store.kind is not PathKind.STORE:
         return
     for one in diagnose(store):
-        denied = [copy for copy in one.copies if copy.state is CopyState.DENIED]
-        for copy in denied:
+        for copy in one.denied:
             yield Finding(code=codes.IO_DENIED, file=copy.file, message=copy.reason)
-        if not one.is_sound and not denied:
+        if not one.is_sound and not one.denied:
             yield _config_finding(one)
-    timer = diagnose_timer(store)
+    yield from _timer_finding(store)
+
+
+def _timer_finding(store: Store) -> Iterator[Finding]:
+    try:
+        timer = diagnose_timer(store)
+    except DeniedError as failure:
+        yield denied_finding(failure, store.base)
+        return
     if timer is not None:
         again = counted(timer.again_at_most, "timed message", spec=",")
         text = f"{timer.file} is {timer.state}: the timer reads up to {again} again, and delivers those due"

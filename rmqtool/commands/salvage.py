@@ -30,7 +30,7 @@ from rmqtool.salvage.sidecars import (
     rescue_map,
     write_checkpoint,
 )
-from rmqtool.salvage.writing import PlannedLog, write_found, writing_log
+from rmqtool.salvage.writing import PlannedLog, is_link, write_found, writing_log
 from rmqtool.store.kinds import SALVAGE_REPORT, SALVAGE_SIDECARS
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import AnyArea, Target, fetched, output_area, resting_on
@@ -51,6 +51,7 @@ _OF_PLAN = (
     *("stores", "holes", "partial", "healed", "misnamed"),
     *("kept_damaged", "odd_times", "queues", "notes"),
 )
+_LINK = "it is a link, of which only the log's own records are copied"
 _PARTIAL = " A part, as requested: consumers find less than before."
 
 
@@ -366,6 +367,8 @@ def _carry_out(
         aside = write_found(plan.found, log.logs, handle)
         config, more = copy_config(store, handle)
         compacted, logs = copy_compaction(store, plan, handle)
+        timer, wheel = copy_timer(store, handle)
+        links = [ConfigFile(one.label, _LINK) for copy in log.logs for one in copy if is_link(one)]
         ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
         last_record = ends[-1].start if ends else plan.start
         release = store.settings.release
@@ -377,14 +380,14 @@ def _carry_out(
             end=0 if release.line == OLDEST.line else plan.end,
             last_record=last_record if knows_place else 0,
         )
-        beside = [*aside, *more, *logs, *copy_timer(store, handle), *derived.files, checkpoint]
+        beside = [*aside, *more, *logs, *wheel, *derived.files, checkpoint]
     report = SalvageReport.of(
         plan,
         out=str(area.out),
         units=derived.units,
         index_entries=derived.entries,
         assumed=derived.assumed,
-        config=(*config, *compacted),
+        config=(*config, *timer, *compacted, *links),
         seconds=seconds,
     )
     before = before_lines(request.stores[0], plan.start)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.errors import DeniedError
 from rmqtool.formats.checkpoint import CHECKPOINTS, TIMER_CHECKPOINTS, CheckpointFields
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
@@ -78,7 +79,9 @@ def _of_timer(store: Store) -> Iterator[Consumed]:
     path = None if store.config is None else store.config / TIMER_CHECKPOINT
     if path is None or not path.is_regular():
         return
-    found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+    found = None
+    with suppress(DeniedError):  # IO-DENIED reports it
+        found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
     if found is not None and found.last_timer_queue_offset >= 0:
         yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", found.last_timer_queue_offset)
 

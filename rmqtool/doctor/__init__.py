@@ -92,6 +92,7 @@ OTHER_KEEPERS = ("topics", "subscriptionGroups", *OFFSET_DATABASES)
 
 Document = dict[str, Any]
 
+_SHOWN_BYTES = 40
 _SKIPPED = "\0 \t\r\n\f\b\ufeff"
 """Characters that brokers skip before and after the object: fastjson 1.2 and 2.0, 4.9.8 to 5.5.1."""
 
@@ -116,6 +117,7 @@ class CopyState(StrEnum):
     VOID = "void"  # decodes, to nothing: null
     ZEROS = "zero-filled"
     CUT = "cut"  # begins well
+    TRAILED = "whole plus old bytes"  # the end of a longer text, over which a shorter one was written
     BROKEN = "broken"  # nothing of it can be read
     DENIED = "not readable"
 
@@ -131,6 +133,7 @@ class ConfigCopy:
         entries: number of readable entries.
         document: readable content: all, or the whole entries before the damage.
         reason: the system's message, if it cannot be read.
+        holds: how it begins, if nothing of it can be decoded.
     """
 
     file: str
@@ -139,11 +142,17 @@ class ConfigCopy:
     entries: int = 0
     document: Document = field(default_factory=dict, repr=False)
     reason: str = ""
+    holds: str = ""
 
     @property
     def is_sound(self) -> bool:
         """Whether a broker reads all of it."""
         return self.state is CopyState.SOUND
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it holds all that was written, perhaps in a way that no broker reads."""
+        return self.state in {CopyState.SOUND, CopyState.TRAILED}
 
     @property
     def lists_nothing(self) -> bool:
@@ -156,7 +165,7 @@ class ConfigCopy:
         said = f"{self.file} is {self.state}"
         if self.state is CopyState.CUT:
             return f"{said} after {self.entries} whole entries" if self.entries != 1 else f"{said} after 1"
-        return said
+        return f'{said}, it holds "{self.holds}"' if self.holds else said
 
 
 def read_copy(path: Location, label: str, kind: ConfigKind) -> ConfigCopy:
@@ -171,7 +180,14 @@ def read_copy(path: Location, label: str, kind: ConfigKind) -> ConfigCopy:
     except EnvironmentFailureError as failure:
         return ConfigCopy(label, CopyState.BROKEN, reason=str(failure))
     state, document = read_bytes(data, kind)
-    return ConfigCopy(label, state, len(data), sum(1 for _ in entries_of(document, kind)), document)
+    holds = _beginning(data) if state is CopyState.BROKEN else ""
+    entries = sum(1 for _ in entries_of(document, kind))
+    return ConfigCopy(label, state, len(data), entries, document, holds=holds)
+
+
+def _beginning(data: bytes) -> str:
+    text = data[:_SHOWN_BYTES].decode("utf-8", "backslashreplace")
+    return text + "…" if len(data) > _SHOWN_BYTES else text
 
 
 def read_bytes(data: bytes, kind: ConfigKind) -> tuple[CopyState, Document]:
@@ -271,7 +287,7 @@ def _cut(text: str, kind: ConfigKind) -> tuple[CopyState, Document]:
         return CopyState.BROKEN, {}
     if not isinstance(document, dict) or not has_shape(document, kind):
         return CopyState.BROKEN, {}
-    return CopyState.CUT, document
+    return CopyState.TRAILED if text.startswith(prefix) else CopyState.CUT, document
 
 
 def _is_numbers(value: object) -> bool:

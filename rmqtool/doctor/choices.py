@@ -15,7 +15,7 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.doctor import ConfigCopy, ConfigKind, Document, entries_of
+from rmqtool.doctor import ConfigCopy, ConfigKind, CopyState, Document, entries_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
 from rmqtool.store.broker_json import LARGEST_CONFIG
@@ -37,6 +37,7 @@ class BrokerTakes(StrEnum):
     BACKUP = "bak"
     NOTHING = "nothing"  # it starts, and has forgotten everything
     REFUSES = "refuses"  # it does not start
+    UNKNOWN = "unknown"  # a copy that decides may not be read here
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class ConfigChoice:
     """One choice of a file's content.
 
     Attributes:
-        name: ``file``, ``bak``, ``tmp``, ``prefix``, ``merged``, ``queues``, ``oldest`` or ``newest``.
+        name: ``file``, ``bak``, ``tmp``, ``whole``, ``prefix``, ``merged``, ``queues``, ``groups``,
+            ``oldest``, ``newest`` or ``empty``.
         about: description.
         entries: number of its entries.
         missing: entries of other copies, or of queues, that this choice lacks.
@@ -128,7 +130,7 @@ class ConfigDiagnosis:
         copies: the file itself, its ``.bak`` and its ``.tmp``, if they exist.
         broker: copy that a broker loads at its next start.
         loses: what a broker without any copy has forgotten; continues a sentence.
-        choices: choices, the best first; empty for an intact file.
+        choices: choices, the best first; empty for an intact file, and where a copy was not read.
         obvious: whether the first choice loses nothing that another one keeps; else the user has to choose.
     """
 
@@ -143,6 +145,11 @@ class ConfigDiagnosis:
     def is_sound(self) -> bool:
         """Whether a broker reads the file itself."""
         return self.broker is BrokerTakes.FILE
+
+    @property
+    def denied(self) -> tuple[ConfigCopy, ...]:
+        """The copies that were not read."""
+        return tuple(copy for copy in self.copies if copy.state is CopyState.DENIED)
 
     def choice(self, name: str) -> ConfigChoice | None:
         """Return a choice by its name; None if there is none such."""

@@ -27,13 +27,14 @@ from rmqtool.doctor.choices import (
     offsets_of,
     proven_offsets,
 )
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.io import Location
     from rmqtool.releases import Release
     from rmqtool.store import Store
 
@@ -46,19 +47,25 @@ _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 
 
 def diagnose(
-    store: Store, release: Release | None = None, made: Iterable[tuple[str, int, bool]] = ()
+    store: Store,
+    release: Release | None = None,
+    made: Iterable[tuple[str, int, bool]] = (),
+    config: Location | None = None,
 ) -> tuple[ConfigDiagnosis, ...]:
-    """Return the diagnosis of every JSON file that has a copy, by name.
+    """Return the diagnosis of every JSON file that has a copy, by name; of a denied directory, itself.
 
     A store root whose settings are not in RocksDB is required, else there is nothing to diagnose. ``release``
     is that of the broker to be started; None is the store's own, or, where the files leave that open, the
     candidate that forgets most. ``made`` are topic and number of queues that a repair will make,
-    and whether they are batch queues.
+    and whether they are batch queues. ``config`` is the directory, if not all that a broker reads is read.
     """
     releases = store.settings.candidates if release is None else (release,)
-    config = store.config
+    config = store.config if config is None else config
     if config is None or any((config / name).is_directory() for name in OTHER_KEEPERS):
         return ()
+    if config.is_there() and not config.is_open():
+        one = read_copy(config / _TOPICS, config.name, CONFIG_KINDS[_TOPICS])
+        return (ConfigDiagnosis(config.name, (one,), BrokerTakes.UNKNOWN, "its settings", (), False),)
     ends = QueueEnds(store, made)
     found = []
     for kind in CONFIG_KINDS.values():
@@ -106,8 +113,10 @@ def _diagnosis(
     lists_nothing = takes in {BrokerTakes.FILE, BrokerTakes.NOTHING} and not copies[0].entries
     if lists_nothing and _is_needed(store, kind, ends):
         takes = BrokerTakes.NOTHING
-    if takes is not BrokerTakes.FILE:
-        drafts = list(_drafts(kind, copies, ends))
+    if takes is not BrokerTakes.FILE and any(copy.state is CopyState.DENIED for copy in copies):
+        takes, obvious = BrokerTakes.UNKNOWN, False
+    elif takes is not BrokerTakes.FILE:
+        drafts = list(_drafts(kind, copies, ends)) or list(_last_resorts(store, kind, takes, ends))
         choices = tuple(_judged(drafts, kind, copies, ends))
         obvious = _is_obvious(choices, copies)
     return ConfigDiagnosis(f"config/{kind.name}", there, takes, kind.loses, choices, obvious)
@@ -119,17 +128,23 @@ def _is_needed(store: Store, kind: ConfigKind, ends: QueueEnds) -> bool:
         return any(not topic.startswith(LMQ_PREFIX) for topic, _ in ends.topics())
     if kind.name != _OFFSETS or store.config is None or not any(ends.topics()):
         return False
-    groups = CONFIG_KINDS[_GROUPS]
-    known = read_copy(store.config / _GROUPS, f"config/{_GROUPS}", groups)
-    names = [name for _, name, _ in entries_of(known.document, groups)]
-    # What a group could not consume was sent back: it had read the queues.
-    names += [group for topic, _ in ends.topics() if (group := group_of(topic)) is not None]
-    return not all(map(is_own_group, names))
+    names = [name for _, name, _ in _entries_in(store.config, _GROUPS)]
+    return not all(map(is_own_group, [*names, *_groups_with_topics(ends)]))
+
+
+def _entries_in(config: Location, name: str) -> Iterator[tuple[str, str, Any]]:
+    kind = CONFIG_KINDS[name]
+    return entries_of(read_copy(config / name, f"config/{name}", kind).document, kind)
+
+
+def _groups_with_topics(ends: QueueEnds) -> list[str]:
+    """Return the groups of retry and dead-letter topics: they had read the queues, and sent messages back."""
+    return [group for topic, _ in ends.topics() if (group := group_of(topic)) is not None]
 
 
 def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:
     """Return whether the first choice is certain: a whole copy, with all entries of the others."""
-    return bool(choices) and any(one.is_sound and one.entries for one in copies) and not choices[0].missing
+    return bool(choices) and any(one.is_whole and one.entries for one in copies) and not choices[0].missing
 
 
 def _draft(name: str, about: str, document: Document, copy_of: str | None = None) -> ConfigChoice:
@@ -140,9 +155,12 @@ def _draft(name: str, about: str, document: Document, copy_of: str | None = None
 def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -> Iterator[ConfigChoice]:
     """Yield the choices, the best first: the newest entries, with the rest from older copies."""
     file, backup, made = copies
-    readable = [copy for copy in (made, file, backup) if copy.entries or copy.is_sound]
+    readable = [copy for copy in (made, file, backup) if copy.entries or copy.is_whole]
     sound = {copy.file: copy for copy in readable if copy.is_sound}
     newest_first = _by_age(readable)
+    trailed = [copy for copy in newest_first if copy.state is CopyState.TRAILED]
+    if trailed[:1] == newest_first[:1]:
+        yield from (_beginning_of(copy, copies) for copy in trailed)
     if len(newest_first) > 1:
         names = ", then of ".join(copy.file for copy in newest_first)
         yield _draft("merged", f"each entry of {names}", _merged(newest_first, kind))
@@ -150,14 +168,39 @@ def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -
         if copy.file in sound:
             about = "the version that the broker was writing" if name == "tmp" else "the version before"
             yield _draft(name, f"{copy.file}, {about}", copy.document, copy.file)
+    if trailed[:1] != newest_first[:1]:
+        yield from (_beginning_of(copy, copies) for copy in trailed)
     for copy in (file, made, backup):
         if copy.state is CopyState.CUT and copy.entries:
-            name = {file.file: "prefix", made.file: "tmp-prefix"}.get(copy.file, "bak-prefix")
-            yield _draft(name, f"the whole entries of {copy.file}, which is cut", copy.document)
+            yield _beginning_of(copy, copies)
     if kind.name == _TOPICS:
         yield from _from_directories(newest_first, kind, ends)
     if kind.name == DELAYS or kind.depth > _ENTRY_DEPTH:
         yield from _from_bounds(_places(kind, copies, ends), kind, ends)
+
+
+def _beginning_of(copy: ConfigCopy, copies: tuple[ConfigCopy, ...]) -> ConfigChoice:
+    """Return what of a copy can be decoded as a choice."""
+    origin = dict(zip((one.file for one in copies), ("", "bak-", "tmp-"), strict=True))[copy.file]
+    if copy.state is CopyState.TRAILED:
+        about = f"{copy.file} without the bytes after it, the end of a longer one before"
+        return _draft(f"{origin}whole", about, copy.document)
+    return _draft(f"{origin}prefix", f"the whole entries of {copy.file}, which is cut", copy.document)
+
+
+def _last_resorts(
+    store: Store, kind: ConfigKind, takes: BrokerTakes, ends: QueueEnds
+) -> Iterator[ConfigChoice]:
+    """Yield what a broker starts with where no copy has anything: known groups, and no entry at all."""
+    table = kind.tables[0]
+    if kind.name == _GROUPS and store.config is not None:
+        offsets = [entry.rpartition("@")[2] for _, entry, _ in _entries_in(store.config, _OFFSETS)]
+        names = sorted({one for one in (*offsets, *_groups_with_topics(ends)) if not is_own_group(one)})
+        if names:
+            about = "the groups of consumer offsets and retry topics, with a broker's default settings"
+            yield _draft("groups", about, {table: {name: {"groupName": name} for name in names}})
+    if takes is BrokerTakes.REFUSES:
+        yield _draft("empty", f"nothing: a broker starts, and has forgotten {kind.loses}", {table: {}})
 
 
 def _by_age(copies: list[ConfigCopy]) -> list[ConfigCopy]:
@@ -310,7 +353,7 @@ class TimerDiagnosis(NamedTuple):
 
 
 def diagnose_timer(store: Store) -> TimerDiagnosis | None:
-    """Return the damage of a timer's checkpoint; None if it is sound or missing.
+    """Return the damage of a timer's checkpoint; None if it is sound or missing, DeniedError if not read.
 
     A broker maps the file at 4096 bytes, which fills it up with zeros, takes the lesser of its own and the
     master's queue offset, and reads its queue from there (``TimerCheckpoint#<init>``,
@@ -321,6 +364,8 @@ def diagnose_timer(store: Store) -> TimerDiagnosis | None:
         return None
     try:
         head = path.read_head(TIMER_CHECKPOINTS.size, [])
+    except DeniedError:
+        raise
     except EnvironmentFailureError:
         return None  # an unreadable file has no diagnosis
     bounds = QueueEnds(store).bounds(TIMER_TOPIC, 0)

@@ -20,6 +20,7 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.io.source import DirectoryEntry, FileKind, Status, is_object_url
 
 _READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_OWN = _READ_FLAGS | os.O_NOFOLLOW
 _KINDS = {
     stat.S_IFREG: FileKind.FILE,
     stat.S_IFDIR: FileKind.DIRECTORY,
@@ -117,6 +118,46 @@ class LocalImages(LocalFiles):
     OPENED: ClassVar[tuple[FileKind, ...]] = (FileKind.FILE, FileKind.BLOCK_DEVICE)
 
 
+@dataclass(frozen=True, slots=True)
+class LinklessFiles(LocalFiles):
+    """File systems of this machine, where links below a directory, ``top``, are named and not followed."""
+
+    top: str
+
+    def status(self, path: str) -> Status | None:
+        """Return the status of a name; None if it does not exist."""
+        return LocalFiles.status(self, path) if self._is_own(path) else Status(FileKind.LINK)
+
+    def entries(self, path: str) -> list[DirectoryEntry]:
+        """Return the entries of a directory by name; none if it is not one, or is reached by a link."""
+        found = LocalFiles.entries(self, path) if self._is_own(path) else []
+        link = Status(FileKind.LINK, is_link=True)
+        return [entry._replace(status=link) if entry.status.is_link else entry for entry in found]
+
+    def open(self, path: str) -> Descriptor:
+        """Open a regular file, each part of its path in its parent, whatever is renamed meanwhile."""
+        *parts, name = os.path.relpath(path, self.top).split("/")
+        try:
+            directory = Descriptor(os.open(self.top, _READ_FLAGS | os.O_DIRECTORY))
+            for part in parts:
+                directory = Descriptor(os.open(part, _OWN | os.O_DIRECTORY, dir_fd=directory.number))
+            found = os.stat(name, dir_fd=directory.number, follow_symlinks=False).st_mode
+            if not stat.S_ISLNK(found):
+                self._require_kind(path, found)
+            descriptor = Descriptor(_open_without_trace(name, _OWN, directory.number))
+        except PermissionError as failure:
+            raise _denied(path, "opened", failure) from failure
+        except OSError as failure:
+            is_link = failure.errno in {errno.ELOOP, errno.ENOTDIR}
+            raise DeniedError(path, f"is {FileKind.LINK}" if is_link else _reason(failure)) from failure
+        self._require_kind(path, os.fstat(descriptor.number).st_mode)
+        return descriptor
+
+    def _is_own(self, path: str) -> bool:
+        below = os.path.relpath(path, self.top)
+        return self.real(path) == os.path.normpath(f"{self.real(self.top)}/{below}")
+
+
 class Descriptor:
     """A descriptor that is closed with its last reference, so never during a read."""
 
@@ -158,11 +199,11 @@ def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:
     return DeniedError(path, f"cannot be {done}: {failure.strerror}: {who_may_read(Path(path))}")
 
 
-def _open_without_trace(path: str) -> int:
+def _open_without_trace(path: str, flags: int = _READ_FLAGS, directory: int | None = None) -> int:
     try:
-        return os.open(path, _READ_FLAGS | getattr(os, "O_NOATIME", 0))
+        return os.open(path, flags | getattr(os, "O_NOATIME", 0), dir_fd=directory)
     except PermissionError:  # O_NOATIME is for the file's owner only
-        return os.open(path, _READ_FLAGS)
+        return os.open(path, flags, dir_fd=directory)
 
 
 def _entry(entry: os.DirEntry[str]) -> DirectoryEntry:

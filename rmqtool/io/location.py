@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.io.local import Descriptor, LocalFiles, LocalImages
+from rmqtool.io.local import Descriptor, LinklessFiles, LocalFiles, LocalImages
 from rmqtool.io.source import (
     SCHEMES,
     DirectoryEntry,
@@ -104,6 +104,11 @@ class Location:
         """Return whether it exists, even hidden; a dangling link does not count."""
         return self.kind() not in {None, FileKind.LOST}
 
+    def is_open(self) -> bool:
+        """Return whether it exists, and what it holds, if it is a directory, may be examined."""
+        hidden = {FileKind.HIDDEN, FileKind.LINK}
+        return self.is_there() and hidden.isdisjoint({self.kind(), (self / ".").kind()})
+
     def entries(self) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one."""
         return self.source.entries(self.text)
@@ -132,6 +137,11 @@ class Location:
         """Return a file's first bytes, as `ReadOnlyFile.read_at`, and close it."""
         with self.reader() as file:
             return file.read_at(0, length, unreadable)
+
+    def without_links(self) -> Location:
+        """Return the same location, below which links of this machine are not followed."""
+        is_local = isinstance(self.source, LocalFiles)
+        return Location(LinklessFiles(self.text), self.text) if is_local else self
 
     def real(self) -> Location:
         """Return the location without links, as far as it exists."""

@@ -28,6 +28,7 @@ class FileKind(Enum):
     OTHER = "not a regular file"
     LOST = "a dangling link"
     HIDDEN = "a file that cannot be examined"
+    LINK = "a link, or is reached by one"  # where links are not followed
 
     def __str__(self) -> str:
         return self.value

@@ -108,13 +108,7 @@ def predict_start(
     prediction = PredictionDraft(
         Prediction(str(store.base), release, hazards=tuple(hazards), assumes=assumes)
     )
-    prediction.add(
-        forgets=(
-            Forgotten(one.file, one.loses)
-            for one in diagnose(store, release)
-            if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN
-        )
-    )
+    prediction.add(forgets=_forgotten(store, release))
     loaded = load_store(store, store.root, settings, prediction)
     lost = None if tell_lost is None else LossReporter(store.commitlog, tell_lost)
     loaded.lost = lost
@@ -158,6 +152,17 @@ def start_changed(
         switches = log_recovery.RecoverySwitches.from_settings(settings, release)
         _Start(loaded, prediction, policy, switches).run()
     return prediction.made, loaded
+
+
+def _forgotten(store: Store, release: Release) -> list[Forgotten]:
+    """Return what the broker forgets; NotPredictedError if what decides that may not be read."""
+    forgotten = []
+    for one in diagnose(store, release):
+        if one.broker is BrokerTakes.UNKNOWN:
+            raise NotPredictedError(f"{one.denied[0].file}: {one.denied[0].reason}")
+        if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN:
+            forgotten.append(Forgotten(one.file, one.loses))
+    return forgotten
 
 
 def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from rmqtool.account.log_losses import before_log
 from rmqtool.doctor.diagnose import diagnose
-from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
 from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.formats.message import SMALLEST_RECORD
@@ -32,7 +32,7 @@ from rmqtool.store.broker_json import (
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.doctor.choices import ConfigDiagnosis
     from rmqtool.store import Store
@@ -140,6 +140,8 @@ def _status(part: Part, plan: SalvagePlan) -> str:
 
 _TIMER_PLACES = ("timerwheel", "config/timercheck")
 _TIMER_LOG = "timerlog"
+_COPIED = frozenset({FileKind.FILE, FileKind.LINK, FileKind.HIDDEN})
+"""Kinds of entries that are copied, or reported: links and what may not be read."""
 _MANY = 1000  # config files that are read
 _NOTHING_LEFT = "nothing is left of it: restore it from a backup or a replica before the next start"
 
@@ -165,30 +167,37 @@ def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile],
     written: list[tuple[str, str]] = []
     if store.config is None or store.root is None:
         return reported, written
-    damaged = {one.file: one for one in diagnose(store) if not one.is_sound}
-    there = [
-        f"config/{entry.name}"
-        for entry in store.config.entries()[:_MANY]
-        if entry.status.kind is FileKind.FILE and entry.name.endswith((".json", ".properties"))
-    ]
-    for label in sorted({*there, *damaged}):
+    root = store.root.without_links()
+    damaged = {one.file: one for one in diagnose(store, config=root / "config") if not one.is_sound}
+    labels = {*damaged} if "config" in damaged else {*damaged, *_listed_settings(root)}
+    for label in sorted(labels):
         if label not in damaged:
-            data, problem = _parsed(store.root / label)
+            data, problem = _parsed(root / label)
             reported.append(ConfigFile(label, problem))
         else:
-            data, one = _mended(damaged[label], store.root)
+            data, one = _mended(damaged[label], root)
             reported.append(one)
         if data is not None:
             written.append(_write(label, data, staging))
     return reported, written
 
 
+def _listed_settings(root: Location) -> list[str]:
+    return [
+        f"config/{entry.name}"
+        for entry in (root / "config").entries()[:_MANY]
+        if entry.status.kind in _COPIED and entry.name.endswith((".json", ".properties"))
+    ]
+
+
 def _mended(diagnosis: ConfigDiagnosis, root: Location) -> tuple[bytes | None, ConfigFile]:
     """Return the best choice there is: a broker that starts without the file forgets all of it."""
-    if not diagnosis.choices:
+    for copy in diagnosis.denied[:1]:
+        return None, ConfigFile(copy.file, copy.reason)
+    best = next((one for one in diagnosis.choices if one.name != "empty"), None)
+    if best is None:
         return None, ConfigFile(diagnosis.file, _NOTHING_LEFT)
-    best = diagnosis.choices[0]
-    others = ", ".join(one.name for one in diagnosis.choices[1:])
+    others = ", ".join(one.name for one in diagnosis.choices if one is not best)
     said = [f"{best.name}: {best.about}", *best.consequences()]
     said += [f"other choices: {others}"] if others and not diagnosis.obvious else []
     return best.data(root), ConfigFile(diagnosis.file, mended="; ".join(said))
@@ -203,24 +212,41 @@ def _parsed(path: Location) -> tuple[bytes | None, str | None]:
                 return None, "is empty"
             parse_broker_json(text)
         return path.read_head(len(text.encode()) * 4 + 4), None
+    except DeniedError as failure:
+        return None, failure.reason
     except (EnvironmentFailureError, ValueError) as failure:
         return None, str(failure)
 
 
-def copy_timer(store: Store, staging: StagingHandle) -> list[tuple[str, str]]:
+def copy_timer(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
     """Copy what the timer of 5.x knows: records keep their places, so what it names is still there."""
     if store.root is None:
-        return []
-    names = [*_TIMER_PLACES]
-    directory = store.root / _TIMER_LOG
-    if directory.is_directory():
-        names += [f"{_TIMER_LOG}/{entry.name}" for entry in directory.entries()]
-    found = []
-    for name in names:
-        status = (store.root / name).status()
-        if status is not None and status.kind is FileKind.FILE:
-            found.append(copy_file(staging, StoreFile(store.root / name, name, status.size_bytes)))
-    return found
+        return [], []
+    root = store.root.without_links()
+    return _copied(root, [*map(root.__truediv__, _TIMER_PLACES), root / _TIMER_LOG], staging)
+
+
+def _copied(
+    root: Location, places: Iterable[Location], staging: StagingHandle
+) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
+    """Copy files, and those of directories; report what may not be read, and links, which nobody follows."""
+    reported: list[ConfigFile] = []
+    written: list[tuple[str, str]] = []
+    for place in places:
+        label, status = place.relative_to(root), place.status()
+        try:
+            if status is None:
+                continue
+            if status.kind is FileKind.DIRECTORY:
+                below = [place / entry.name for entry in place.entries()]
+                more = _copied(root, [one for one in below if not one.is_directory()], staging)
+                reported, written = reported + more[0], written + more[1]
+            elif status.kind in _COPIED:
+                place.read_head(1)  # what may not be read leaves nothing behind
+                written.append(copy_file(staging, StoreFile(place, label, status.size_bytes)))
+        except DeniedError as failure:
+            reported.append(ConfigFile(label, failure.reason))
+    return reported, written
 
 
 def write_checkpoint(
@@ -264,22 +290,24 @@ def copy_compaction(
     Returns:
         Files that are not copied, and why; and the copies.
     """
-    reported: list[ConfigFile] = []
-    written: list[tuple[str, str]] = []
     topics = frozenset[str]() if store.root is None else _compacted(store.root)
     mine = (queue for queue in plan.queues if queue.topic in topics)
     queues = sorted(mine, key=lambda queue: (queue.topic, queue.queue_id))
     if store.root is None or not queues:
-        return reported, written
+        return [], []
+    root = store.root.without_links()
+    reported, written = _copied(root, [root / _POSITIONS], staging)
     for queue in queues:
         name = f"{queue.topic}/{queue.queue_id}"
-        problem = _problem(store.root, name, queue)
+        try:
+            units, logs = list(_files(root, f"{_QUEUES}/{name}")), list(_files(root, f"{_LOGS}/{name}"))
+            problem = _problem(units, logs, queue)
+        except DeniedError as failure:
+            problem = f"{failure.path.removeprefix(f'{root}/')} {failure.reason}"
         if problem is None:
-            for directory in (_LOGS, _QUEUES):
-                written += [copy_file(staging, file) for file in _files(store.root, f"{directory}/{name}")]
+            written += [copy_file(staging, file) for file in (*logs, *units)]
         else:
             reported.append(ConfigFile(f"{_LOGS}/{name}", f"{problem}; {_ANEW}"))
-    written += [copy_file(staging, file) for file in _files(store.root, _PLACE) if file.label == _POSITIONS]
     return reported, written
 
 
@@ -290,12 +318,11 @@ def _compacted(root: Location) -> frozenset[str]:
         return frozenset()
 
 
-def _problem(root: Location, name: str, queue: SalvagedQueue) -> str | None:
+def _problem(units: list[StoreFile], logs: list[StoreFile], queue: SalvagedQueue) -> str | None:
     """Return why a queue's log is of no use; None if it is."""
-    files = list(_files(root, f"{_QUEUES}/{name}"))
-    if not files or not any(_files(root, f"{_LOGS}/{name}")):
+    if not units or not logs:
         return "is not there"
-    end = max(_end(file) for file in files)
+    end = max(_end(file) for file in units)
     if end > queue.end_queue_offset:
         return f"goes on up to queue offset {end}, the new queue ends at {queue.end_queue_offset}"
     return (
@@ -314,7 +341,12 @@ def _end(file: StoreFile) -> int:
 
 
 def _files(root: Location, directory: str) -> Iterator[StoreFile]:
-    for entry in (root / directory).entries():
-        if entry.status.kind is FileKind.FILE:
+    """Yield the files of a directory; `DeniedError` if one may not be read, or is a link."""
+    place = root / directory
+    if place.kind() is FileKind.LINK:
+        raise DeniedError(str(place), f"is {FileKind.LINK}")
+    for entry in place.entries():
+        if entry.status.kind in _COPIED:
             label = f"{directory}/{entry.name}"
+            (root / label).read_head(1)
             yield StoreFile(root / label, label, entry.status.size_bytes)

@@ -207,12 +207,14 @@ def write_found(
 ) -> Iterator[tuple[str, str]]:
     """Write what is put aside; of bytes that are no record only those up to the last that is not zero.
 
+    Of a file that is a link, only records: it may lead to anything.
+
     Yields:
         Labels and digests of what was written: nothing is made of zeros alone.
     """
     for one in found:
         segment = logs[one.source].segment_at(one.physical_offset)
-        if segment is None:
+        if segment is None or (one.cause == "torn" and is_link(segment)):
             continue
         start = one.physical_offset - segment.start
         stop = min(start + one.length, segment.size_bytes)
@@ -227,6 +229,11 @@ def write_found(
                 digest.update(data)
                 aside.write_at(position - start, data)
         yield label, digest.hexdigest()
+
+
+def is_link(segment: Segment) -> bool:
+    """Whether a file of the log is a link, in a directory that may itself be reached by one."""
+    return segment.path.real() != segment.path.parent.real() / segment.path.name
 
 
 def _last_used(file: StoreFile, start: int, stop: int) -> int:

@@ -91,6 +91,17 @@ def load_config(path: Location) -> ConfigDocument | None:
     return None
 
 
+def why_denied(path: Location) -> str | None:
+    """Return why a config file, or the ``.bak`` in its place, may not be read; None if it may."""
+    try:
+        load_config(path)
+    except ConfigDeniedError as failure:
+        return str(failure)
+    except ConfigFileError:
+        return None  # damage, which `rmqtool.doctor` diagnoses
+    return None
+
+
 def read_config_text(path: Location) -> str:
     """Return the text of a config file; bytes that are not UTF-8 are replaced."""
     return path.read_head(LARGEST_CONFIG).decode("utf-8", "replace")

@@ -360,7 +360,7 @@ class SettingsInference:
             has_older_offsets=newer_offsets is False,
             has_newer_offsets=newer_offsets is True,
             has_checkpoint=any(checkpoint),
-            has_config=(root / CONFIG_DIRECTORY).is_there(),
+            has_config=(root / CONFIG_DIRECTORY).is_open(),
         )
         return signs if signs.touched_by_5_4 else signs._replace(since=self._tag_items() or signs.since)
 

@@ -31,7 +31,7 @@ NEW = '{"dataVersion":{"counter":7},"offsetTable":{"TopicTest@readers":{\n0:12,\
 BEFORE = '{"offsetTable":{"TopicTest@readers":{0:10,1:8},"Orders@billing":{0:1}}}'
 WHOLE = [NEW.encode(), OLD.encode(), bytes(9) + NEW.encode() + bytes(30), b"\xef\xbb\xbf" + NEW.encode()]
 ODD = [b"", bytes(200), b" \n\t ", b"null", b"[]", b"{}", b'"x"', b"5", b"\x93\xfe\x01" * 30]
-ODD += [b'{"offsetTable":5}', b'{"offsetTable":{"T@G":{"x":5}}}', b'{"offsetTable":{"T@G":null}}']
+ODD += [b"<nil>", b'{"offsetTable":5}', b'{"offsetTable":{"T@G":{"x":5}}}', b'{"offsetTable":{"T@G":null}}']
 
 Copies = tuple[bytes | None, bytes | None]
 """The file, and its ``.bak``."""
@@ -43,7 +43,7 @@ def cases() -> list[Copies]:
     texts = [text.encode() for text in (OLD, NEW)]
     damaged = [data[:end] for data in texts for end in range(1, len(data))] + ODD + WHOLE
     damaged += [data[: (at := chance.randrange(len(data)))] + bytes(len(data) - at) for data in texts * 20]
-    damaged += [NEW.encode() + junk for junk in (b"x", b"}", b'{"a":1}')]
+    damaged += [NEW.encode() + junk for junk in (b"x", b"}", b'{"a":1}', OLD.encode()[-20:])]
     found: list[Copies] = [(data, BEFORE.encode()) for data in damaged]
     found += [(data, None) for data in damaged]
     found += [(None, data) for data in damaged]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,8 @@ def stranger() -> Iterator[None]:
     if os.geteuid():
         yield
         return
+    for module in ("grp", "pwd", "encodings.utf_16_be"):  # root's own Python may be out of a stranger's reach
+        import_module(module)
     os.seteuid(NOBODY)
     try:
         yield
@@ -145,6 +148,72 @@ def test_without_a_log_to_be_listed_there_is_one_sentence(
     (store / place).chmod(0o755)
     assert (done.status, done.out, len(done.err.splitlines())) == (3, "", 1)
     assert f"sudo -u {store.owner()} rmqtool" in done.err
+
+
+OLDER = '{"offsetTable":{"TopicTest@readers":{0:1}}}'
+NEWER = '{"offsetTable":{"TopicTest@readers":{0:5}}}'
+
+
+PLACES = ["config", "config/consumerOffset.json", "config/topics.json"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_nothing_is_chosen_or_advised_for_settings_that_may_not_be_read(
+    store: Path, run: Callable[..., Run], place: str
+) -> None:
+    """Not even the older .bak of a file, which the broker, as its owner, may never need."""
+    (store / "config" / "consumerOffset.json").write_text(NEWER)
+    (store / "config" / "consumerOffset.json.bak").write_text(OLDER)
+    (store / "config" / "topics.json.bak").write_text("{}")
+    out = store.with_name("out")
+    out.mkdir(mode=0o777)
+    out.chmod(0o777)
+    lines = (
+        ("verify",),
+        ("verify", "--predict-recovery"),
+        ("repair", "--plan"),
+        ("repair", "--plan", "--config", f"{Path(place).name}=bak"),
+        ("offsets",),
+        ("salvage", "--out", out / "salvaged"),
+        ("info",),
+    )
+    for name, *words in lines:  # so that all modules are loaded
+        run(name, store, *words)
+    shutil.rmtree(out / "salvaged")
+    (store / place).chmod(0)
+    with stranger():
+        found = {words: run(words[0], store, *words[1:]) for words in lines}
+    (store / place).chmod(0o755)
+    owner = f"sudo -u {store.owner()} rmqtool"
+    for words, done in found.items():
+        text = done.out + done.err
+        assert owner in text or "=bak" in str(words[-1]) or (words, place) == (("offsets",), PLACES[2]), words
+        for wrong in ("nothing is left", "restore it", "the best", "goes on at 1", "forget", "it starts"):
+            assert wrong not in text, (words, text)
+    (salvaged,) = (done.out for words, done in found.items() if words[0] == "salvage")
+    assert f"{place} is not copied: cannot be opened" in salvaged
+    assert not (out / "salvaged" / "config" / "consumerOffset.json.bak").exists()
+    assert (out / "salvaged" / place).exists() is False
+
+
+@pytest.mark.parametrize("place", ["config", "config/topics.json"])
+def test_no_queues_are_rebuilt_whose_kind_may_not_be_read(
+    store: Path, run: Callable[..., Run], place: str
+) -> None:
+    (store / place).chmod(0)
+    with stranger():
+        done = run("rebuild", store, "--dry-run")
+    (store / place).chmod(0o755)
+    assert done.status == 3
+    assert f"sudo -u {store.owner()} rmqtool" in done.err
+    assert "it says which topics have batch queues" in done.err
+
+
+def test_a_timers_checkpoint_that_may_not_be_read(store: Path, verify: Callable[..., Run]) -> None:
+    (store / "config" / "timercheck").write_bytes(bytes(40))
+    (store / "config" / "timercheck").chmod(0)
+    done = verify(store, "--format", "json")
+    assert (done.status, codes(done)) == (3, {"IO-DENIED"})
 
 
 def test_a_prediction_that_needs_it_is_skipped(store: Path, verify: Callable[..., Run]) -> None:

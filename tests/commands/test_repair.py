@@ -21,6 +21,7 @@ from rmqtool.commands.repair import run as repair_module
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.reput.pipeline import run_reput
+from rmqtool.store.broker_json import parse_broker_json
 from rmqtool.store.disk import Disk
 from rmqtool.store.journal import JOURNAL, finish, sweep
 from tests.store.fixture_stores import fixture
@@ -162,6 +163,31 @@ def test_the_user_chooses_where_entries_would_be_lost(root: Path) -> None:
     assert json.loads(path.read_text()) == {"offsetTable": {"Orders@billing": {"0": 9}}}
     assert done.journal is not None
     assert path.stat().st_mode == (root / done.journal / "aside/config" / path.name).stat().st_mode
+
+
+@pytest.mark.parametrize("chosen", ["groups", "empty"])
+def test_a_choice_where_no_copy_holds_anything(root: Path, chosen: str) -> None:
+    for suffix in ("", ".bak"):
+        (root / "config" / f"subscriptionGroup.json{suffix}").write_text("<nil>")
+    plan = repair(root, plan=True)
+    (left,) = plan.left
+    assert left.why == "choose its content: --config subscriptionGroup.json=NAME, of groups, empty"
+    done = repair(root, config={"subscriptionGroup.json": chosen})
+    assert (done.outcome, done.left) == ("done", ())
+    assert rmqtool.open(root).verify().exit_status() == 0
+    table = json.loads((root / "config" / "subscriptionGroup.json").read_text())["subscriptionGroupTable"]
+    assert [*table] == (["billing", "readers"] if chosen == "groups" else [])
+
+
+def test_old_bytes_after_a_whole_text_are_dropped(root: Path) -> None:
+    path = root / "config" / "consumerOffset.json"
+    whole = path.read_text()
+    path.write_text(whole + "3:4\n\t\t}\n\t}\n}")
+    done = repair(root)
+    assert [step.why for step in done.steps] == [
+        "whole: config/consumerOffset.json without the bytes after it, the end of a longer one before"
+    ]
+    assert parse_broker_json(path.read_text()) == parse_broker_json(whole)
 
 
 def test_a_copy_is_taken_as_it_is(root: Path) -> None:

@@ -12,6 +12,7 @@ from rmqtool.doctor.choices import BrokerTakes
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.io import location_of
 from rmqtool.store import open_store
+from rmqtool.store.broker_json import parse_broker_json
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -117,6 +118,48 @@ def test_a_temporary_file_is_newer_than_the_backup(root: Path) -> None:
     assert found.choices[1].data(location_of(root)) == NOW.encode()
     assert found.choices[0].document["offsetTable"] == found.choices[1].document["offsetTable"]
     assert found.choices[1].copy_of == "config/consumerOffset.json.tmp"
+
+
+TAIL = BEFORE[-20:]
+"""The end of an older, longer text, over which a shorter one was written."""
+
+
+@pytest.mark.parametrize(
+    ("copies", "names", "obvious"),
+    [
+        ({"file": NOW + TAIL}, ["whole", "oldest", "newest"], True),
+        ({"file": NOW + TAIL, "bak": BEFORE}, ["whole", "merged", "bak", "oldest", "newest"], True),
+        ({"file": BEFORE + TAIL, "bak": NOW.replace("Orders", "Gone")}, ["whole", "merged", "bak"], False),
+        ({"file": CUT, "bak": BEFORE + TAIL}, ["merged", "bak-whole", "prefix"], True),
+        ({"bak": BEFORE + TAIL}, ["bak-whole", "oldest", "newest"], True),
+    ],
+)
+def test_what_is_whole_in_front_of_old_bytes(
+    root: Path, copies: dict[str, str], names: list[str], *, obvious: bool
+) -> None:
+    """A broker cannot decode it; nothing of it is lost."""
+    found = offsets(root, **copies)
+    assert [one.name for one in found.choices][: len(names)] == names
+    assert found.obvious is obvious
+    trailed = [copy for copy in found.copies if str(copy).endswith("is whole plus old bytes")]
+    (text,) = (text for text in copies.values() if text.endswith("}" + TAIL))
+    assert [copy.document for copy in trailed] == [parse_broker_json(text.removesuffix(TAIL))]
+
+
+def test_what_holds_nothing_of_use_is_shown(root: Path) -> None:
+    """A broker starts on neither, but with the groups that are known from elsewhere, or without any."""
+    for suffix in ("", ".bak"):
+        (root / "config" / f"subscriptionGroup.json{suffix}").write_text("<nil>")
+    found = {one.file: one for one in diagnose(open_store(root))}["config/subscriptionGroup.json"]
+    assert [str(copy) for copy in found.copies] == [
+        f'config/subscriptionGroup.json{suffix} is broken, it holds "<nil>"' for suffix in ("", ".bak")
+    ]
+    assert (found.broker, found.obvious) == (BrokerTakes.REFUSES, False)
+    groups, empty = found.choices
+    assert (groups.name, empty.name) == ("groups", "empty")
+    table = {name: {"groupName": name} for name in ("billing", "readers")}
+    assert groups.document == {"subscriptionGroupTable": table}
+    assert (empty.document, empty.missing) == ({"subscriptionGroupTable": {}}, ("billing", "readers"))
 
 
 def test_nothing_is_left(root: Path) -> None:

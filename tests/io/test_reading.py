@@ -165,10 +165,10 @@ def test_works_without_the_right_to_leave_the_access_time_alone(
 ) -> None:
     real = os.open
 
-    def refuse(path: Path, flags: int) -> int:
+    def refuse(path: Path, flags: int, *, dir_fd: int | None) -> int:
         if flags & os.O_NOATIME:
             raise PermissionError(errno.EPERM, "not yours")
-        return real(path, flags)
+        return real(path, flags, dir_fd=dir_fd)
 
     monkeypatch.setattr("rmqtool.io.local.os.open", refuse)
     assert file.read_at(0, 2) == DATA[:2]

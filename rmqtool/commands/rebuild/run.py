@@ -18,7 +18,7 @@ from rmqtool.dispatch.index_keys import TagRule, assumptions, tag_rule
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.engine import Engine, options_of
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
-from rmqtool.errors import DeniedError, RefusedError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, RefusedError
 from rmqtool.findings import codes
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.projection import json_object
@@ -28,6 +28,7 @@ from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogExtent, find_log_end
+from rmqtool.store.broker_json import why_denied
 from rmqtool.store.kinds import REBUILD_REPORT
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import AnyArea, output_area, temporary_place
@@ -113,6 +114,10 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
 def _check_log(store: Store) -> None:
     store.require_read_log()
     store.require_log("rebuild from")
+    if store.root is not None and store.settings.release.batch_queues:
+        reason = why_denied(store.root / "config" / "topics.json")
+        if reason is not None:
+            raise EnvironmentFailureError(f"{reason}; it says which topics have batch queues")
 
 
 def _check_confirmed(store: Store) -> None:

@@ -107,7 +107,11 @@ class _Planner:
         if not self._request.wants(RepairPart.SETTINGS):
             return
         made = self._made if RepairPart.QUEUES in self.plan.rebuilt else ()
-        self.plan.configs = tuple(one for one in diagnose(self._store, made=made) if not one.is_sound)
+        unsound = [one for one in diagnose(self._store, made=made) if not one.is_sound]
+        self.plan.configs = tuple(one for one in unsound if not one.denied)
+        for copy in (one.denied[0] for one in unsound if one.denied):
+            self._leave(RepairPart.SETTINGS, copy.file, copy.reason)
+            unused -= {name for name in unused if f"config/{name}".startswith(copy.file)}
         for one in self.plan.configs:
             name = one.file.rpartition("/")[2]
             unused.discard(name)
