@@ -242,7 +242,7 @@ def _copied(
                 more = _copied(root, [one for one in below if not one.is_directory()], staging)
                 reported, written = reported + more[0], written + more[1]
             elif status.kind in _COPIED:
-                place.read_head(1)  # what may not be read leaves nothing behind
+                place.read_head(1)  # fails before an empty file is made
                 written.append(copy_file(staging, StoreFile(place, label, status.size_bytes)))
         except DeniedError as failure:
             reported.append(ConfigFile(label, failure.reason))
