@@ -298,14 +298,14 @@ def copy_compaction(
     root = store.root.without_links()
     reported, written = _copied(root, [root / _POSITIONS], staging)
     for queue in queues:
-        name = f"{queue.topic}/{queue.queue_id}"
+        name, files = f"{queue.topic}/{queue.queue_id}", list[StoreFile]()
         try:
             units, logs = list(_files(root, f"{_QUEUES}/{name}")), list(_files(root, f"{_LOGS}/{name}"))
-            problem = _problem(units, logs, queue)
+            problem, files = _problem(units, logs, queue), [*logs, *units]
         except DeniedError as failure:
             problem = f"{failure.path.removeprefix(f'{root}/')} {failure.reason}"
         if problem is None:
-            written += [copy_file(staging, file) for file in (*logs, *units)]
+            written += [copy_file(staging, file) for file in files]
         else:
             reported.append(ConfigFile(f"{_LOGS}/{name}", f"{problem}; {_ANEW}"))
     return reported, written
