@@ -1,7 +1,9 @@
-"""Folders of this user's caches, and whether their content may be executed."""
+"""Folders of this user's caches, whether their content may be executed; and what the user has begun."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -21,6 +23,40 @@ def user_cache() -> Path | None:
     except RuntimeError:
         return None
     return folder if folder.is_absolute() or folder.parent.is_dir() else None
+
+
+def proof_of(*words: str) -> Path:
+    """Return the file in this user's own folder of states that says that the user began what words name.
+
+    Raises `OSError` for a user without a home who gives no folder.
+    """
+    base = Path(os.environ.get("XDG_STATE_HOME") or "~/.local/state")
+    name = hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()
+    try:
+        return base.expanduser().absolute() / "rmqtool" / "begun" / name
+    except RuntimeError as failure:
+        raise OSError(errno.ENOENT, "Is missing: this user has no home", str(base)) from failure
+
+
+def keep_proof(proof: Path) -> None:
+    """Make an empty file that outlives a loss of power; `OSError` where others could make it as well."""
+    if not is_private(proof.parent):
+        raise OSError(errno.EPERM, "Is no folder that this user alone can write into", str(proof.parent))
+    for path, flags in ((proof, os.O_WRONLY | os.O_CREAT), (proof.parent, os.O_RDONLY)):
+        descriptor = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def is_proven(proof: Path) -> bool:
+    """Whether the file is there, and nobody but this user can have made it."""
+    try:
+        status = proof.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and is_private(proof.parent)
 
 
 def is_private(folder: Path) -> bool:

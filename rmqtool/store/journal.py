@@ -19,7 +19,8 @@ Names that fit no k were changed by somebody else: then nothing is touched.
 
 Anybody who can write into the store may have written a journal. `Journal.parse` refuses lines that do not
 follow from each other, and moves that are not between a place below the root and the same place in the
-journal's directory; `read_journal` refuses a third party's files. Callers decide which places may be moved.
+journal's directory; `read_journal` refuses a third party's files. Callers decide which places may be moved,
+and carry out only what the user has begun: that is kept outside of the store (`rmqtool.caches.proof_of`).
 
 A kill between the removal of the last directory and the next call leaves the root with another
 modification time; no other time changes.
@@ -36,7 +37,7 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.errors import RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rmqtool.store.disk import Disk, Node
 
@@ -167,14 +168,20 @@ class Draft:
         """Plan to move a kept file into the new tree, which has its directory."""
         self._moves.append((f"{self._final}/{KEPT}/{path}", path, why))
 
-    def decide(self, facts: Mapping[str, Any]) -> Journal:
-        """Flush everything and rename the directory: from now on the next run finishes or undoes it."""
+    def decide(
+        self, facts: Mapping[str, Any], prove: Callable[[Journal], object] = lambda _: None
+    ) -> Journal:
+        """Flush everything and rename the directory: from now on the next run finishes or undoes it.
+
+        ``prove`` is called before, to keep outside of the store that this journal is the caller's.
+        """
         journal = Journal(self._final, tuple(Move(*one) for one in self._moves), self._times, facts)
         disk = self._disk
         disk.write_new(f"{self.name}/{_FILE}", journal.text().encode(), _MODE)
         disk.hand_over(self.name, self.identity)
         for below in _below(disk, self.name):
             disk.sync(below)
+        prove(journal)
         disk.rename(self.name, self._final)
         disk.sync("")
         return journal

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import rmqtool
 from rmqtool.commands.rebuild import run as rebuild_module
+from rmqtool.commands.repair import run as repair_module
 from rmqtool.commands.repair.run import log_facts
 from rmqtool.errors import EnvironmentFailureError, RefusedError
 from rmqtool.reput.pipeline import run_reput
-from rmqtool.store.journal import JOURNAL, Journal, Move
+from rmqtool.store.disk import Disk
+from rmqtool.store.journal import JOURNAL, Journal, Move, read_journal
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -57,6 +61,12 @@ def plant(root: Path, *moves: tuple[str, str], times: dict[str, Any] | None = No
     steps = tuple(Move(source, target, "planted") for source, target in moves)
     (place / "journal.ndjson").write_text(Journal(NAME, steps, times or {"": 5}, known).text())
     return place
+
+
+def begin(root: Path) -> None:
+    """Say that this user began the repair whose journal lies there."""
+    disk = Disk(root)
+    repair_module._prove(disk, read_journal(disk, NAME))
 
 
 def assert_refused(root: Path, match: str = "out of the store") -> None:
@@ -106,6 +116,7 @@ def test_only_files_of_its_own_are_put_in(kind: str, root: Path) -> None:
     place = plant(
         root, ("checkpoint", f"{NAME}/aside/checkpoint"), (f"{NAME}/staged/checkpoint", "checkpoint")
     )
+    begin(root)
     staged = place / "staged" / "checkpoint"
     if kind == "link":
         staged.symlink_to(root.parent / "outside" / "x")
@@ -145,6 +156,7 @@ def test_a_directory_that_became_a_link_is_not_gone_through(root: Path) -> None:
     (place / "aside" / "config").mkdir()
     (place / "staged" / "config").mkdir()
     (place / "staged" / "config" / "topics.json").write_text("{}")
+    begin(root)
     (root / "config").rename(root.parent / "outside" / "config")
     (root / "config").symlink_to(root.parent / "outside" / "config")
     assert_refused(root, "nothing is changed in it")
@@ -169,25 +181,87 @@ def test_a_staged_file_of_a_third_party_is_not_put_in(root: Path) -> None:
     (place / "staged" / "lock").write_bytes(b"lock")
     assert rmqtool.open(root).repair(plan=True).outcome == "interrupted"
     os.chown(place / "staged" / "lock", 4711, 4711)
+    begin(root)
     assert_refused(root, "a third party's")
 
 
-def test_a_planted_journal_of_lawful_moves_is_shown_and_asked_for(
-    run: Callable[..., Run], root: Path
+@pytest.mark.parametrize("digests", [True, False], ids=["with digests", "version 1"])
+def test_a_planted_journal_of_lawful_moves_is_shown_and_not_carried_out(
+    run: Callable[..., Run], root: Path, digests: bool
 ) -> None:
-    """As in the beginning of a repair; what it moves stays in the store, and comes back."""
-    plant(root, ("checkpoint", f"{NAME}/aside/checkpoint"))
+    """A writer of the store can make all of it but the proof that lies outside."""
+    place = plant(root, ("checkpoint", f"{NAME}/aside/checkpoint"))
+    if not digests:
+        lines = [json.loads(line) for line in (place / "journal.ndjson").read_text().splitlines()]
+        lines = [{key: value for key, value in line.items() if key != "sha256"} for line in lines]
+        lines[0]["journal"] = 1
+        (place / "journal.ndjson").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     before = picture(root.parent)
+    shown = run("repair", root, "--plan")
+    assert (shown.status, re.search(r"set aside +checkpoint: planted", shown.out) is not None) == (1, True)
+    assert "nothing shows that you began this repair here" in " ".join(shown.out.split())
+    for option in ("--yes", "--undo"):
+        refused = run("repair", root, option)
+        assert (refused.status, refused.out) == (4, "")
+        assert "nothing shows that you began this repair here" in refused.err
+    assert picture(root.parent) == before
+
+    (words,) = re.findall("(mkdir -p -m 700 .* && touch [^;]*);", refused.err)
+    subprocess.run(["sh", "-c", words], check=True)
     alone = run("repair", root)
     assert (alone.status, NAME in alone.err, "--plan" in alone.err) == (4, True, True)
     assert "--yes" in alone.err
-    shown = run("repair", root, "--plan")
-    assert (shown.status, re.search(r"set aside +checkpoint: planted", shown.out) is not None) == (1, True)
-    assert picture(root.parent) == before
     assert "1 CP-MISSING" in run("repair", root, "--yes").out
     assert (root / NAME / "aside" / "checkpoint").exists()
     assert run("repair", root, "--undo").status == 0
     assert {path.name for path in root.iterdir()} == {path.name for path in fixture("plain-5.3.3").iterdir()}
+
+
+def test_a_planted_undo_removes_nothing(root: Path) -> None:
+    """It would move the present checkpoint away, and remove it with the journal."""
+    place = plant(
+        root, ("checkpoint", f"{NAME}/aside/checkpoint"), (f"{NAME}/staged/checkpoint", "checkpoint")
+    )
+    (place / "aside" / "checkpoint").write_bytes(bytes(4096))
+    before = picture(root.parent)
+    with pytest.raises(RefusedError, match="nothing shows that you began this repair here"):
+        rmqtool.open(root).repair(undo=True)
+    assert picture(root.parent) == before
+
+
+@pytest.mark.parametrize("change", ["text", "place", "link", "theirs", "open folder"])
+def test_a_proof_is_of_one_journal_in_one_place_and_of_this_user(change: str, root: Path) -> None:
+    place = plant(root, ("checkpoint", f"{NAME}/aside/checkpoint"))
+    begin(root)
+    assert rmqtool.open(root).repair(plan=True).left == ()
+    disk = Disk(root)
+    proof = repair_module._proof_of(disk, read_journal(disk, NAME))
+    if change == "text":
+        plant(root, ("checkpoint", f"{NAME}/aside/checkpoint"), ("abort", f"{NAME}/aside/abort"))
+        (root / "abort").write_text("1")
+    elif change == "place":
+        root = root.rename(root.parent / "moved")
+    elif change == "link":
+        proof.unlink()
+        proof.symlink_to(place / "journal.ndjson")
+    elif change == "theirs" and os.geteuid() == 0:
+        os.chown(proof, 4711, 4711)
+    else:
+        proof.parent.chmod(0o777)
+    try:
+        with pytest.raises(RefusedError, match="nothing shows that you began this repair here"):
+            rmqtool.open(root).repair()
+    finally:
+        proof.parent.chmod(0o700)
+
+
+def test_nothing_is_begun_that_nobody_could_finish(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (root / "abort").write_text("1")
+    before = picture(root)
+    monkeypatch.setenv("XDG_STATE_HOME", str(root / "recipe.toml"))  # no folder can be made there
+    with pytest.raises(EnvironmentFailureError, match="set XDG_STATE_HOME to a folder of your own; nothing"):
+        rmqtool.open(root).repair()
+    assert picture(root) == before
 
 
 def test_what_came_into_a_journal_since_is_not_removed_with_it(root: Path) -> None:

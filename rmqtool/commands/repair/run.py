@@ -5,14 +5,18 @@ All new files are made and flushed, and the journal written, before the first mo
 
 from __future__ import annotations
 
+import shlex
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.caches import is_proven, keep_proof, proof_of
 from rmqtool.check import VerifyReport, VerifyRequest
 from rmqtool.check.run import verify
 from rmqtool.commands.repair import (
+    LeftAlone,
     RepairAction,
     RepairOutcome,
     RepairPart,
@@ -43,11 +47,12 @@ from rmqtool.store.journal import (
     undo,
 )
 from rmqtool.store.lock import held_lock
-from rmqtool.store.names import digits_of
+from rmqtool.store.names import digits_of, real_path
 from rmqtool.store.segments import NAME_DIGITS, label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from rmqtool.progress import Progress
 
@@ -77,6 +82,7 @@ def repair(
         waiting = _unfinished(request.store, disk)
         if waiting is not None:
             left = _interrupted(request, disk, waiting)
+            _refuse(left.left)
             return _finish_waiting(request, disk, waiting, progress) if agreed(left) else left
         before = _verified(request, request.store, progress)
         plan = make_plan(request, before.findings)
@@ -103,6 +109,7 @@ def undo_repair(request: RepairRequest) -> RepairReport:
                 f"{request.store.base}: the log has changed since {journal.name}: the old queues would "
                 f"lack messages. Replaced files are kept in {journal.name}/"
             )
+        _refuse(_doubts(disk, journal))
         undo(disk, journal)
     return RepairReport(str(request.store.base), RepairOutcome.UNDONE, journal=journal.name)
 
@@ -123,6 +130,7 @@ def _interrupted(request: RepairRequest, disk: Disk, journal: Journal) -> Repair
         str(request.store.base),
         RepairOutcome.INTERRUPTED,
         tuple(steps),
+        tuple(_doubts(disk, journal)),
         journal=journal.name,
         before=journal.facts["findings"],
     )
@@ -238,7 +246,7 @@ def decide(
             kept = _kept(disk, draft, rebuilt)
             _plan_moves(draft, plan, rebuilt, kept, makes_lock=request.store.lock is None)
             progress.stage("flush", None)
-            return draft.decide(_facts(request, before))
+            return draft.decide(_facts(request, before), partial(_prove, disk))
         except BaseException:
             draft.discard()
             raise
@@ -335,6 +343,41 @@ def check_journal(journal: Journal, store: Store, disk: Disk) -> None:
             directory == ASIDE and _is_stray(place, journal, store, disk)
         ):
             raise _not_ours(journal, f"it moves {place}, which no repair does")
+
+
+def _proof_of(disk: Disk, journal: Journal) -> Path:
+    return proof_of(str(real_path(disk.root)), journal.name, journal.text())
+
+
+def _prove(disk: Disk, journal: Journal) -> None:
+    """Keep that this user begins a repair, where no writer of the store can have made it."""
+    try:
+        keep_proof(_proof_of(disk, journal))
+    except OSError as failure:
+        raise EnvironmentFailureError(
+            f"{failure.filename}: {failure.strerror}; without a proof there that you began this repair, no"
+            " later run could finish or undo it: set XDG_STATE_HOME to a folder of your own; nothing was"
+            " changed"
+        ) from failure
+
+
+def _doubts(disk: Disk, journal: Journal) -> Iterator[LeftAlone]:
+    """Yield that this user has not begun a repair in this place: a writer of the store may have."""
+    with io_errors_with_next_step():
+        proof = _proof_of(disk, journal)
+    if not is_proven(proof):
+        folder, file = shlex.quote(str(proof.parent)), shlex.quote(str(proof))
+        why = (
+            f"nothing shows that you began this repair here: {proof} is missing. Read it; to have it carried"
+            f" out or undone all the same: mkdir -p -m 700 {folder} && touch {file}; else move"
+            f" {journal.name} out of the store"
+        )
+        yield LeftAlone(RepairPart.STRAYS, f"{journal.name}/journal.ndjson", why)
+
+
+def _refuse(doubts: Iterable[LeftAlone]) -> None:
+    for doubt in doubts:
+        raise RefusedError(f"{doubt.path}: {doubt.why}; nothing was changed")
 
 
 def part_of(place: str) -> RepairPart:
