@@ -1,4 +1,4 @@
-"""Units that lead beyond the end of a log: up to where they are plausible, and of which queue."""
+"""Units that lead beyond a log, or to no record: up to where they are plausible, and of which queue."""
 
 from __future__ import annotations
 
@@ -12,9 +12,45 @@ from rmqtool.scan.records import record_at
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.store import Store
+
+
+_JUDGED = 3  # units before one, by which it is its queue's own or not
+
+
+def covered(starts: Int64s, stops: Int64s, queue_offsets: Int64s) -> Bools:
+    """Return which queue offsets, ``(n,)``, lie in runs of some, by first and end ``(k,)``."""
+    order = np.argsort(starts, kind="stable")
+    reach = np.maximum.accumulate(stops[order])
+    before = np.searchsorted(starts[order], queue_offsets, "right") - 1
+    return np.asarray((before >= 0) & (queue_offsets < np.append(reach, 0)[before]))
+
+
+def vouched(is_judged: Bools, lead_to_own: Callable[[Int64s], Bools]) -> Bools:
+    """Return which units of a queue, ``(n,)``, can prove a lost message of it.
+
+    The queue of another store, or a file of one, leads into a log to where no record of the queue is: what it
+    lists elsewhere is no message of this log. A unit is taken for what most of those before it are.
+
+    Args:
+        is_judged: whether the log has a record where a unit leads, or elsewhere the record of its queue
+            offset, ``(n,)`` in the order of the queue; of these, all are returned.
+        lead_to_own: returns which of them, by number, ``(k,)``, lead to a record of the queue.
+    """
+    judged, others = np.flatnonzero(is_judged), np.flatnonzero(~is_judged)
+    can_prove = np.ones(len(is_judged), np.bool_)
+    width = min(_JUDGED, len(judged))
+    if width and len(others):
+        before = np.clip(np.cumsum(is_judged)[others] - width, 0, len(judged) - width)
+        window = before[:, None] + np.arange(width)
+        needed, own = np.unique(window), np.zeros(len(judged), np.int64)
+        own[needed] = lead_to_own(judged[needed])
+        can_prove[others] = 2 * own[window].sum(axis=1) >= width
+    return can_prove
 
 
 _NOWHERE = np.empty(0, np.int64)

@@ -17,7 +17,7 @@ from rmqtool.account import (
     cut_finding,
     is_borne_out,
 )
-from rmqtool.account.beyond import UnitsBeyond
+from rmqtool.account.beyond import UnitsBeyond, covered, vouched
 from rmqtool.account.lost import ENDLESS, Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.survey import (
     Hole,
@@ -108,9 +108,9 @@ class LogAccount:
             if pins or len(runs) != 1 or (looked.start == 0 and runs["first"][0] > 0):
                 for part in _generations(runs, pins):
                     absent += finder.find(*part[:2], goes_on=part[2])
-            if key in consumed:
-                known = self._known_end(key, runs, absent)
-                absent += consumed_beyond(known, consumed[key], looked.end, reach)
+            if key in consumed and not self._is_whole(key, looked):
+                ends = [*runs["stop"].tolist(), *(one.queue_offset + one.messages for one in absent)]
+                absent += consumed_beyond(max(ends, default=0), consumed[key], looked.end, reach)
             if len(looked.unplaced):
                 absent = [one for one in absent if not _is_damaged(one, looked)]
             if absent:
@@ -147,33 +147,55 @@ class LogAccount:
 
     def _reach(self, looked: SurveyedLog) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
-        places = [int(one[-1]) for one in self._places.values() if len(one)]
-        places = [place for place in places if place <= self._beyond.last]
+        beyond = [key for key, places in self._places.items() if len(places) and places[-1] >= looked.end]
+        places = [int(self._proven(key, looked).physical_offsets.max(initial=-1)) for key in beyond]
         places += self.indexed(looked)[-1:].tolist()
-        return max(places, default=looked.end - SMALLEST_RECORD) + SMALLEST_RECORD
+        return max([*places, looked.end - SMALLEST_RECORD]) + SMALLEST_RECORD
 
-    def _known_end(self, key: QueueKey, runs: Rows, absent: list[Absent]) -> int:
-        ends = [*runs["stop"].tolist(), *(one.queue_offset + one.messages for one in absent)]
-        if key in self._files:
-            units = all_live_units(self._files[key])
-            ends += (units.keys + units.messages).tolist()
-        return max(ends, default=0)
+    def _is_whole(self, key: QueueKey, looked: SurveyedLog) -> bool:
+        """Return whether a queue lists its last record in the log: no consumer has read more than that."""
+        if key not in self._files:
+            return False
+        units = self._proven(key, looked)
+        recorded = looked.runs.get(key, _NO_RUNS)["stop"].max(initial=0)
+        return bool(len(units.keys)) and int((units.keys + units.messages).max()) >= recorded
+
+    def _proven(self, key: QueueKey, looked: SurveyedLog) -> LiveUnits:
+        """Return the units of a queue but for those that prove no message of it, by queue offset."""
+        units = all_live_units(self._files[key])
+        units = units.only(self._beyond.proves(key, units.physical_offsets)).sane
+        units = LiveUnits(*(column[np.argsort(units.keys, kind="stable")] for column in units))
+        runs = looked.runs.get(key, _NO_RUNS)
+        runs = runs[int(np.flatnonzero(np.append([True], runs["anew"][1:]))[-1]) :]  # the last generation
+        is_judged = covered(runs["first"], runs["stop"], units.keys)
+        is_judged |= ~looked.without_record(units.physical_offsets)
+        places = units.physical_offsets
+        return units.only(vouched(is_judged, lambda numbers: _are_own(key, places[numbers], looked)))
 
     def _pins(self, key: QueueKey, looked: SurveyedLog) -> list[Pin]:
         places = self._places.get(key, _NOWHERE)
         places = places[np.searchsorted(places, looked.start) :]
         if not len(places) or not (len(looked.unplaced) or looked.without_record(places).any()):
             return []
-        units = all_live_units(self._files[key])
-        pins = _free(units.only(self._beyond.proves(key, units.physical_offsets)), looked)
+        pins = _free(self._proven(key, looked), looked)
         columns = pins.keys, pins.messages, pins.physical_offsets, pins.sizes, pins.tags_codes
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return sorted(Pin(key, count, place, size, tags, "listed") for key, count, place, size, tags in rows)
 
 
+def _are_own(key: QueueKey, places: Int64s, looked: SurveyedLog) -> Bools:
+    """Return at which places, ``(n,)``, a record of a queue begins, or one that names it as a light queue."""
+    are_own = np.zeros(len(places), np.bool_)
+    for number, place in enumerate(places.tolist()):
+        record = record_at(looked.log, place)
+        if record is not None and record.head.physical_offset == place:
+            own = record.topic, record.head.queue_id
+            are_own[number] = own == key or key in [light[:2] for light in record.light_places]
+    return are_own
+
+
 def _free(units: LiveUnits, looked: SurveyedLog) -> LiveUnits:
     """Return the units that lead to where a record can have been, and none of a known queue is."""
-    units = units.sane
     units = units.only(units.physical_offsets >= looked.start)
     ranges = units.physical_offsets, units.sizes
     return units.only(looked.is_free(*ranges) | looked.meets_unplaced(*ranges))
@@ -427,9 +449,15 @@ class StoreAccount:
 
         return {key: places(absent) for key, absent, _ in self.of_queues.losses(self.looked)}
 
-    def proves(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
-        """Return which units of a queue, by where they lead to, ``(n,)``, prove a message: there, or lost."""
-        return self.lists_lost(key, physical_offsets) | ~self.looked.without_record(physical_offsets)
+    def proves(self, key: QueueKey, units: LiveUnits) -> Bools:
+        """Return which units of a queue, ``(n,)``, lead to a message of it: there, or lost."""
+        places, looked = units.physical_offsets, self.looked
+        runs = looked.runs.get(key, _NO_RUNS)
+        are_own = covered(runs["first"], runs["stop"], units.keys)
+        are_own &= covered(runs["place"], runs["end"], places)
+        rest = np.flatnonzero(~are_own)  # few: misplaced units, and those of other queues
+        are_own[rest] = _are_own(key, places[rest], looked)
+        return self.lists_lost(key, places) | (are_own & ~looked.without_record(places))
 
     def lists_lost(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
         """Return which units of a queue, by where they lead to, ``(n,)``, prove a message that is lost."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rmqtool.account.beyond import covered, vouched
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.plausibility import JudgedRecords, one_letter_apart
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, by_queue
@@ -109,7 +110,7 @@ class LossFinder:
                 yield int(unit["queue"])
 
     def _of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
-        pins = self._listed(key)
+        pins = self._listed(key, chain)
         if chain is None or not len(chain.rows):
             yield from self._finder.find(pins, NOTHING_KEPT)
             return
@@ -135,13 +136,17 @@ class LossFinder:
     def _log_start(self) -> int:
         return self.judged.survey.log.start
 
-    def _listed(self, key: tuple[str, int]) -> list[Pin]:
+    def _listed(self, key: tuple[str, int], chain: QueueChain | None) -> list[Pin]:
         """Return the units of a queue that point to where no record is recovered, by queue offset."""
         rows = self.evidence.of(key)
         stops = rows["log_offset"] + rows["size"]
-        within = (rows["log_offset"] >= self._log_start) & (stops <= self.horizon)
-        rows = rows[within]
         free = self._are_free(rows["log_offset"], rows["size"])
+        own = self.judged.survey.units[[] if chain is None else chain.rows]
+        last = own[0 if chain is None else max(chain.resets, default=0) :]
+        is_judged = covered(last["queue_offset"], last["queue_offset"] + last["count"], rows["queue_offset"])
+        is_own = np.isin(rows["log_offset"], own["log_offset"])
+        free &= vouched(is_judged | ~free, lambda numbers: is_own[numbers])
+        free &= (rows["log_offset"] >= self._log_start) & (stops <= self.horizon)
         return [
             Pin(
                 int(row["queue_offset"]), int(row["count"]), int(row["log_offset"]), int(row["size"]),

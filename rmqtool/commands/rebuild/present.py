@@ -216,10 +216,11 @@ class PresentComparison:
             # What is made of a record that lies elsewhere than it says leads nowhere, and replaces no unit.
             account = self._account()
             is_lost |= missing & account.lists_lost(key, there.physical_offsets)
-            proves = account.proves(key, there.physical_offsets)
+            is_lost[is_lost] = account.proves(key, there.only(is_lost))
             if not account.is_log_cut:  # a start cuts off what lies beyond the log
-                proves &= there.physical_offsets < account.looked.end
-            there, is_lost = there.only(proves | ~is_lost), is_lost[proves | ~is_lost]
+                is_lost &= there.physical_offsets < account.looked.end
+            # A unit that leads to no message of its queue is none.
+            there, is_lost = there.only(~missing | is_lost), is_lost[~missing | is_lost]
         self.messages += int(there.messages.sum())
         lost = there.only(is_lost)
         if fewer := int(lost.messages.sum()):
