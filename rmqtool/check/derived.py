@@ -175,6 +175,7 @@ class _DerivedTasks:
         self._request = request
         self._store: Store = request.store
         self._expected = log if request.level >= _EXPECTED_LEVEL else None
+        self._is_log_sound = log is not None and Structure.COMMITLOG not in log.findings.errors
         level = request.level if self._expected is not None else min(request.level, _EXPECTED_LEVEL - 1)
         unclean = request.live or self._store.abort is not None
         self._stale_stop = NEVER if log is None else log.stale_stop
@@ -207,6 +208,7 @@ class _DerivedTasks:
             queues=tuple(checks),
             blocks=tuple(block.slim(*UNIT_COLUMNS) for block in blocks),
             ext=self._store.settings.enable_consume_queue_ext,
+            is_log_sound=self._is_log_sound,
             level=self._queue_level,
             **self._known,
         )

@@ -348,11 +348,18 @@ class DerivedTask:
 
 @dataclass(frozen=True, slots=True)
 class QueueCheckTask(DerivedTask):
-    """Some queues, whole; ``blocks`` hold the expected runs, ``ext`` is ``enableConsumeQueueExt``."""
+    """Some queues, whole.
+
+    Attributes:
+        blocks: they hold the expected runs.
+        ext: ``enableConsumeQueueExt``.
+        is_log_sound: the log has no errors, so no damage of it explains a unit that leads nowhere.
+    """
 
     queues: tuple[QueueCheck, ...]
     blocks: tuple[Block, ...]
     ext: bool
+    is_log_sound: bool = False
 
     @property
     def files(self) -> tuple[StoreFile, ...]:

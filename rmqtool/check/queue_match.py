@@ -167,6 +167,7 @@ def _tell_delay(wanted: int, found: int) -> Detail:
     return Detail(f"has deliver time {found}, its record {wanted}", wanted, found)
 
 
+_MOST_STRANGE = 3  # units without a record of their queue that are reported one by one
 _LONGEST_TAIL = 1 << 20  # units; what a truncation leaves is a few seconds of messages
 
 
@@ -242,6 +243,10 @@ class UnitMatch:
         self._expired: list[tuple[Units, int]] = []
         self._expired_count = 0
         self._tail: list[_Foreign] = []
+        self._real = self._strange = (
+            0  # units that lead into the log, and those of them to no record of the queue
+        )
+        self._first: Problem | None = None
         self._end = _ServedEnd(report.check, NEVER if task.live else task.log_end)
         self.matched = -1, -1
 
@@ -264,6 +269,11 @@ class UnitMatch:
         counting = np.flatnonzero(belongs | self._end.serves(units)[rows])
         if len(counting):
             confirmed = units.first_number + int(rows[counting[-1]])
+        is_inside = offsets[chosen] < self._task.log_end
+        strange = rows[is_inside & (found < 0)]
+        self._real, self._strange = self._real + int(is_inside.sum()), self._strange + len(strange)
+        if len(strange) and self._first is None:
+            self._first = Problem(codes.CQ_SUPERFLUOUS, units, strange, _tell_other_queue)
         self._settle(_Foreign(units, rows[~belongs], found[~belongs] >= 0), confirmed)
         return confirmed
 
@@ -271,6 +281,11 @@ class UnitMatch:
         """Report the units after the last one that counts."""
         self._fields.finish()
         self._tell_expired()
+        are_strange = self._strange > _MOST_STRANGE and 2 * self._strange > self._real
+        if are_strange and self._task.is_log_sound and self._first is not None:
+            self._unmatched.drop(self._report)
+            self._report.of_another_queue(self._first, self._strange, self._real)
+            return
         if self._task.log_cut:
             self._foreign_all()
         if self._tail:
@@ -416,6 +431,10 @@ class UnmatchedUnits:
         self._count += len(rows)
         if self._count > _MOST_PENDING:
             self.flush()
+
+    def drop(self, report: QueueReport) -> None:
+        """Forget the units of a queue."""
+        self._pending = [one for one in self._pending if one[0] is not report]
 
     def flush(self) -> None:
         """Report all units that were added."""

@@ -46,6 +46,19 @@ class Problem(NamedTuple):
     severity: Severity | None = None
 
 
+_OF_UNITS = (
+    codes.CQ_PHY_ORDER,
+    codes.CQ_SUPERFLUOUS,
+    codes.CQ_DANGLING,
+    codes.CQ_MISPLACED,
+    codes.CQ_SIZE_TAG,
+    codes.CQ_EXT_DANGLING,
+    codes.CQ_STALE_TAIL,
+    codes.BQ_BASE_GAP,
+)
+"""What one by one is wrong with the units of a queue whose files are another's."""
+
+
 class QueueReport:
     """The findings of one queue.
 
@@ -97,6 +110,18 @@ class QueueReport:
             physical_offset=int(units.rows["physicalOffset"][row]),
             count=count,
         )
+
+    def of_another_queue(self, first: Problem, strange: int, real: int) -> None:
+        """Report once, not for every unit, that most units of the queue are not its own."""
+        for code in _OF_UNITS:
+            self.log.drop(code.code)
+            self._pending.drop(code.code)
+        finding = self._finding(first, int(first.rows[0]))
+        message = (
+            f"{strange:,} of the {real:,} units of {self.name} lead to no record of it: its files are another"
+            " queue's, or another store's"
+        )
+        self.log.add(replace(finding, message=message, expected=0, observed=strange), count=strange)
 
     def report(self, problem: Problem) -> None:
         """Add a problem that counts."""

@@ -346,10 +346,18 @@ class FindingLog(Findings):
 
     def fold(self, code: str, finding: Finding) -> None:
         """Replace all findings of a code, which have one severity and structure, by one finding."""
-        kept = self._kept.pop(code)
-        self._weights[kept[0].severity, kept[0].structure] -= self._counts.pop(code)
-        self._weights = +self._weights
+        self.drop(code)
         self.add(finding)
+
+    def drop(self, code: str) -> None:
+        """Remove all findings of a code; those that only count have the severity of the first."""
+        kept, count = self._kept.pop(code, []), self._counts.pop(code, 0)
+        for finding in kept:
+            self._weights[finding.severity, finding.structure] -= finding.count
+            count -= finding.count
+        for finding in kept[:1]:
+            self._weights[finding.severity, finding.structure] -= count
+        self._weights = +self._weights
 
     def exchange(self, finding: Finding, other: Finding) -> None:
         """Replace a kept finding by another of the same code."""

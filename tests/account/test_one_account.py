@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import struct
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -335,6 +336,70 @@ def test_a_consumer_offset_alone_proves_nothing(tmp_path: Path) -> None:
     table = {"offsetTable": {"TopicTest@someone": {0: 10**18}}}
     (root / "config" / "consumerOffset.json").write_text(json.dumps(table))
     assert check(root) == 0
+
+
+def _units(root: Path, queue: str, units: list[tuple[int, int, int]]) -> None:
+    """Give a queue these units, and no others, in files of ten."""
+    folder = root / "consumequeue" / queue
+    shutil.rmtree(folder)
+    folder.mkdir()
+    for first in range(0, len(units), 10):
+        data = b"".join(struct.pack(">qiq", *unit) for unit in units[first : first + 10])
+        (folder / f"{20 * first:020d}").write_bytes(data.ljust(200, b"\0"))
+
+
+def test_units_of_another_store_beyond_the_log_are_no_lost_messages(tmp_path: Path) -> None:
+    """The log has the queue's own records where these units stand."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    _units(root, "Orders/0", [(55500 + 300 * number, 300, 0) for number in range(30)])
+    assert StoreAccount(rmqtool.open(root).files).losses().messages == 0
+    rebuilt = rmqtool.open(root).rebuild(dry_run=True, jobs=1)
+    assert (rebuilt.fewer_messages, rebuilt.log_losses.messages) == (0, 0)
+    salvaged = rmqtool.open(root).plan_salvage(jobs=1)
+    assert salvaged.lost == ()
+    queues = {(one.topic, one.queue_id): one.end_queue_offset for one in salvaged.queues}
+    assert queues["Orders", 0] == 12
+
+
+def test_the_end_of_a_queue_that_another_stores_file_took_is_no_loss(tmp_path: Path) -> None:
+    """Its own units before it do not vouch for it: two queue offsets in it are records elsewhere."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    units = [struct.pack(">qiq", 55500 + 300 * number, 300, 0) for number in range(10)]
+    (root / f"consumequeue/Orders/0/{200:020d}").write_bytes(b"".join(units))
+    assert StoreAccount(rmqtool.open(root).files).losses().messages == 0
+
+
+@pytest.mark.parametrize("other", ["plain-5.5.1", "unicode-5.5.1"])
+def test_a_queue_of_another_store_is_no_message_of_this_one(other: str, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    queues = (one for one in sorted((fixture(other) / "consumequeue").glob("*/[0-9]")) if one.parent.name)
+    source = max(queues, key=lambda one: len(list(one.iterdir())))
+    shutil.copytree(source, root / "consumequeue/Orders/0", dirs_exist_ok=True)
+    found = rmqtool.open(root).verify(jobs=1)
+    assert {one.code.code for one in found.findings} - {"CL-TAIL-ZERO"} == {
+        "CQ-SUPERFLUOUS",
+        "CQ-MISSING-MSG",
+    }
+    assert len([one for one in found.findings if one.code is codes.CQ_SUPERFLUOUS]) == 1
+    rebuilt = rmqtool.open(root).rebuild(dry_run=True, jobs=1)
+    assert (rebuilt.fewer_messages, rebuilt.log_losses.messages) == (0, 0)
+
+
+def test_a_whole_queue_outweighs_a_consumer_offset(tmp_path: Path) -> None:
+    """The log's end is lost; of this queue it had no message."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    _without_the_last(root)
+    queue = root / f"consumequeue/Orders/0/{200:020d}"
+    queue.write_bytes(queue.read_bytes()[:20].ljust(200, b"\0"))  # without its unit of the lost file
+    lost = check(root)
+    table = {"offsetTable": {"Orders@billing": {0: 30}}}
+    (root / "config" / "consumerOffset.json").write_text(json.dumps(table))
+    losses = StoreAccount(rmqtool.open(root).files).losses()
+    assert (losses.messages, losses.consumed) == (lost, 0)
 
 
 def test_what_a_power_failure_took_is_lost(tmp_path: Path) -> None:
