@@ -243,9 +243,7 @@ class UnitMatch:
         self._expired: list[tuple[Units, int]] = []
         self._expired_count = 0
         self._tail: list[_Foreign] = []
-        self._real = self._strange = (
-            0  # units that lead into the log, and those of them to no record of the queue
-        )
+        self._real = self._strange = 0  # units that lead into the log, and to no record of the queue
         self._first: Problem | None = None
         self._end = _ServedEnd(report.check, NEVER if task.live else task.log_end)
         self.matched = -1, -1

@@ -375,14 +375,11 @@ def test_the_end_of_a_queue_that_another_stores_file_took_is_no_loss(tmp_path: P
 def test_a_queue_of_another_store_is_no_message_of_this_one(other: str, tmp_path: Path) -> None:
     root = tmp_path / "store"
     shutil.copytree(fixture("plain-5.3.3"), root)
-    queues = (one for one in sorted((fixture(other) / "consumequeue").glob("*/[0-9]")) if one.parent.name)
-    source = max(queues, key=lambda one: len(list(one.iterdir())))
+    queues = sorted((fixture(other) / "consumequeue").glob("*/1"))
+    source = max(queues, key=lambda queue: len(list(queue.iterdir())))
     shutil.copytree(source, root / "consumequeue/Orders/0", dirs_exist_ok=True)
     found = rmqtool.open(root).verify(jobs=1)
-    assert {one.code.code for one in found.findings} - {"CL-TAIL-ZERO"} == {
-        "CQ-SUPERFLUOUS",
-        "CQ-MISSING-MSG",
-    }
+    assert found.findings.counts.keys() == {"CL-TAIL-ZERO", "CQ-SUPERFLUOUS", "CQ-MISSING-MSG"}
     assert len([one for one in found.findings if one.code is codes.CQ_SUPERFLUOUS]) == 1
     rebuilt = rmqtool.open(root).rebuild(dry_run=True, jobs=1)
     assert (rebuilt.fewer_messages, rebuilt.log_losses.messages) == (0, 0)
