@@ -21,6 +21,7 @@ from rmqtool.findings import FindingLog, codes
 from rmqtool.formats import message
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, fingerprints
 from rmqtool.kernels.rows import MessageBatch, rules_of
+from rmqtool.kernels.transactions import Role, TransactionRows
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
 from rmqtool.scan.gap_walk import GapWalk, HiddenRecords, is_file_end
@@ -190,8 +191,24 @@ def forgive_foreign_sums(survey: Survey) -> None:
 
 SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
-_NONE, _BODY, _RECORD, _STALLS = (np.uint8(mark) for mark in (0, Mark.BODY_CRC, Mark.RECORD_CRC, Mark.STALLS))
-_FORM, _ZEROS = np.uint8(Mark.FORM), np.uint8(Mark.ZEROS)
+_BODY, _STALLS, _TORN = (np.uint8(mark) for mark in (Mark.BODY_CRC, Mark.STALLS, Mark.TORN))
+_MARK_OF = {
+    Check.BODY_CRC: Mark.BODY_CRC,
+    Check.EMPTY_BODY_CRC: Mark.BODY_CRC,
+    Check.RECORD_CRC: Mark.RECORD_CRC,
+    Check.PROPERTIES: Mark.FORM,
+    Check.ZEROS: Mark.ZEROS,
+} | dict.fromkeys(
+    (Check.BORN_PORT, Check.STORE_PORT, Check.QUEUE_OFFSET, Check.INNER_BASE, Check.BODY_LENGTH), Mark.TORN
+)
+_MARKS = np.array([_MARK_OF.get(check, 0) for check in Check], np.uint8)
+"""Of each check, the mark of a record that fails it."""
+_MARK_OF_CODE = {
+    codes.CL_CRC.code: Mark.BODY_CRC,
+    codes.CL_PROP_CRC.code: Mark.RECORD_CRC,
+    codes.CL_PROPERTIES.code: Mark.FORM,
+} | dict.fromkeys((codes.CL_PORT.code, codes.CL_QOFF_RANGE.code, codes.CL_EMPTY_BODY.code), Mark.TORN)
+_BAD_ROLES = (Role.BAD_HALF, Role.BAD_TAG, Role.BAD_BODY)
 
 
 @dataclass(kw_only=True)
@@ -384,18 +401,18 @@ class _Reader:
             checker = RecordChecker(self._segment, findings)
             checker.check(batch)
             self._sums[0] += checker.sound_crcs
-            marks[0] |= _BODY if codes.CL_CRC.code in findings.counts else _NONE
-            marks[0] |= _RECORD if codes.CL_PROP_CRC.code in findings.counts else _NONE
-            marks[0] |= _FORM if codes.CL_PROPERTIES.code in findings.counts else _NONE
+            for code in findings.counts:
+                marks[0] |= np.uint8(_MARK_OF_CODE.get(code, 0))
             return
         row = 0
         while row < len(batch.rows):
             row, count = check_records(batch, row, self._sums, self._hits)
             hits = self._hits[:count]
-            marks[hits["row"][hits["check"] == Check.BODY_CRC]] |= _BODY
-            marks[hits["row"][hits["check"] == Check.RECORD_CRC]] |= _RECORD
-            marks[hits["row"][hits["check"] == Check.PROPERTIES]] |= _FORM
-            marks[hits["row"][hits["check"] == Check.ZEROS]] |= _ZEROS
+            np.bitwise_or.at(marks, hits["row"], _MARKS[hits["check"]])
+        transactions = TransactionRows()
+        transactions.collect(batch)
+        bad = transactions.rows[np.isin(transactions.rows["role"], _BAD_ROLES)]["log_offset"]
+        marks[np.isin(batch.rows["log_offset"], bad)] |= _TORN
 
     def result(self, read: SplitRead) -> SplitSurvey:
         """Return the results."""

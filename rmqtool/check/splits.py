@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.check.census import CensusTaker, Period, SplitCensus
-from rmqtool.check.transactions import TransactionRows
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
+from rmqtool.kernels.transactions import TransactionRows
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
 from rmqtool.scan.log_pass import Split, SplitRead, stitch

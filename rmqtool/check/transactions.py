@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
-from rmqtool.kernels.rows import TRANSACTION_ROW, MessageBatch
-from rmqtool.kernels.transactions import Role, collect_transactions
+from rmqtool.kernels.rows import TRANSACTION_ROW
+from rmqtool.kernels.transactions import Role
 from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC
@@ -21,37 +21,6 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.reput.blocks import Block
-
-
-_FIRST_ROWS = 1 << 12
-
-
-class TransactionRows:
-    """Collects rows out of batches; ``passed`` are the offsets of delay levels, by queue id."""
-
-    def __init__(self, passed: Sequence[int] = ()) -> None:
-        self._passed = np.array(passed, np.int64)
-        self._rows: Rows = np.empty(_FIRST_ROWS, TRANSACTION_ROW)
-        self._count = 0
-
-    @property
-    def rows(self) -> Rows:
-        """Return the rows so far, ``(n,)`` of ``TRANSACTION_ROW`` in log order."""
-        return self._rows[: self._count]
-
-    def collect(self, batch: MessageBatch) -> None:
-        """Take a batch."""
-        row = 0
-        while True:
-            row, self._count = collect_transactions(batch, row, self._passed, self._rows, self._count)
-            if row == len(batch.rows):
-                return
-            self._grow(3 + int(batch.rows["body_length"][row]))
-
-    def _grow(self, needed: int) -> None:
-        grown = np.empty(max(2 * len(self._rows), self._count + needed), TRANSACTION_ROW)
-        grown[: self._count] = self.rows
-        self._rows = grown
 
 
 COLUMN = "transactions"

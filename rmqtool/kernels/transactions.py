@@ -35,6 +35,8 @@ from rmqtool.kernels.walk import read_i64
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
@@ -63,6 +65,7 @@ _REAL_QUEUE_ID = np.frombuffer(b"REAL_QID", np.uint8)
 _REMOVE_TAG = ord("d")  # TransactionalMessageUtil.REMOVE_TAG
 _COMMA = ord(",")
 _ZERO, _NINE = ord("0"), ord("9")
+_MINUS, _ONE = ord("-"), ord("1")
 _SMALLEST_PIECE = 2  # bytes of an op's body for each offset: a digit and a comma
 
 
@@ -107,12 +110,25 @@ def _put_half(row: Row, values: Int64s, buffer: Buffer, out: Rows, count: int) -
 
 
 @kernel
+def _names_none(buffer: Buffer, start: int, stop: int) -> bool:
+    """Whether the body of an op message is that of a salvage's placeholder: the number -1, or its sign."""
+    if start == stop or buffer[start] != _MINUS:
+        return False
+    for at in range(start + 1, stop):
+        if buffer[at] != (_ZERO if at < stop - 1 else _ONE):
+            return False
+    return True
+
+
+@kernel
 def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count: int) -> int:
     """Put a row for each offset that an op message names, or one for the defect that it has."""
     tag, tag_stop = value_of(values, Property.TAGS)
     if tag < 0 or tag_stop - tag != 1 or buffer[tag] != _REMOVE_TAG:
         return _put(row, values, buffer, Role.BAD_TAG, 0, out, count)
     at, stop, first = row.body_start, row.body_start + row.body_length, count
+    if not cut and _names_none(buffer, at, stop):
+        return count
     if cut or at == stop:
         return _put(row, values, buffer, Role.BAD_BODY, 0, out, count)
     while at < stop:
@@ -186,3 +202,34 @@ def collect_transactions(
         if len(passed) and not is_op:
             count = _put_delay(row, ranges, buffer, passed, out, count)
     return len(rows), count
+
+
+_FIRST_ROWS = 1 << 12
+
+
+class TransactionRows:
+    """Collects rows out of batches; ``passed`` are the offsets of delay levels, by queue id."""
+
+    def __init__(self, passed: Sequence[int] = ()) -> None:
+        self._passed = np.array(passed, np.int64)
+        self._rows: Rows = np.empty(_FIRST_ROWS, TRANSACTION_ROW)
+        self._count = 0
+
+    @property
+    def rows(self) -> Rows:
+        """Return the rows so far, ``(n,)`` of ``TRANSACTION_ROW`` in log order."""
+        return self._rows[: self._count]
+
+    def collect(self, batch: MessageBatch) -> None:
+        """Take a batch."""
+        row = 0
+        while True:
+            row, self._count = collect_transactions(batch, row, self._passed, self._rows, self._count)
+            if row == len(batch.rows):
+                return
+            self._grow(3 + int(batch.rows["body_length"][row]))
+
+    def _grow(self, needed: int) -> None:
+        grown = np.empty(max(2 * len(self._rows), self._count + needed), TRANSACTION_ROW)
+        grown[: self._count] = self.rows
+        self._rows = grown

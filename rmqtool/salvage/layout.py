@@ -271,7 +271,7 @@ class HoleFiller:
         count = -(-left // self.form.largest)
         for number in range(count):
             length = left // count + (number < left % count)
-            topic = FILLER_TOPIC if length >= record_size(self.form, FILLER_TOPIC, ()) else ""
+            topic = FILLER_TOPIC[: 1 + length - smallest_filler(self.form)]
             yield Part(PartKind.FILLER, at, length, records=1, topic=topic, store_timestamp_ms=time_ms)
             at += length
 

@@ -121,8 +121,8 @@ def record_size(form: RecordForm, topic: str, properties: Properties, body: str 
 
 
 def smallest_filler(form: RecordForm) -> int:
-    """Return the bytes of the smallest filler."""
-    return record_size(form, "", ())
+    """Return the bytes of the smallest filler, whose topic is a letter: of none, no path can be made."""
+    return record_size(form, FILLER_TOPIC[:1], ())
 
 
 def _sum_bytes(form: RecordForm) -> int:
