@@ -45,6 +45,7 @@ _NOTHING = np.empty(0, LISTED_ROW)
 _CODES = np.iinfo(np.int32)
 """Bounds of a unit's tags code; outside, it is the address of an extension."""
 _MOST_COMPARED = 10_000
+_LARGEST_BATCH = np.iinfo(np.int16).max
 
 
 @dataclass
@@ -163,6 +164,27 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
         against |= {PropertyWitness.FORM} if marks[number] & Mark.FORM else set()
         if record is not None and record.change(against):
             marks[number] |= np.uint8(Mark.TORN)
+    _count_batches(survey, evidence)
+
+
+def _count_batches(survey: Survey, evidence: QueueEvidence) -> None:
+    """Count the messages of inner batches that lost their number: as their unit has them, or up to the next.
+
+    A record that is none, and goes on in its queue with the next queue offset, stays as it is.
+    """
+    units, starts = survey.units, survey.records["log_offset"]
+    record_of = np.searchsorted(starts, units["log_offset"])
+    uncounted = (survey.records["marks"][record_of] & Mark.UNCOUNTED != 0) & ~units["light"]
+    if not uncounted.any():
+        return
+    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
+        offsets = units["queue_offset"][rows]
+        listed, after = evidence.at(key, offsets), np.append(offsets[1:], 0)
+        is_listed = (listed["log_offset"] == units["log_offset"][rows]) & (listed["size"] > 0)
+        counts = np.where(is_listed, listed["count"], after - offsets)
+        more = uncounted[rows] & (counts > 1) & (counts <= _LARGEST_BATCH)
+        units["count"][rows[more]] = counts[more]
+        survey.records["marks"][record_of[rows[more]]] |= np.uint8(Mark.TORN)
 
 
 _LOOK_BACK = 64  # runs of a queue that a chain may leap over

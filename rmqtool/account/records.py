@@ -19,6 +19,7 @@ import numpy as np
 
 from rmqtool.findings import FindingLog, codes
 from rmqtool.formats import message
+from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, fingerprints
 from rmqtool.kernels.rows import MessageBatch, rules_of
 from rmqtool.kernels.transactions import Role, TransactionRows
@@ -28,6 +29,7 @@ from rmqtool.scan.gap_walk import GapWalk, HiddenRecords, is_file_end
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
 from rmqtool.scan.record_checks import RecordChecker, most_have_none
 from rmqtool.scan.records import Gap, Record, check_record
+from rmqtool.store.names import HIGHEST_QUEUE_ID, component_problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -55,6 +57,7 @@ class Mark(IntFlag):
     # stored with: no checksum shows that
     FORM = 32  # pieces of its properties have no name or value
     ZEROS = 64  # zeros stand in its properties
+    UNCOUNTED = 128  # an inner batch that does not say of how many messages
 
 
 DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
@@ -198,6 +201,7 @@ _MARK_OF = {
     Check.RECORD_CRC: Mark.RECORD_CRC,
     Check.PROPERTIES: Mark.FORM,
     Check.ZEROS: Mark.ZEROS,
+    Check.INNER_FLAG: Mark.UNCOUNTED,
 } | dict.fromkeys(
     (Check.BORN_PORT, Check.STORE_PORT, Check.QUEUE_OFFSET, Check.INNER_BASE, Check.BODY_LENGTH), Mark.TORN
 )
@@ -417,17 +421,28 @@ class _Reader:
     def result(self, read: SplitRead) -> SplitSurvey:
         """Return the results."""
         dispatcher = self._dispatcher
+        records, units = np.concatenate([np.empty(0, RECORD_ROW), *self._records]), dispatcher.taken().units
+        if not all(map(_is_possible, dispatcher.first_log_offsets)):
+            is_odd = (records["queue_id"] < 0) | (records["queue_id"] > HIGHEST_QUEUE_ID)
+            is_odd |= ~np.isin(records["log_offset"], units["physical_offset"])
+            plain = (records["marks"] & (Mark.PLAIN | _STALLS)) == Mark.PLAIN
+            records["marks"][is_odd & plain] |= _TORN
         return SplitSurvey(
             **vars(read),
-            records=np.concatenate([np.empty(0, RECORD_ROW), *self._records]),
+            records=records,
             elsewhere=np.concatenate([np.empty((0, 2), np.int64), *self._elsewhere]),
-            units=_units_of(dispatcher.taken().units),
+            units=_units_of(units),
             queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
             sound_crcs=int(self._sums[0]),
             batch_topics=dispatcher.unknown_batch_topics(),
             false=np.array(self._false, np.int64),
             covers=self._covers,
         )
+
+
+def _is_possible(queue: tuple[bytes, int]) -> bool:
+    """Return whether a queue of that topic and number can be."""
+    return component_problem(decode_utf8(queue[0])) is None and 0 <= queue[1] <= HIGHEST_QUEUE_ID
 
 
 def _is_followed(batch: MessageBatch) -> bool:

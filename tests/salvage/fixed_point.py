@@ -29,7 +29,7 @@ STORES = (
     *("plain-5.3.3", "transaction-5.3.3", "batchcq-5.3.3", "ipv6-5.5.1", "propcrc-5.5.1", "lmq-5.5.1"),
     *("plain-4.9.8", "batch-5.3.3", "batchcq-5.5.1", "plain-5.5.1", "delay-5.5.1", "unicode-4.9.8"),
     *("transaction-4.9.8", "v2-5.5.1", "ext-5.3.3", "expiredhead-5.3.3", "crash-5.3.3", "lmq-4.9.8"),
-    *("transaction-5.5.1", "batchcq-5.4.0", "lmqtwice-5.5.1", "delay-4.9.8", "segments-5.5.1"),
+    *("transaction-5.5.1", "batchcq-5.4.0", "delay-4.9.8", "segments-5.5.1"),
 )
 """Fixtures with all forms of records and queues."""
 _FIELDS = (
