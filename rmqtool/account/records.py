@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag, StrEnum
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -397,6 +398,13 @@ class _Reader:
         while row is not None:
             records["marks"][row] |= _STALLS
             row = self._dispatcher.dispatch(batch, row + 1)
+        impossible = {queue for queue in self._dispatcher.first_log_offsets if not _is_possible(*queue)}
+        if impossible:
+            queues = (
+                (batch.buffer[one["topic_start"] : one["topic_stop"]].tobytes(), int(one["queue_id"]))
+                for one in batch.rows
+            )
+            records["marks"][[queue in impossible for queue in queues]] |= _TORN
         self._records.append(records)
 
     def _check(self, batch: MessageBatch, marks: Buffer) -> None:
@@ -421,17 +429,11 @@ class _Reader:
     def result(self, read: SplitRead) -> SplitSurvey:
         """Return the results."""
         dispatcher = self._dispatcher
-        records, units = np.concatenate([np.empty(0, RECORD_ROW), *self._records]), dispatcher.taken().units
-        if not all(map(_is_possible, dispatcher.first_log_offsets)):
-            is_odd = (records["queue_id"] < 0) | (records["queue_id"] > HIGHEST_QUEUE_ID)
-            is_odd |= ~np.isin(records["log_offset"], units["physical_offset"])
-            plain = (records["marks"] & (Mark.PLAIN | _STALLS)) == Mark.PLAIN
-            records["marks"][is_odd & plain] |= _TORN
         return SplitSurvey(
             **vars(read),
-            records=records,
+            records=np.concatenate([np.empty(0, RECORD_ROW), *self._records]),
             elsewhere=np.concatenate([np.empty((0, 2), np.int64), *self._elsewhere]),
-            units=_units_of(units),
+            units=_units_of(dispatcher.taken().units),
             queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
             sound_crcs=int(self._sums[0]),
             batch_topics=dispatcher.unknown_batch_topics(),
@@ -440,9 +442,10 @@ class _Reader:
         )
 
 
-def _is_possible(queue: tuple[bytes, int]) -> bool:
-    """Return whether a queue of that topic and number can be."""
-    return component_problem(decode_utf8(queue[0])) is None and 0 <= queue[1] <= HIGHEST_QUEUE_ID
+@cache
+def _is_possible(raw_topic: bytes, queue_id: int) -> bool:
+    """Return whether there can be a queue of that topic and number."""
+    return component_problem(decode_utf8(raw_topic)) is None and 0 <= queue_id <= HIGHEST_QUEUE_ID
 
 
 def _is_followed(batch: MessageBatch) -> bool:

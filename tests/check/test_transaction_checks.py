@@ -110,7 +110,7 @@ def test_a_commit_without_op_message_is_told(tmp_path: Path) -> None:
     assert "1 has been committed" in found.message
 
 
-@pytest.mark.parametrize("body", [b"", b"x", b"1,,2", b",", b"-1", b"+1", b"1 ", b"9" * 19, b"1;2"])
+@pytest.mark.parametrize("body", [b"", b"x", b"1,,2", b",", b"-2", b"-10", b"+1", b"1 ", b"9" * 19, b"1;2"])
 def test_an_op_message_is_a_list_of_numbers(tmp_path: Path, body: bytes) -> None:
     log = Ledger()
     for number in range(3):
@@ -120,6 +120,14 @@ def test_an_op_message_is_a_list_of_numbers(tmp_path: Path, body: bytes) -> None
     assert _log_offsets(found.of("CL-OP")) == [place]
     assert found.codes() == {"CL-OP"}
     assert found.status == 5
+
+
+@pytest.mark.parametrize("body", [b"-1", b"-", b"-0001"])
+def test_the_placeholder_of_a_lost_op_message_names_none(tmp_path: Path, body: bytes) -> None:
+    log = Ledger()
+    log.half("U0")
+    log.op(body)
+    assert log.verdict(tmp_path).of("CL-OP") == []
 
 
 def test_an_op_message_has_the_tag_that_brokers_look_for(tmp_path: Path) -> None:
