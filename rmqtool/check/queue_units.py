@@ -56,7 +56,7 @@ _OF_UNITS = (
     codes.CQ_STALE_TAIL,
     codes.BQ_BASE_GAP,
 )
-"""What one by one is wrong with the units of a queue whose files are another's."""
+"""Codes of single units, which nearly all of a queue have where its files are another's."""
 
 
 class QueueReport:
