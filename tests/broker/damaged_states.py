@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 import struct
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,7 @@ from tests.damage.running import places_of
 from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from tests.broker.jvm import Version
@@ -92,7 +91,8 @@ class State:
             (root / "abort").touch()
         elif self.abort is False:
             (root / "abort").unlink(missing_ok=True)
-        return Copy(root, conf, self.fixture)
+        names = [int(path.name) for path in (root / "commitlog").glob("*") if path.name.isdigit()]
+        return Copy(root, conf, self.fixture, start=min(names, default=0))
 
 
 def case_states(version: Version | None = None) -> Iterator[State]:
@@ -131,19 +131,23 @@ def random_states(seeds: range, version: Version | None = None) -> Iterator[Stat
         yield State(str(seed), "random", fixture, abort, _random(fixture, seed, times))
 
 
-def state_of(label: str) -> State:
-    """Return the state of that label, such as a report names it.
+def states_by_label(labels: Iterable[str]) -> dict[str, State]:
+    """Return the states of labels, such as a report names them.
 
     Raises:
-        KeyError: None has it.
+        KeyError: There is no such state.
     """
-    if matched := re.match(r"random: (\d+) @\S+-([\d.]+),", label):
-        seed = int(matched[1])
-        for version in (None, *RELEASES):
-            (state,) = random_states(range(seed, seed + 1), version)
-            if state.label == label:
-                return state
-    return {state.label: state for state in case_states()}[label]
+    cases = {state.label: state for state in case_states()}
+    return {label: _random_of(label) if label.startswith("random") else cases[label] for label in labels}
+
+
+def _random_of(label: str) -> State:
+    seed = int(label.split()[1])
+    for version in (None, *RELEASES):
+        (state,) = random_states(range(seed, seed + 1), version)
+        if state.label == label:
+            return state
+    raise KeyError(label)
 
 
 def _of_case(case: Case, fixture: str) -> Iterator[State]:

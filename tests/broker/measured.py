@@ -32,9 +32,9 @@ class Outcome(NamedTuple):
         served: Queue offsets at which a pull delivers that queue's own whole message; None, as all that
             follows but `lost`, of a broker that does not start.
         wrong: Queue offsets at which it delivers anything else.
-        unserved: Whole messages in the log that no offset of their queue delivers.
+        unserved: Whole messages in the log that no offset of their queue delivers, be it another than theirs.
         unindexed: Whole messages with keys that a query by none of their keys finds.
-        lost: Messages of the store before its damage that the log has no more.
+        lost: Messages of the store before its damage that the log has no more, and that did not expire.
         reused: Queue offsets that were given before its damage and that the next messages get again.
         placeholders: Queue offsets at which a pull delivers what stands for a lost message.
     """
@@ -58,12 +58,14 @@ class Copy:
         conf: The broker's properties.
         fixture: Name of the store that it was before its damage; empty: what it is now.
         made: Places of the log that hold a salvage's own records.
+        start: Where the log begins before anything is done.
     """
 
     root: Path
     conf: Path
     fixture: str = ""
     made: frozenset[int] = frozenset()
+    start: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class Measured:
         wrong: Topic, queue id, queue offset and what is wrong, of each wrong delivery.
         unserved: Places of the log.
         unindexed: Places of the log.
+        lost: Messages.
         light: Deliveries of light queues by kind.
     """
 
@@ -92,6 +95,7 @@ class Measured:
     wrong: list[tuple[str, int, int, str]] = field(default_factory=list)
     unserved: list[int] = field(default_factory=list)
     unindexed: list[int] = field(default_factory=list)
+    lost: list[WholeMessage] = field(default_factory=list)
     light: Counter[str] = field(default_factory=Counter)
 
     @property
@@ -161,35 +165,38 @@ def _judged(copy: Copy, was: Original, rows: list[jvm.Row]) -> Measured:
     starts = bool(rows) and bool(rows[0].get("settled"))
     after = whole_messages(copy.root)
     if not starts:
-        lost = _lost(was, [one for one in after if not _is_made(one, copy)])
-        return Measured(Outcome(False, None, None, None, None, lost, None, None), rows)
+        lost = list(_lost(was, copy.start, [one for one in after if not _is_made(one, copy)]))
+        count = sum(one.messages for one in lost)
+        return Measured(Outcome(False, None, None, None, None, count, None, None), rows, lost=lost)
     after = [one for one in after if rows[0]["minPhy"] <= one.place < rows[0]["maxPhy"]]
     mine = [one for one in after if one.is_dispatched and not _is_made(one, copy)]
     result = Measured(Outcome(True, 0, 0, 0, 0, 0, 0, 0), rows)
     kinds: Counter[str] = Counter()
-    delivered: Counter[int] = Counter()
+    delivered: set[int] = set()
     numbers: set[Numbered] = set()
     for row, kind in _deliveries(rows, copy.made):
         if row["topic"].startswith(_LIGHT):
             result.light[kind] += 1
             continue
         kinds[kind] += 1
-        if kind == "served" and row["ofTopic"] == row["topic"]:
-            delivered[row["place"]] += 1
-            numbers.add((row["topic"], row["queueId"], row["ofOffset"]))
+        if row.get("isWhole") and (row["ofTopic"], row["ofQueueId"]) == (row["topic"], row["queueId"]):
+            delivered.add(row["place"])
+        if kind == "served":
+            numbers.add((row["ofTopic"], row["ofQueueId"], row["ofOffset"]))
         if kind == "wrong":
             result.wrong.append((row["topic"], row["queueId"], row["offset"], _what(row)))
     finds = {row["place"] for row in rows if row["type"] == "query" and row["finds"]}
     for one, places in _with_their_copies(mine):
-        result.unserved += [one.place] * max(one.messages - sum(delivered[place] for place in places), 0)
+        result.unserved += [one.place] * (one.messages if delivered.isdisjoint(places) else 0)
         result.unindexed += [one.place] * bool(one.keys and finds.isdisjoint(places))
+    result.lost = list(_lost(was, copy.start, mine, numbers))
     result.outcome = Outcome(
         True,
         kinds["served"],
         kinds["wrong"],
         len(result.unserved),
         len(result.unindexed),
-        _lost(was, mine, numbers),
+        sum(one.messages for one in result.lost),
         _reused(was, _ends(rows)),
         kinds["placeholder"],
     )
@@ -211,14 +218,18 @@ def _reused(was: Original, ends: dict[Queue, int]) -> int:
     )
 
 
-def _lost(was: Original, after: list[WholeMessage], served: Container[Numbered] = ()) -> int:
-    """Count messages that no whole record is, and no pull has delivered in spite of that."""
-    left = {one.numbered for one in after}
-    return sum(
-        one.messages
-        for one in was.messages
-        if one.is_dispatched and one.numbered not in left and one.numbered not in served
-    )
+def _lost(
+    was: Original, start: int, after: list[WholeMessage], served: Container[Numbered] = ()
+) -> Iterator[WholeMessage]:
+    """Yield messages that no whole record is, be it under a false number, and no pull has delivered either.
+
+    Those before the damaged log's first file count as expired.
+    """
+    left, places = {one.numbered for one in after}, {one.place for one in after}
+    for one in was.messages:
+        is_there = one.numbered in left or one.place in places or one.numbered in served
+        if one.is_dispatched and one.place >= start and not is_there:
+            yield one
 
 
 def _is_made(one: WholeMessage, copy: Copy) -> bool:

@@ -25,7 +25,7 @@ Identity = tuple[str, int, int, int]
 
 
 class WholeMessage(NamedTuple):
-    """A message of which every byte that a broker checks is right; a BODYCRC of 0 is.
+    """A message of which all that a broker checks is right; a BODYCRC of 0 is, and that of no body.
 
     Attributes:
         place: Physical offset.
@@ -115,7 +115,7 @@ def _whole(data: bytes, at: int, head: message.MessageHead, place: int) -> Whole
     if topic_length <= 0 or stop != at + head.total_size or stop > len(data):
         return None
     checksum = zlib.crc32(body)
-    if head.body_crc not in {0, checksum & 0x7FFFFFFF}:
+    if body and head.body_crc not in {0, checksum & 0x7FFFFFFF}:
         return None
     properties = _properties(data[properties_at:stop].decode("utf-8", "replace"))
     is_batch = bool(head.sys_flag & _INNER_BATCH)
