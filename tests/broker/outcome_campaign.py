@@ -1,7 +1,8 @@
 """Measure outcomes of actions on damaged stores with real brokers, and compare them with the foretold ones.
 
     python -m tests.broker.outcome_campaign OUT [--action start|rebuild|repair|salvage|setting]...
-        [--cases own|all|none] [--seeds FIRST:LAST] [--release VERSION] [--match TEXT] [--measure-only]
+        [--cases own|all|none] [--seeds FIRST:LAST] [--release VERSION] [--match TEXT] [--part I/N]
+        [--measure-only]
     python -m tests.broker.outcome_campaign OUT --again [--match TEXT]
     python -m tests.broker.outcome_campaign FOLDER --make LABEL
 
@@ -74,6 +75,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--seeds")
     parser.add_argument("--release")
     parser.add_argument("--match", default="")
+    parser.add_argument("--part", default="0/1")
     parser.add_argument("--measure-only", action="store_true")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--make", metavar="LABEL")
@@ -84,7 +86,8 @@ def main(words: list[str]) -> None:
     if options.again:
         _again(options.out, options.match)
         return
-    states = [state for state in _states(options) if options.match in state.label]
+    part, parts = map(int, options.part.split("/"))
+    states = [state for state in _states(options) if options.match in state.label][part::parts]
     began, count, differ = time.monotonic(), 0, 0
     with options.out.open("a") as out:
         for version in sorted({state.version for state in states}):
