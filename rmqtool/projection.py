@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FINDING = (
     "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
-    " observed message=sentence brokerEffect=code.broker_effect remedy"
+    " observed message=sentence brokerEffect=broker_effect remedy"
 )
 _OTHERWISE = {
     "Damage": "file position physical_offset length code=code.code message",

@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from rmqtool.reput.blocks import Block
 
 
-_REMEDY = (
-    "Stop the broker, and set the level's number in delayOffset.json, and in its .bak, to {}: it then"
-    " delivers these messages{}. Or send them again."
-)
 _PLACE = ("log_offset", "keys")
 
 
@@ -67,6 +63,7 @@ class DelayBalance:
                 f"delay level {queue_id + 1} stands at {offset} in {SCHEDULE_TOPIC}/{queue_id}, and"
                 f" {messages} below it were never delivered, the first #{start}, stored"
                 f" {utc_text(int(first['store_timestamp_ms']))}"
+                + (f"; {counted(again, 'later one', 'later ones')} below it had a delivery" if again else "")
             )
             yield (
                 Finding(
@@ -79,7 +76,6 @@ class DelayBalance:
                     expected=start,
                     observed=offset,
                     message=text,
-                    remedy_override=_REMEDY.format(start, f", and {again:,} a second time" if again else ""),
                 ),
                 len(never),
             )

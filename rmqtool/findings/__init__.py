@@ -152,6 +152,7 @@ class Finding:
         structure_override: A structure that differs from the code's (an unreadable range of the log).
         count: Number of equal findings in it.
         remedy_override: Advice where the code's remedy would do harm.
+        effect_override: Behaviour of the releases that may start on the store, where it differs from others'.
     """
 
     type: ClassVar = "finding"
@@ -170,6 +171,7 @@ class Finding:
     structure_override: Structure | None = None
     count: int = 1
     remedy_override: str | None = None
+    effect_override: str | None = None
 
     @property
     def severity(self) -> Severity:
@@ -180,6 +182,11 @@ class Finding:
     def structure(self) -> Structure:
         """Structure that this finding counts for."""
         return self.structure_override or self.code.structure
+
+    @property
+    def broker_effect(self) -> str:
+        """Behaviour of a broker that meets it."""
+        return self.effect_override or self.code.broker_effect
 
     @property
     def remedy(self) -> str:

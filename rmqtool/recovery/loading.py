@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from rmqtool.store import Settings
 
 
+_NO_START = -1
+
 NO_NUMBER = "is not named by a number"
 """Reason to refuse a file of the right size."""
 
@@ -73,7 +75,8 @@ def load_files(
         if release.deletes_empty_last_file and status.kind is FileKind.DIRECTORY:
             continue
         if release.deletes_empty_last_file and size_bytes == 0 and number == len(entries) - 1:
-            loaded.deleted[parse_long(path.name) or 0] = label
+            start = int(path.name) if path.name.isdecimal() else _NO_START  # the start may make it again
+            loaded.deleted[start] = label
             continue
         reason = _refusal_reason(path, status, size)
         if reason is None:

@@ -24,7 +24,7 @@ from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes, e
 from rmqtool.io.source import is_object_url, split_url
 from rmqtool.projection import json_object
 from rmqtool.report.output import to_json
-from rmqtool.report.sentences import finding_line
+from rmqtool.report.sentences import finding_line, grouped
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.verdict import log_losses, verdict_words
 from rmqtool.version import __version__
@@ -103,6 +103,11 @@ def _examined(verdict: Verdict) -> Iterator[Structure]:
         yield Structure.INDEX
 
 
+def _advice(group: Sequence[Finding]) -> str:
+    lines = "".join(finding_line(one) + "\n" for one in group)
+    return f"{lines}broker: {group[0].broker_effect}\nremedy: {group[0].remedy}\n"
+
+
 def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
     """Return the case of one code: failed by ``--fail-on``, skipped when all is known, else passed."""
     code = found[0].code
@@ -117,7 +122,7 @@ def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
     if exit_status(fresh, verdict.fail_on):
         tag = _FAILED[code is codes.RM_INTERNAL]
         failure = ET.SubElement(case, tag, message=_text(f"{count} x {code.title}"), type=code.code)
-        failure.text = _text(f"{lines}broker: {code.broker_effect}\nremedy: {found[0].remedy}\n")
+        failure.text = _text("".join(map(_advice, grouped(fresh))))
     else:
         ET.SubElement(case, "system-out").text = _text(lines)
     return case

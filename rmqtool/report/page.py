@@ -33,12 +33,12 @@ from rmqtool.report.charts import (
     strip_of,
 )
 from rmqtool.report.output import size_text
-from rmqtool.report.sentences import finding_line, grouped, prediction_facts, prediction_title, worst_of
+from rmqtool.report.sentences import finding_line, prediction_facts, prediction_title
 from rmqtool.report.terminal import escape_text
-from rmqtool.report.verdict import first_step, headline, next_command
+from rmqtool.report.verdict import FindingGroup, first_step, groups_of, headline, next_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
     from rmqtool.check.picture import LogPicture
@@ -348,37 +348,27 @@ def _chart_note(picture: LogPicture | None) -> str:
 
 
 def _findings(verdict: Verdict) -> tuple[list[dict[str, Any]], str]:
-    found = []
-    log, room = verdict.report.findings, _FINDINGS
-    roots = {id(one): root for one, root in zip(log, verdict.roots.of, strict=True)}
-    for group in grouped(log):
-        entry = group[0].code
-        count = log.counts[entry.code] - verdict.roots.follows(entry.code)
-        if count < 1:
-            continue
-        free = [one for one in group if roots[id(one)] is None]
-        lines = free[: min(_OF_ONE_CODE, room)]
+    found, room = [], _FINDINGS
+    for group in groups_of(verdict):
+        lines = group.free[: min(_OF_ONE_CODE, room)]
         room -= len(lines)
-        found.append(_finding(verdict, group, lines, count))
+        found.append(_finding(group, lines))
     follow = verdict.roots.count
     return found, f"{follow:,} findings follow from these and are not listed" if follow else ""
 
 
-def _finding(
-    verdict: Verdict, group: Sequence[Finding], lines: Sequence[Finding], count: int
-) -> dict[str, Any]:
-    """Return the findings of a code that follow from no other; no effect where too many codes were found."""
-    entry, severity = group[0].code, worst_of(group)
-    explains: Mapping[str, int] = verdict.roots.explained.get(entry.code, {})
+def _finding(group: FindingGroup, lines: Sequence[Finding]) -> dict[str, Any]:
+    """Return the findings of a group that follow from no other; no effect where too many were found."""
+    first, count = group.first, group.count
     return {
-        "severity": "note" if severity is Severity.INFO else severity.value,
-        "title": f"{entry.code} {entry.title}",
+        "severity": "note" if first.severity is Severity.INFO else first.severity.value,
+        "title": f"{first.code.code} {first.code.title}",
         "total": count,
         "lines": [shortened(finding_line(one), _LINE) for one in lines],
         "more": f"… {count:,} in all" if count > len(lines) else "",
-        "explains": [f"{number:,} {code}, {CATALOG[code].title}" for code, number in explains.items()],
-        "effect": shortened(escape_text(entry.broker_effect)) if lines else "",
-        "remedy": shortened(escape_text(group[0].remedy)) if lines else "",
+        "explains": [f"{number:,} {code}, {CATALOG[code].title}" for code, number in group.explained.items()],
+        "effect": shortened(escape_text(first.broker_effect)) if lines else "",
+        "remedy": shortened(escape_text(first.remedy)) if lines else "",
     }
 
 

@@ -12,7 +12,7 @@ from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.account import CountsBefore, LogLosses, MessageStates
     from rmqtool.account.lost import LostTopic, LostTotals
@@ -87,17 +87,13 @@ def _says(sentence: str, value: str) -> bool:
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings of each code, errors first, else in their order."""
-    groups: dict[str, list[Finding]] = {}
+    """Return the findings that share code, severity, effect and remedy, errors first, else in their order."""
+    groups: dict[tuple[str, Severity, str, str], list[Finding]] = {}
     for finding in findings:
-        groups.setdefault(finding.code.code, []).append(finding)
+        key = finding.code.code, finding.severity, finding.broker_effect, finding.remedy
+        groups.setdefault(key, []).append(finding)
     ranks = list(Severity)
-    return sorted(groups.values(), key=lambda group: ranks.index(worst_of(group)))
-
-
-def worst_of(group: Sequence[Finding]) -> Severity:
-    """Return the gravest severity in a group."""
-    return min((finding.severity for finding in group), key=list(Severity).index)
+    return sorted(groups.values(), key=lambda group: ranks.index(group[0].severity))
 
 
 def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:

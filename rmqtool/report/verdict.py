@@ -6,7 +6,7 @@ import shlex
 from functools import partial
 from itertools import groupby
 from posixpath import basename, join
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from rmqtool.account import LogLosses, before_words, lost_words
 from rmqtool.check import PREDICTED, Examined, VerifyReport
@@ -26,14 +26,13 @@ from rmqtool.report.sentences import (
     prediction_facts,
     prediction_title,
     unconfirmed_facts,
-    worst_of,
 )
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import SEVERITY_WORDS, TextReport, stages_text
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.recovery import Prediction, StartOutcome
 
@@ -283,10 +282,10 @@ def verify_text(verdict: Verdict, text: TextReport, *, notes: bool = False) -> N
     text.verdict(
         headline(verdict), _facts(verdict), first=first_step(verdict), next_command=next_command(verdict)
     )
-    for findings in grouped(verdict.report.findings):
-        is_said = findings[0].code in _IN_PREDICTIONS
-        if not is_said and (notes or worst_of(findings) is not Severity.INFO):
-            _write_group(text, verdict, findings)
+    for group in groups_of(verdict):
+        is_said = group.first.code in _IN_PREDICTIONS
+        if not is_said and (notes or group.first.severity is not Severity.INFO):
+            _write_group(text, group)
     for prediction in verdict.predictions:
         text.pairs(prediction_title(prediction), prediction_facts(prediction))
     outcomes = verdict.report.outcomes
@@ -367,46 +366,74 @@ def _counts(verdict: Verdict) -> str:
     """Return the number of findings; those only counted are of their code's kept severity."""
     findings, roots = verdict.report.findings, verdict.roots
     counts = dict.fromkeys(Severity, 0)
+    worst: dict[str, Severity] = {}
     for group in grouped(findings):
-        if group[0].code in _IN_PREDICTIONS:
-            continue
-        for finding in group:
-            counts[finding.severity] += 1
-        counts[worst_of(group)] += findings.suppressed(group[0].code.code)
+        if group[0].code not in _IN_PREDICTIONS:
+            counts[group[0].severity] += len(group)
+            worst.setdefault(group[0].code.code, group[0].severity)
+    for code, severity in worst.items():
+        counts[severity] += findings.suppressed(code)
     listed = [several(count, SEVERITY_WORDS[severity]) for severity, count in counts.items() if count]
     following = roots.count - sum(roots.follows(code.code) for code in _IN_PREDICTIONS)
     follow = several(following, "of them follows from another", "of them follow from others")
     return (", ".join(listed) or "none") + (f"; {follow}" if following else "")
 
 
-def _write_group(text: TextReport, verdict: Verdict, group: Sequence[Finding]) -> None:
-    entry = group[0].code
-    severity = worst_of(group)
-    count = verdict.report.findings.counts[entry.code] - verdict.roots.follows(entry.code)
-    if not count:
-        return
+class FindingGroup(NamedTuple):
+    """Findings that one heading, effect and remedy fit.
+
+    Attributes:
+        first: the first of them.
+        free: those that follow from no other finding.
+        count: how many there are of these; for the largest group of a code also those that are only counted.
+        fresh: how many of them the baseline lacks.
+        explained: how many findings of other codes follow from those of the code, for its largest group.
+    """
+
+    first: Finding
+    free: Sequence[Finding]
+    count: int
+    fresh: int
+    explained: Mapping[str, int]
+
+
+def groups_of(verdict: Verdict) -> Iterator[FindingGroup]:
+    """Yield the findings in groups, errors first."""
+    log, roots = verdict.report.findings, verdict.roots
+    new = log if verdict.comparison is None else verdict.comparison.new
+    following = {id(one) for one, root in zip(log, roots.of, strict=True) if root is not None}
+    listed = {id(one) for one in new}
+    groups = [(group[0], [one for one in group if id(one) not in following]) for group in grouped(log)]
+    for first, free in groups:
+        code = first.code.code
+        count, fresh = len(free), sum(id(one) in listed for one in free)
+        explained: Mapping[str, int] = {}
+        alike = [own for other, own in groups if other.code is first.code]
+        if free is max(alike, key=len):  # of one that is not kept, only the code is known
+            others = [one for own in alike if own is not free for one in own]
+            count = log.counts[code] - roots.follows(code) - len(others)
+            fresh = new.counts.get(code, 0) - sum(id(one) in listed for one in others)
+            explained = roots.explained.get(code, {})
+        if count:
+            yield FindingGroup(first, free, count, min(fresh, count), explained)
+
+
+def _write_group(text: TextReport, group: FindingGroup) -> None:
+    entry, severity, count = group.first.code, group.first.severity, group.count
     number = f" ({count:,})" if count > 1 else ""
-    fresh = min(_fresh(verdict, entry), count)
-    known = f", {several(count - fresh, 'finding')} known" if fresh < count else ""
+    known = f", {several(count - group.fresh, 'finding')} known" if group.fresh < count else ""
     text.heading(severity, f"{entry.code} {entry.title}{number}{known}")
-    roots = {id(one): root for one, root in zip(verdict.report.findings, verdict.roots.of, strict=True)}
-    free = [finding for finding in group if roots[id(finding)] is None]
-    shown = free[:_LISTED] if severity is not Severity.INFO else free[:1]
+    shown = group.free[:_LISTED] if severity is not Severity.INFO else group.free[:1]
     for finding in shown:
         text.paragraph(finding_line(finding), 2)
     if count > len(shown):
         text.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
-    for code, follows in verdict.roots.explained.get(entry.code, {}).items():
+    for code, follows in group.explained.items():
         if CATALOG[code] not in _IN_PREDICTIONS:
             text.paragraph(f"Explains {follows:,} {code}, {CATALOG[code].title}", 2)
     if severity is not Severity.INFO:
-        text.paragraph(f"Broker: {escape_text(entry.broker_effect)}", 2)
-        text.paragraph(f"Remedy: {escape_text(group[0].remedy)}", 2, "bold")
-
-
-def _fresh(verdict: Verdict, entry: FindingCode) -> int:
-    log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
-    return log.counts.get(entry.code, 0)
+        text.paragraph(f"Broker: {escape_text(group.first.broker_effect)}", 2)
+        text.paragraph(f"Remedy: {escape_text(group.first.remedy)}", 2, "bold")
 
 
 EXPLAIN_SCHEMA = "rmqtool.explain/1"

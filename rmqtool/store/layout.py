@@ -11,6 +11,7 @@ from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.index import HEADERS
 from rmqtool.io import FileKind, Location
+from rmqtool.javacompat import parse_long
 from rmqtool.store.broker_conf import Origin, Setting
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json, topic_names
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
@@ -36,7 +37,7 @@ def index_findings(store: Store) -> Iterator[Finding]:
         yield denied_finding(failure, store.base)
         return
     for stray in strays:
-        yield Finding(code=codes.IX_STRAY, file=stray.label, message=f"{stray.label} {stray.reason}")
+        yield _index_stray(store, stray)
     files, denied = _readable(store.index_files)
     yield from denied
     if not files:
@@ -52,6 +53,24 @@ def index_findings(store: Store) -> Iterator[Finding]:
             yield from _unused(
                 file, is_read=origin is not Origin.DEFAULT or file.size_bytes == given.size_bytes
             )
+
+
+def _index_stray(store: Store, stray: Stray) -> Finding:
+    """Return the finding about a stray (``IndexService#load``, 4.9.8, 5.3.3)."""
+    text, severity, effect = f"{stray.label} {stray.reason}", None, None
+    if parse_long(stray.name) is None:
+        effect = "Skips it."
+    elif stray.is_directory:
+        effect = "Loads neither it nor the index files after it."
+        if all(one.refuses_unreadable_index for one in store.settings.candidates):
+            severity, effect = Severity.ERROR, _REFUSES
+    return Finding(
+        code=codes.IX_STRAY,
+        file=stray.label,
+        message=text,
+        severity_override=severity,
+        effect_override=effect,
+    )
 
 
 def _readable(files: Iterable[StoreFile]) -> tuple[list[StoreFile], list[Finding]]:
@@ -288,17 +307,36 @@ def _misnamed(queue: FileQueue, size: int) -> Iterator[Finding]:
 def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> Finding:
     """Return the finding about a stray; a kill during its creation leaves an empty last file.
 
-    5.1.3+ deletes that at start (``MappedFileQueue#doLoad``, 5.3.3); older brokers refuse to start.
+    5.1.3+ deletes that at start, whatever its name (``MappedFileQueue#doLoad``, 5.3.3), and 5.1.0+ skips a
+    directory; older brokers refuse to start.
     """
     text = f"{entry.label} {entry.reason}"
+    if all(one.deletes_empty_last_file for one in store.settings.candidates):
+        names = [file.path.name for file in queue] + [other.name for other in queue.strays]
+        if entry.is_directory:
+            text += ": a start skips it, one of a broker before 5.1.0 fails"
+            return _harmless(code, entry, text, Severity.INFO, "Skips it.")
+        if entry.size_bytes == 0 and entry.name == max(names):
+            text += ": left by a kill" if entry.name.isdecimal() else ", and the last of its directory"
+            text += "; 5.1.3 and later delete it at start, older brokers do not start"
+            return _harmless(code, entry, text, Severity.WARNING, "Deletes it at start.")
     if code is codes.CL_STRAY and not entry.name.isdecimal():
         return _foreign(entry, text)
-    names = [file.path.name for file in queue] + [other.name for other in queue.strays]
-    is_last = entry.size_bytes == 0 and entry.name == max(names)
-    if not (is_last and store.settings.release.deletes_empty_last_file):
-        return Finding(code=code, file=entry.label, message=text)
-    text += ": left by a kill; 5.1.3 and later delete it at start, older brokers do not start"
-    return Finding(code=code, file=entry.label, message=text, severity_override=Severity.WARNING)
+    return Finding(code=code, file=entry.label, message=text, effect_override=_REFUSES)
+
+
+_REFUSES = "Does not start."
+
+
+def _harmless(code: FindingCode, entry: Stray, text: str, severity: Severity, effect: str) -> Finding:
+    return Finding(
+        code=code,
+        file=entry.label,
+        message=text,
+        severity_override=severity,
+        effect_override=effect,
+        remedy_override="None needed.",
+    )
 
 
 def _foreign(entry: Stray, text: str) -> Finding:
@@ -312,6 +350,7 @@ def _foreign(entry: Stray, text: str) -> Finding:
         message=f"{text}: a stray file, which stops the start; the log itself is not concerned",
         structure_override=Structure.STORE,
         remedy_override="Move it out of the directory before the next start.",
+        effect_override=_REFUSES,
     )
 
 
@@ -324,7 +363,15 @@ def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:
 
 def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
     text = f"{file.label} has {file.size_bytes} bytes instead of {size}"
-    return Finding(code=code, file=file.label, expected=size, observed=file.size_bytes, message=text)
+    effect = None if code is codes.IX_SIZE else _REFUSES
+    return Finding(
+        code=code,
+        file=file.label,
+        expected=size,
+        observed=file.size_bytes,
+        message=text,
+        effect_override=effect,
+    )
 
 
 def _gap(code: FindingCode, gap: FileGap) -> Finding:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, Structure, codes, counted
-from rmqtool.io import Location, ReadOnlyFile, sha256_of
+from rmqtool.io import FileKind, Location, ReadOnlyFile, sha256_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -99,6 +99,11 @@ class Stray(NamedTuple):
     def name(self) -> str:
         """Its name in its directory."""
         return self.label.rpartition("/")[2]
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory."""
+        return self.reason == f"is {FileKind.DIRECTORY}"
 
 
 @dataclass(frozen=True)

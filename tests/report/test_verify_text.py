@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify import Baseline, identity
-from rmqtool.findings import CATALOG, Finding, codes
+from rmqtool.findings import CATALOG, Finding, Severity, codes
 from rmqtool.projection import json_object
 from rmqtool.recovery import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
@@ -108,6 +108,36 @@ def test_findings_are_grouped_errors_first_and_folded() -> None:
     assert shown.count("@1234") == 5
     assert shown.count("Remedy:") == 2
     assert "30 errors, 1 warning, 1 note" in shown
+
+
+def test_each_remedy_stands_with_its_own_findings() -> None:
+    """A cut log file is not moved out because notes lie beside it; counts add up, with those not kept."""
+    cut = Finding(code=codes.CL_STRAY, file=LOG_FILE, message=f"{LOG_FILE} has 8000 bytes instead of 8192")
+    notes = [
+        Finding(
+            code=codes.CL_STRAY,
+            file=f"commitlog/{name}",
+            message=f"commitlog/{name} is no log file",
+            remedy_override="Move it out.",
+        )
+        for name in ("a.txt", "b.txt")
+    ]
+    harmless = replace(notes[0], severity_override=Severity.WARNING, effect_override="Skips it.")
+    cuts = [replace(cut, position=number) for number in range(3)]
+    one = verdict(notes[0], *cuts, notes[1], harmless)
+    one.report.findings.add(cut, count=8)
+    parts = text(one).split("CL-STRAY entry that is no log file")[1:]
+    assert [part.partition("\n")[0] for part in parts] == [" (2)", " (11)", ""]
+    assert all(name in parts[0] for name in ("a.txt", "b.txt"))
+    assert "Remedy: Move it out." in parts[0]
+    assert "restore it from a replica" in parts[1]
+    assert "Move it out." not in parts[1]
+    assert "Broker: Skips it." in parts[2]
+    baseline = Baseline()
+    baseline.listed[identity(json_object(notes[0]))] += 1
+    one.comparison = baseline.compare(one.report.findings)
+    heads = [part.partition("\n")[0] for part in text(one).split("CL-STRAY entry that is no log file")[1:]]
+    assert heads == [" (2), 1 finding known", " (11)", ""]
 
 
 def test_place_is_told_once_and_values_only_where_the_sentence_does_not() -> None:
