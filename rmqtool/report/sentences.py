@@ -12,7 +12,7 @@ from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.account import CountsBefore, LogLosses, MessageStates
     from rmqtool.account.lost import LostTopic, LostTotals

@@ -326,6 +326,11 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
 
 
 _REFUSES = "Does not start."
+_OF_QUEUES = {codes.CL_STRAY, codes.CQ_STRAY}
+_CUT_LOG = (
+    "Restore it from a replica or a backup: moving it out loses its records. If it is the last file and too short,"
+    " extend it with zeros."
+)
 
 
 def _harmless(code: FindingCode, entry: Stray, text: str, severity: Severity, effect: str) -> Finding:
@@ -363,7 +368,7 @@ def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:
 
 def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
     text = f"{file.label} has {file.size_bytes} bytes instead of {size}"
-    effect = None if code is codes.IX_SIZE else _REFUSES
+    effect = _REFUSES if code in _OF_QUEUES else None
     return Finding(
         code=code,
         file=file.label,
@@ -371,6 +376,7 @@ def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
         observed=file.size_bytes,
         message=text,
         effect_override=effect,
+        remedy_override=_CUT_LOG if code is codes.CL_STRAY else None,
     )
 
 
