@@ -359,7 +359,7 @@ def _findings(verdict: Verdict) -> tuple[list[dict[str, Any]], str]:
 
 def _finding(group: FindingGroup, lines: Sequence[Finding]) -> dict[str, Any]:
     """Return the findings of a group that follow from no other; no effect where too many were found."""
-    first, count = group.first, group.count
+    first, count = group.first, group.number
     return {
         "severity": "note" if first.severity is Severity.INFO else first.severity.value,
         "title": f"{first.code.code} {first.code.title}",

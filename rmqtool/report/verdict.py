@@ -385,14 +385,14 @@ class FindingGroup(NamedTuple):
     Attributes:
         first: the first of them.
         free: those that follow from no other finding.
-        count: how many there are of these; for the largest group of a code also those that are only counted.
+        number: how many there are of these; for the largest group of a code also those that are only counted.
         fresh: how many of them the baseline lacks.
         explained: how many findings of other codes follow from those of the code, for its largest group.
     """
 
     first: Finding
     free: Sequence[Finding]
-    count: int
+    number: int
     fresh: int
     explained: Mapping[str, int]
 
@@ -419,7 +419,7 @@ def groups_of(verdict: Verdict) -> Iterator[FindingGroup]:
 
 
 def _write_group(text: TextReport, group: FindingGroup) -> None:
-    entry, severity, count = group.first.code, group.first.severity, group.count
+    entry, severity, count = group.first.code, group.first.severity, group.number
     number = f" ({count:,})" if count > 1 else ""
     known = f", {several(count - group.fresh, 'finding')} known" if group.fresh < count else ""
     text.heading(severity, f"{entry.code} {entry.title}{number}{known}")

@@ -328,8 +328,8 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
 _REFUSES = "Does not start."
 _OF_QUEUES = {codes.CL_STRAY, codes.CQ_STRAY}
 _CUT_LOG = (
-    "Restore it from a replica or a backup: moving it out loses its records. If it is the last file and too short,"
-    " extend it with zeros."
+    "Restore it from a replica or a backup: moving it out loses its records. If it is the last file and too"
+    " short, extend it with zeros."
 )
 
 
