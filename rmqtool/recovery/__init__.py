@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
-from rmqtool.store.broker_conf import DEFINITIONS, Origin
+from rmqtool.store.broker_conf import BROKER_VERSION, DEFINITIONS, Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -427,14 +427,21 @@ def settings_hazards(settings: Settings, shown: Settings, release: Release) -> l
     return hazards
 
 
-def size_assumptions(shown: Settings, release: Release) -> tuple[str, ...]:
-    """Return the sizes of files that are the default, as rebuilt ones may be, where the broker set others."""
+def assumptions(shown: Settings, release: Release) -> tuple[str, ...]:
+    """Return what a start rests on that no file decides: the release, and sizes that rebuilt files may have.
+
+    Those are the default, where the broker set others.
+    """
+    version, found = shown[BROKER_VERSION], []
+    is_open = len({one.tag_items for one in shown.candidates}) > 1
+    if is_open and version.value == release.name:
+        found.append(f"the release, {release.name} ({version.note}); --predict-recovery all shows each")
     sizes = [size for size in shown.used_sizes() if size.origin is Origin.INFERRED]
     usual = [size for size in sizes if size.value == DEFINITIONS[size.name].configured(release)]
-    if len(usual) == len(sizes) or shown.has_conf:
-        return ()
-    sentence = "the default, as the files have it; the broker set other sizes, -c broker.conf shows all"
-    return tuple(f"{size.name}={size.value}: {sentence}" for size in usual)
+    if len(usual) < len(sizes) and not shown.has_conf:
+        sentence = "the default, as the files have it; the broker set other sizes, -c broker.conf shows all"
+        found += [f"{size.name}={size.value}: {sentence}" for size in usual]
+    return tuple(found)
 
 
 def _text(setting: Setting) -> str:

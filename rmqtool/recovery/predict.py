@@ -30,10 +30,10 @@ from rmqtool.recovery import (
     Recovery,
     Refusal,
     Reput,
+    assumptions,
     hazards_of,
     log_recovery,
     settings_hazards,
-    size_assumptions,
     window_hazards,
 )
 from rmqtool.recovery.delivery import LogRecords, put_rebuilt
@@ -104,7 +104,7 @@ def predict_start(
                 " start of such a store is not predicted"
             )
     hazards = settings_hazards(settings, store.settings, release)
-    assumes = size_assumptions(store.settings, release)
+    assumes = assumptions(store.settings, release)
     prediction = PredictionDraft(
         Prediction(str(store.base), release, hazards=tuple(hazards), assumes=assumes)
     )

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import rmqtool
 from rmqtool.cli import main
+from rmqtool.commands.repair.plan import swap_refusal
 from rmqtool.errors import ExitStatus
 from rmqtool.projection import json_object
 from rmqtool.store import open_store
@@ -236,3 +238,21 @@ def test_tag_items_are_made_or_the_release_is_said_to_be_open(
         assert told["indexEntries"] == 620
     else:
         assert main(["verify", str(root), "-q"]) == ExitStatus.CLEAN
+
+
+def test_no_advice_rests_on_a_release_that_the_files_leave_open(
+    tmp_path: Path,
+) -> None:
+    """Neither repair installs an index by it, nor is a start foretold as if it were known."""
+    root = tmp_path / "store"
+    left_out = shutil.ignore_patterns("config", "rocksdbstore", "index")
+    shutil.copytree(fixture("plain-5.4.0"), root, ignore=left_out)
+    sizes = {"maxHashSlotNum": 25, "maxIndexNum": 40}
+    with rmqtool.open(root, properties=sizes) as store:
+        refusal = swap_refusal(store.rebuild(dry_run=True, engine=ONE_THREAD))
+        assert refusal is not None
+        assert refusal.startswith("a rebuild rests on brokerVersion=5.3.3; no file shows")
+        assert any(one.startswith("the release, 5.3.3 (") for one in store.predict_recovery().assumes)
+    with rmqtool.open(root, properties=sizes, broker_version="5.4.0") as store:
+        assert swap_refusal(store.rebuild(dry_run=True, engine=ONE_THREAD)) is None
+        assert store.predict_recovery().assumes == ()

@@ -122,6 +122,11 @@ class Rebuilt(Protocol):
         """Return uncertain settings, and what contradicts them."""
         ...
 
+    @property
+    def assumed(self) -> Mapping[str, str]:
+        """Return settings that no file shows, and what rests on them."""
+        ...
+
 
 class Rebuild(Protocol):
     """Rebuilds derived files."""

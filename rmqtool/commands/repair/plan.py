@@ -269,6 +269,9 @@ def swap_refusal(rebuilt: Rebuilt) -> str | None:
     if rebuilt.doubtful_settings:
         names = " and ".join(rebuilt.doubtful_settings)
         return f"{names} in doubt: give the broker's with -c broker.conf or -p NAME=VALUE"
+    if rebuilt.assumed:
+        name, why = next(iter(rebuilt.assumed.items()))
+        return f"a rebuild rests on {name}={why}"
     if rebuilt.uncompared:
         return f"the present files cannot be compared with a rebuild: {rebuilt.uncompared[0]}"
     return None
