@@ -188,7 +188,9 @@ def _say_what_next_of_all(
     ready = [one for one in made if one.is_installable]
     others = sum(bool(one.install_hint) and not one.is_installable for one in made)
     if ready:
-        session.console.note(replace(ready[0], store="STORE", out=f"{out}/NAME").install_hint)
+        assumed = {name: why for one in ready for name, why in one.assumed.items()}
+        of_all = replace(ready[0], store="STORE", out=f"{out}/NAME", assumed=assumed)
+        session.console.note(of_all.install_hint)
     if others:
         count = several(others, "result is", "results are")
         session.console.warn(
