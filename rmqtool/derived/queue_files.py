@@ -104,16 +104,30 @@ class QueueFile(Generic[UnitT]):
         if left > 0 and any(window.read_at(position, left)):
             yield CutUnit(position, left)
 
-    def loaded(self, size_bytes: int) -> Array:
-        """Return its units as a broker maps them, zeros where it is short.
+    def written(self, size_bytes: int) -> Array:
+        """Return its units as a broker maps them, up to the last that is not zeros.
 
-        They are ``(units in a file,)`` in the file's format; ``size_bytes`` is the configured size of a file.
+        They are ``(n,)`` in the file's format; ``size_bytes`` is the configured size of a file. Holes of a
+        sparse file are not read: it has room for hundreds of thousands of units, most often for nothing.
         """
         import numpy as np
 
-        rows = np.zeros(size_bytes // self._units.size, self._units.dtype)
-        self.segment.read_into(0, rows.view(np.uint8).data[: self.segment.end_of_data()], [])
+        parts, stop = [], min(size_bytes, self.segment.end_of_data())
+        for units in self.columns(stop, []):
+            if len(units) and (used := len(units.rows.tobytes().rstrip(b"\0"))):
+                first = units.position // units.unit_size
+                parts.append((first, units.rows[: -(-used // units.unit_size)]))
+        if len(parts) == 1 and not parts[0][0]:
+            return parts[0][1]
+        first, last = parts[-1] if parts else (0, np.empty(0, self._units.dtype))
+        rows = np.zeros(first + len(last), self._units.dtype)
+        for first, part in parts:
+            rows[first : first + len(part)] = part
         return rows
+
+    def loaded(self, size_bytes: int) -> Array:
+        """Return the same, with zeros up to the file's end: ``(units in a file,)``."""
+        return padded(self.written(size_bytes), size_bytes // self._units.size)
 
     def columns(self, stop: int, unreadable: list[UnreadableRange]) -> Iterator[Units]:
         """Yield its units in chunks up to the position ``stop``; holes of a sparse file are not read."""
@@ -135,6 +149,13 @@ class QueueFile(Generic[UnitT]):
             yield Units(self.segment, position, rows)
             position += rows.nbytes
             chunk = min(4 * chunk, _LARGEST_CHUNK_UNITS * width)
+
+
+def padded(rows: Array, count: int) -> Array:
+    """Return units with zeros after them, if they are fewer than ``count``."""
+    import numpy as np
+
+    return rows if len(rows) >= count else np.concatenate((rows, np.zeros(count - len(rows), rows.dtype)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.derived.queue_files import QueueFile
+from rmqtool.derived.queue_files import QueueFile, padded
 from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.recovery.unit_queue import Appended
 
@@ -41,6 +41,7 @@ class BatchQueue:
         self._size = file_size
         self._segments = list(segments)
         self._rows: list[Rows] = [self._read(segment) for segment in segments]
+        self._room = file_size // BATCH_UNITS.size
         self._put: tuple[int, int] | None = None
         self._appended: list[Int64s] = []
         self.deleted: list[str] = []
@@ -75,7 +76,7 @@ class BatchQueue:
             return
         self.max_physical_offset = physical_offset - 1
         while self._rows:
-            rows = self._read(self._segments[-1])
+            rows = padded(self._read(self._segments[-1]), 1)
             if rows["physicalOffset"][0] < physical_offset:
                 kept = _valid(rows) & (rows["physicalOffset"] < physical_offset)
                 kept[0] = True
@@ -126,16 +127,18 @@ class BatchQueue:
         return int(self._rows[0]["physicalOffset"][0]), self.max_physical_offset
 
     def _read(self, segment: Segment) -> Rows:
-        return QueueFile(segment, BATCH_UNITS).loaded(self._size)
+        """Return the units of a file, without the zeros after them."""
+        return QueueFile(segment, BATCH_UNITS).written(self._size)
 
     def _recover(self) -> None:
         first = max(len(self._rows) - _FILES_RECOVERED, 0)
+        self._rows[:first] = [padded(rows, self._room) for rows in self._rows[:first]]  # as they are mapped
         for number in range(first, len(self._rows)):
             rows = self._rows[number]
             self._rows[number] = _leading(rows, _valid(rows))
             if len(self._rows[number]):
                 self.max_physical_offset = int(self._rows[number]["physicalOffset"][-1])
-            if len(self._rows[number]) < len(rows):
+            if len(self._rows[number]) < self._room:
                 while len(self._rows) > number + 1:
                     self._delete_last()
                 break

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.derived.ext_files import ExtFile
-from rmqtool.derived.queue_files import QueueFile
+from rmqtool.derived.queue_files import QueueFile, padded
 from rmqtool.formats.consumequeue import (
     EXT_ADDRESS_BASE,
     EXT_ADDRESS_MAX,
@@ -24,7 +24,7 @@ from rmqtool.kernels.units import QueueState, append_units, new_state
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.releases import Release
     from rmqtool.store.segments import Segment
 
@@ -34,7 +34,7 @@ QueueKey = tuple[str, int]
 
 
 class FileUnits(NamedTuple):
-    """Units of one file: ``(n,)`` int64 each; tags codes only of those on disk, else 0."""
+    """Units of one file, ``(n,)`` int64 each; what follows is zeros. Tags codes only of those on disk, else 0."""
 
     physical_offsets: Int64s
     sizes: Int64s
@@ -177,6 +177,8 @@ class ExtFiles:
 
 
 _FILES_RECOVERED = 3
+_KEPT = 128
+"""Units of a file that is kept in memory: most queues are short, and there can be tens of thousands."""
 _LOADED = -1  # pre-blank units go into a file that this start makes, never into one that it finds
 _NOTHING = (1 << 63) - 1
 
@@ -217,6 +219,7 @@ class UnitQueue:
         self._seen_end = -1
         self._hole: int | None = None
         self._read: tuple[int, FileUnits] | None = None
+        self._short: dict[int, Rows] = {}
         self.cut_again = 0
         if self._starts:
             self._recover()
@@ -367,13 +370,14 @@ class UnitQueue:
             units = self._units(start)
             valid = (units.physical_offsets >= 0) & (units.sizes > 0)
             count = len(valid) if valid.all() else int(valid.argmin())
+            is_full = count >= self._size // UNIT_SIZE
             end = start + count * UNIT_SIZE
             if count:
                 found = last_address(units.tags_codes[:count])
                 address = address if found == NO_ADDRESS else found
                 last = int(units.physical_offsets[count - 1] + units.sizes[count - 1])
                 self._state[QueueState.MAX_PHYSICAL_OFFSET] = last
-            if count < len(valid):
+            if not is_full:
                 break
         while self._starts[-1] > end:
             self._delete_last()
@@ -402,20 +406,33 @@ class UnitQueue:
             self._starts.append(self._starts[-1] + self._size)
 
     def _units(self, start: int) -> FileUnits:
-        """Return the units of a file, with appended ones over those on disk.
+        """Return the units of a file, with appended ones over those on disk: the first, and all in use.
 
-        The file read last is kept to the end of a step: there are many queues, and large files.
+        The file read last is kept to the end of a step, a short one for longer: there are many queues, and
+        large files.
         """
         if self._read is not None and self._read[0] == start:
             return self._read[1]
-        rows = np.zeros(self._size // UNIT_SIZE, UNITS.dtype)
-        if start in self._on_disk:
-            rows = QueueFile(self._on_disk[start], UNITS).loaded(self._size)
+        chunks = [((at - start) // UNIT_SIZE, chunk) for at, chunk in self._appended]
+        used = max([1, self._written(start), *(first + len(chunk.sizes) for first, chunk in chunks)])
+        rows = padded(self._found(start), min(used, self._size // UNIT_SIZE))
         units = FileUnits(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
-        for at, chunk in self._appended:
-            units.cover((at - start) // UNIT_SIZE, chunk)
+        for first, chunk in chunks:
+            units.cover(first, chunk)
         self._read = start, units
         return units
+
+    def _found(self, start: int) -> Rows:
+        """Return the units of a file as it is on disk, none of one that is not there."""
+        if start in self._short:
+            return self._short[start]
+        if start not in self._on_disk:
+            return np.empty(0, UNITS.dtype)
+        rows = QueueFile(self._on_disk[start], UNITS).written(self._size)
+        if len(rows) <= _KEPT:
+            self._short[start] = rows.copy()
+        self._on_disk[start].close()
+        return rows
 
     def _cut_last(self, units: FileUnits, physical_offset: int) -> None:
         kept = (units.physical_offsets >= 0) & (units.sizes > 0) & (units.physical_offsets < physical_offset)
@@ -430,6 +447,7 @@ class UnitQueue:
     def _delete_last(self) -> None:
         start = self._starts.pop()
         segment = self._on_disk.pop(start, None)
+        self._short.pop(start, None)
         if segment is not None:
             self._gone[start] = segment.label
 
