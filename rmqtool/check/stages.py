@@ -74,6 +74,8 @@ class ContentCheck:
             is_partial = is_denied or store.is_log_unread
             log_cut = log is not None and not is_partial and self._is_log_cut(log)
             with self._stage("derived"):
+                if request.live:
+                    store.list_anew()  # the broker has made more of them since
                 level = min(request.level, _DERIVED_LEVEL - 1) if is_partial else request.level
                 compared = replace(request, level=level)
                 findings, examined = check_derived(compared, log, engine, self._progress, log_cut=log_cut)

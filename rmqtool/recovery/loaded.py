@@ -394,7 +394,7 @@ def _load_queues(
     release = prediction.made.release
     queues: dict[QueueKey, Queue] = {}
     size = settings.consumequeue_file_size
-    for one in load_queues(_tree(root, PathKind.CONSUMEQUEUE), store.base, size, release):
+    for one in load_queues(store, _tree(root, PathKind.CONSUMEQUEUE), size, release):
         wrong_type = one.key[0] in batch_topics
         _note(root, one, prediction, wrong_type, settings["mappedFileSizeConsumeQueue"])
         ext = _load_ext(store, root, settings, one, prediction) if settings.enable_consume_queue_ext else None
@@ -406,7 +406,7 @@ def _load_queues(
             queues[one.key] = queue
     if release.batch_queues:
         size = settings.batchconsumequeue_file_size
-        for one in load_queues(_tree(root, PathKind.BATCHCONSUMEQUEUE), store.base, size, release):
+        for one in load_queues(store, _tree(root, PathKind.BATCHCONSUMEQUEUE), size, release):
             wrong_type = one.key[0] not in batch_topics
             _note(root, one, prediction, wrong_type, settings["mapperFileSizeBatchConsumeQueue"])
             prediction.add(deleted_files=one.deleted.values())

@@ -19,6 +19,7 @@ from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery import PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.broker_conf import DEFINITIONS, Origin
+from rmqtool.store.names import Listing
 from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, TIMER_WHEEL, names_in
 from rmqtool.store.segments import Segment, label_of
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.releases import Release
-    from rmqtool.store import Settings
+    from rmqtool.store import Settings, Store
 
 
 _NO_START = -1
@@ -54,18 +55,19 @@ def load_files(
     size: int,
     release: Release,
     aside: frozenset[str] = frozenset(),
+    listing: Listing | None = None,
 ) -> LoadedFiles:
     """Load the files of one file queue; all reasons to refuse are named, the broker stops at the first.
 
     There are several directories for a commit log on several paths. ``size`` is the configured bytes of a
     file; files with labels ``aside`` are not there.
     """
-    loaded = LoadedFiles()
+    loaded, listing = LoadedFiles(), listing or Listing()
     entries = sorted(
         (
             (path / name, status)
             for path in directories
-            for name, status in path.entries()
+            for name, status in listing.entries(path)
             if not aside or label_of(path / name, base) not in aside
         ),
         key=lambda one: one[0].name,
@@ -97,12 +99,16 @@ def _refusal_reason(path: Location, status: Status, size: int) -> str | None:
     return NO_NUMBER if parse_long(path.name) is None else None
 
 
-def load_queues(directory: Location, base: Location, size: int, release: Release) -> list[LoadedFiles]:
-    """Load all queues of a tree ``TOPIC/QUEUEID``; entries with other names are skipped."""
+def load_queues(store: Store, directory: Location, size: int, release: Release) -> list[LoadedFiles]:
+    """Load all queues of a tree ``TOPIC/QUEUEID`` of a store; entries with other names are skipped."""
+    entries = store.listing.entries
     return [
-        replace(load_files((directory / topic / name,), base, size, release), key=(topic, number))
-        for topic, _ in directory.entries()
-        for name, _ in (directory / topic).entries()
+        replace(
+            load_files((directory / topic / name,), store.base, size, release, listing=store.listing),
+            key=(topic, number),
+        )
+        for topic, _ in entries(directory)
+        for name, _ in entries(directory / topic)
         if (number := parse_int(name)) is not None
     ]
 

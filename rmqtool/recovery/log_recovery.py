@@ -323,7 +323,7 @@ def _queues(store: Store, root: Location) -> Iterator[tuple[PathKind, LoadedFile
         PathKind.BATCHCONSUMEQUEUE: settings.batchconsumequeue_file_size,
     }
     for kind, size in sizes.items():
-        for queue in load_queues(root / DIRECTORY_NAMES[kind], store.base, size, settings.release):
+        for queue in load_queues(store, root / DIRECTORY_NAMES[kind], size, settings.release):
             yield kind, queue
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
 from rmqtool.store.kinds import BACKUP, PathKind, is_config_name, rocksdb_files
-from rmqtool.store.names import digits_of, list_directories, list_file_queue, list_index_files, safe_component
+from rmqtool.store.names import (
+    Listing,
+    digits_of,
+    list_directories,
+    list_file_queue,
+    list_index_files,
+    safe_component,
+)
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray, label_of
 
 if TYPE_CHECKING:
@@ -37,13 +44,14 @@ class QueueFiles:
     directory: Location
     base: Location
     only: Location | None = None
+    listing: Listing = field(default_factory=Listing, compare=False, repr=False)
 
     @cached_property
     def files(self) -> FileQueue:
         """The segments and strays; `EnvironmentFailureError` if the directory may not be read."""
         if self.only is not None:
             return single_file_queue(self.only, self.base)
-        return list_file_queue((self.directory,), self.base)
+        return list_file_queue((self.directory,), self.base, self.listing)
 
 
 class Root(NamedTuple):
@@ -60,12 +68,28 @@ class Root(NamedTuple):
 
 
 class StoreFiles:
-    """Files of a store, or of the part of it that was named; ``roots`` has only structures that are shown."""
+    """Files of a store, or of the part of it that was named; ``roots`` has only structures that are shown.
 
-    def __init__(self, roots: Mapping[PathKind, Root], base: Location, root: Location | None) -> None:
+    Directories of queues are listed once: ``listing``.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[PathKind, Root],
+        base: Location,
+        root: Location | None,
+        listing: Listing | None = None,
+    ) -> None:
         self.roots = dict(roots)
         self.base = base
         self.root = root
+        self.listing = listing or Listing()
+        self._topic_queues: dict[tuple[PathKind, Location], list[QueueFiles]] = {}
+
+    def list_anew(self) -> None:
+        """Have the queues listed again, to which a running broker adds."""
+        self.listing.forget()
+        self._topic_queues.clear()
 
     @cached_property
     def commitlog(self) -> FileQueue:
@@ -117,7 +141,7 @@ class StoreFiles:
             return []
         if root.depth < TREE_DEPTH:
             return sorted({queue.topic for queue in self.queues(kind) if queue.topic is not None})
-        return [place.name for place in list_directories(root.paths[0], self.base)[0]]
+        return [place.name for place in list_directories(root.paths[0], self.base, self.listing)[0]]
 
     def queues(
         self, kind: PathKind = PathKind.CONSUMEQUEUE, topic: str | None = None
@@ -149,7 +173,9 @@ class StoreFiles:
             return next(found, None)
         directory = root.paths[0] / topic / str(queue_id)
         is_there = directory.is_directory()
-        return QueueFiles(kind, topic, queue_id, directory, self.base) if is_there else None
+        return (
+            QueueFiles(kind, topic, queue_id, directory, self.base, None, self.listing) if is_there else None
+        )
 
     def queue_strays(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> Iterator[Stray]:
         """Yield the entries that are neither topic directories nor queue directories.
@@ -162,12 +188,12 @@ class StoreFiles:
             return
         topics = [root.paths[0]]
         if root.depth == TREE_DEPTH:
-            directories, strays = list_directories(root.paths[0], self.base)
+            directories, strays = list_directories(root.paths[0], self.base, self.listing)
             rocksdb = rocksdb_files(root.paths[0], (stray.name for stray in strays))
             yield from (stray for stray in strays if stray.name not in rocksdb)
             topics = directories
         for topic in topics:
-            directories, strays = list_directories(topic, self.base)
+            directories, strays = list_directories(topic, self.base, self.listing)
             yield from strays
             for place in directories:
                 if queue_id_of(place.name) is None:
@@ -200,9 +226,14 @@ class StoreFiles:
     def _queues_of_topic(
         self, kind: PathKind, topic: str | None, directory: Location
     ) -> Iterator[QueueFiles]:
-        numbered = {queue_id_of(place.name): place for place in list_directories(directory, self.base)[0]}
-        for queue_id in sorted(number for number in numbered if number is not None):
-            yield QueueFiles(kind, topic, queue_id, numbered[queue_id], self.base)
+        if (queues := self._topic_queues.get((kind, directory))) is None:
+            places = list_directories(directory, self.base, self.listing)[0]
+            numbered = {queue_id_of(place.name): place for place in places}
+            queues = self._topic_queues[kind, directory] = [
+                QueueFiles(kind, topic, queue_id, numbered[queue_id], self.base, None, self.listing)
+                for queue_id in sorted(number for number in numbered if number is not None)
+            ]
+        yield from queues
 
 
 def queue_id_of(name: str) -> int | None:

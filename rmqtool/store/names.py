@@ -16,6 +16,8 @@ from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.io.source import DirectoryEntry
+
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -166,7 +168,30 @@ def digits_of(name: str, count: int) -> int | None:
     return number if number <= _LARGEST_LONG else None
 
 
-def list_file_queue(directories: Iterable[Location], base: Location) -> FileQueue:
+class Listing:
+    """Entries of directories, of which each is listed once: a store can have tens of thousands."""
+
+    def __init__(self) -> None:
+        self._listed: dict[Location, list[DirectoryEntry]] = {}
+
+    def __reduce__(self) -> tuple[type[Listing], tuple[()]]:
+        """Pickle as a new one: where it arrives, directories are listed again."""
+        return Listing, ()
+
+    def entries(self, directory: Location) -> list[DirectoryEntry]:
+        """Return the entries of a directory by name, as `Location.entries`."""
+        if (listed := self._listed.get(directory)) is None:
+            listed = self._listed[directory] = directory.entries()
+        return listed
+
+    def forget(self) -> None:
+        """Have all listed again."""
+        self._listed.clear()
+
+
+def list_file_queue(
+    directories: Iterable[Location], base: Location, listing: Listing | None = None
+) -> FileQueue:
     """List the segments of one file queue; a missing directory counts as empty.
 
     Java: ``MappedFileQueue#load``, ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3): the union of all
@@ -175,7 +200,7 @@ def list_file_queue(directories: Iterable[Location], base: Location) -> FileQueu
     directories = tuple(directories)
     segments: list[Segment] = []
     strays: list[Stray] = []
-    for place, label, status in _entries(directories, base):
+    for place, label, status in _entries(directories, base, listing):
         found = _examine(place, label, status, NAME_DIGITS)
         if isinstance(found, Stray):
             strays.append(found)
@@ -195,10 +220,12 @@ def list_index_files(directory: Location, base: Location) -> tuple[tuple[StoreFi
     return tuple(files), tuple(one for one in found if isinstance(one, Stray))
 
 
-def list_directories(directory: Location, base: Location) -> tuple[list[Location], list[Stray]]:
+def list_directories(
+    directory: Location, base: Location, listing: Listing | None = None
+) -> tuple[list[Location], list[Stray]]:
     """List the sub-directories of a directory by name, and the other entries."""
     directories, strays = [], []
-    for place, label, status in _entries((directory,), base):
+    for place, label, status in _entries((directory,), base, listing):
         if status.kind is FileKind.DIRECTORY:
             directories.append(place)
         else:
@@ -206,10 +233,12 @@ def list_directories(directory: Location, base: Location) -> tuple[list[Location
     return directories, strays
 
 
-def _entries(directories: Iterable[Location], base: Location) -> Iterator[tuple[Location, str, Status]]:
+def _entries(
+    directories: Iterable[Location], base: Location, listing: Listing | None = None
+) -> Iterator[tuple[Location, str, Status]]:
     for directory in directories:
         prefix = label_of(directory, base)
-        for name, status in directory.entries():
+        for name, status in directory.entries() if listing is None else listing.entries(directory):
             yield directory / name, name if prefix == "." else f"{prefix}/{name}", status
 
 

@@ -22,7 +22,7 @@ from rmqtool.store.kinds import (
     Place,
     find_place,
 )
-from rmqtool.store.names import list_directories
+from rmqtool.store.names import Listing, list_directories
 from rmqtool.store.places import Feature, features_of, split_log
 from rmqtool.store.segments import FileQueue, label_of
 from rmqtool.store.settings import Settings
@@ -52,17 +52,18 @@ def _links(store: Store, *, in_topics: bool) -> Iterator[Location]:
     for part in dict.fromkeys(path for root in store.roots.values() for path in root.paths):
         if part.real() != part.parent.real() / part.name:
             yield part
-        yield from _links_in(part)
+        yield from _links_in(part, store.listing)
     trees = (store.roots[kind] for kind in QUEUE_KINDS if in_topics and kind in store.roots)
     for root in trees:
-        for topic in list_directories(root.paths[0], store.base)[0] if root.depth == TREE_DEPTH else ():
-            yield from _links_in(topic)
-            for queue in list_directories(topic, store.base)[0]:
-                yield from _links_in(queue)
+        topics = list_directories(root.paths[0], store.base, store.listing)[0]
+        for topic in topics if root.depth == TREE_DEPTH else ():
+            yield from _links_in(topic, store.listing)
+            for queue in list_directories(topic, store.base, store.listing)[0]:
+                yield from _links_in(queue, store.listing)
 
 
-def _links_in(directory: Location) -> Iterator[Location]:
-    return (directory / entry.name for entry in directory.entries() if entry.status.is_link)
+def _links_in(directory: Location, listing: Listing) -> Iterator[Location]:
+    return (directory / entry.name for entry in listing.entries(directory) if entry.status.is_link)
 
 
 T = TypeVar("T")
@@ -95,7 +96,7 @@ class Store(StoreFiles):
         self.place = place
         self.around: StoreFiles = self
         if place.kind is not PathKind.STORE:
-            self.around = StoreFiles(_around(place, roots, own), base, place.root)
+            self.around = StoreFiles(_around(place, roots, own), base, place.root, self.listing)
         inference = SettingsInference(self.around)
         self.settings = Settings(given, inference, broker_version=broker_version, timezone=timezone)
 
@@ -224,7 +225,7 @@ class Store(StoreFiles):
         """Whether this is a store all of whose log is in a form that is not read."""
         return self.kind is PathKind.STORE and not len(self.commitlog) and self.is_log_unread
 
-    @property
+    @cached_property
     def evidence_roots(self) -> tuple[Path, ...]:
         """Real directories of this machine that nothing may be written into.
 
