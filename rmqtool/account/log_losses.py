@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 
 _NO_RUNS, _NOWHERE = np.empty(0, RUN_ROW), np.empty(0, np.int64)
+_KEPT = 128  # units of a queue that are kept: most are short, and there can be tens of thousands
+_NO_UNITS = LiveUnits(*[_NOWHERE] * len(LiveUnits._fields))
 QueueKey = tuple[str, int]
 
 
@@ -65,17 +67,22 @@ class LogAccount:
         self.store = store
         self._files: dict[QueueKey, QueueFiles] = {}
         self._places: dict[QueueKey, Int64s] = {}  # to which the units of a queue lead
+        self._short: dict[QueueKey, LiveUnits] = {}
         self._indexed: Int64s | None = None
         self.unread: list[str] = []
         self._beyond = UnitsBeyond(store)
         for queue, units in queue_units(store, self.unread):
             key = queue.topic or "", queue.queue_id or 0
             self._files[key], self._places[key] = queue, np.sort(units.physical_offsets)
+            if len(units.keys) <= _KEPT:
+                self._short[key] = units
             self._beyond.add(key, units)
 
-    def queue_files(self, key: QueueKey) -> QueueFiles | None:
-        """Return the files of a queue; None of one that is not there, or cannot be read."""
-        return self._files.get(key)
+    def units(self, key: QueueKey) -> LiveUnits:
+        """Return the units of a queue; none of one that is not there, or cannot be read."""
+        if key in self._short or key not in self._files:
+            return self._short.get(key, _NO_UNITS)
+        return all_live_units(self._files[key])
 
     def lists(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
         """Return to which records, ``(n,)``, a unit of a queue leads."""
@@ -162,7 +169,7 @@ class LogAccount:
 
     def _proven(self, key: QueueKey, looked: SurveyedLog) -> LiveUnits:
         """Return the units of a queue but for those that prove no message of it, by queue offset."""
-        units = all_live_units(self._files[key])
+        units = self.units(key)
         units = units.only(self._beyond.proves(key, units.physical_offsets)).sane
         units = LiveUnits(*(column[np.argsort(units.keys, kind="stable")] for column in units))
         runs = looked.runs.get(key, _NO_RUNS)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 UnitT = TypeVar("UnitT", bound=tuple[int, ...])
 
-_FIRST_CHUNK_UNITS = 1 << 12  # most queues of a store are short, and their files large and empty
+_FIRST_CHUNK_UNITS = 1 << 9  # most queues of a store are short, and their files large and empty
 _LARGEST_CHUNK_UNITS = 1 << 18
 
 
@@ -251,7 +251,8 @@ def live_units(queue: QueueFiles) -> Iterator[LiveUnits]:
     """Yield the units of a consume queue, or batch consume queue, chunk by chunk."""
     is_batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
     for units in QueueReader(queue.files, BATCH_UNITS if is_batch else UNITS):
-        yield _live(units, is_batch=is_batch)
+        if len(units):
+            yield _live(units, is_batch=is_batch)
 
 
 def _live(units: Units, *, is_batch: bool) -> LiveUnits:
@@ -271,9 +272,8 @@ def all_live_units(queue: QueueFiles) -> LiveUnits:
     """Return all units of a queue."""
     import numpy as np
 
-    none = LiveUnits(*(np.empty(0, np.int64) for _ in LiveUnits._fields))
-    columns = zip(none, *live_units(queue), strict=True)
-    return LiveUnits(*(np.concatenate(column) for column in columns))
+    parts = [*live_units(queue)] or [LiveUnits(*(np.empty(0, np.int64) for _ in LiveUnits._fields))]
+    return parts[0] if len(parts) == 1 else LiveUnits(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, LiveUnits]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account.lost import LossReporter, LostReason
-from rmqtool.derived.queue_files import LiveUnits, all_live_units
 from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.totals import QueueTotals, Total
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.account.log_losses import LogAccount, StoreAccount
     from rmqtool.account.survey import LogSurvey, SurveyedLog
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.derived.queue_files import LiveUnits
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery.delivery import LogRecords
@@ -163,10 +163,9 @@ def not_served(
     kept = [one for one in log if one.start < end]
     for queue in queues:
         key = queue.topic, queue.queue_id
-        files = account.queue_files(key)
-        if queue.batch or not kept or files is None:
+        if queue.batch or not kept:
             continue
-        units = all_live_units(files)
+        units = account.units(key)
         units = units.only((units.keys >= queue.min_offset) & (units.keys < queue.max_offset))
         count = _stepped_over(units, _leads_to_bytes(units, kept, end), kept[0].size_bytes, file_size)
         if count:

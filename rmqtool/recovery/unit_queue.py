@@ -34,11 +34,23 @@ QueueKey = tuple[str, int]
 
 
 class FileUnits(NamedTuple):
-    """Units of one file, ``(n,)`` int64 each; what follows is zeros. Tags codes only of those on disk, else 0."""
+    """Units of one file, ``(n,)`` int64 each, and zeros after them.
+
+    Tags codes are only of those on disk, else 0.
+    """
 
     physical_offsets: Int64s
     sizes: Int64s
     tags_codes: Int64s
+
+    @classmethod
+    def of(cls, rows: Rows) -> FileUnits:
+        """Return units as they are on disk."""
+        return cls(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
+
+    def padded(self, count: int) -> FileUnits:
+        """Return them with zeros after them, if they are fewer than ``count``."""
+        return self if len(self.sizes) >= count else FileUnits(*(padded(one, count) for one in self))
 
     @property
     def is_record(self) -> Bools:
@@ -219,7 +231,7 @@ class UnitQueue:
         self._seen_end = -1
         self._hole: int | None = None
         self._read: tuple[int, FileUnits] | None = None
-        self._short: dict[int, Rows] = {}
+        self._short: dict[int, FileUnits] = {}
         self.cut_again = 0
         if self._starts:
             self._recover()
@@ -415,24 +427,25 @@ class UnitQueue:
             return self._read[1]
         chunks = [((at - start) // UNIT_SIZE, chunk) for at, chunk in self._appended]
         used = max([1, self._written(start), *(first + len(chunk.sizes) for first, chunk in chunks)])
-        rows = padded(self._found(start), min(used, self._size // UNIT_SIZE))
-        units = FileUnits(*(rows[name].astype(np.int64) for name in ("physicalOffset", "size", "tagsCode")))
+        units = self._found(start).padded(min(used, self._size // UNIT_SIZE))
+        if chunks:
+            units = FileUnits(*(one.copy() for one in units))
         for first, chunk in chunks:
             units.cover(first, chunk)
         self._read = start, units
         return units
 
-    def _found(self, start: int) -> Rows:
+    def _found(self, start: int) -> FileUnits:
         """Return the units of a file as it is on disk, none of one that is not there."""
         if start in self._short:
             return self._short[start]
         if start not in self._on_disk:
-            return np.empty(0, UNITS.dtype)
-        rows = QueueFile(self._on_disk[start], UNITS).written(self._size)
-        if len(rows) <= _KEPT:
-            self._short[start] = rows.copy()
+            return FileUnits.of(np.empty(0, UNITS.dtype))
+        units = FileUnits.of(QueueFile(self._on_disk[start], UNITS).written(self._size))
+        if len(units.sizes) <= _KEPT:
+            self._short[start] = units
         self._on_disk[start].close()
-        return rows
+        return units
 
     def _cut_last(self, units: FileUnits, physical_offset: int) -> None:
         kept = (units.physical_offsets >= 0) & (units.sizes > 0) & (units.physical_offsets < physical_offset)

@@ -2,9 +2,9 @@
 
 ``python -m tests.benchmarks.many_queues [--queues 2000] [--mib 16] [--rounds 3] [--source DIR] [--room DIR]``
 
-The log is short; each queue has one file of the default 6,000,000 bytes, most of it a hole, as on brokers with
-many topics. Processor seconds are of whole processes, kernels on disk and page cache warm, the least of all
-rounds; the last column is their share of ``verify``. Memory is resident, the greatest.
+The log is short; each queue has one file of the default 6,000,000 bytes, most of it a hole, as on brokers
+with many topics. Processor seconds are of whole processes, kernels on disk and page cache warm, the least of
+all rounds; the last column is their share of ``verify``. Memory is resident, the greatest.
 """
 
 from __future__ import annotations
