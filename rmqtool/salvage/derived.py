@@ -43,7 +43,7 @@ class DerivedFiles:
         queues: how many.
         entries: of the index.
         index_ms: endTimestamp of the last index file that is full.
-        files: their labels, with their digests.
+        files: their labels, with their digests, but for large ones that are mostly a hole.
         assumed: settings that no file shows, and what rests on them.
     """
 
@@ -80,7 +80,7 @@ def make_derived(
         queues.queues,
         index.entries,
         _index_ms(staging.finished("index")),
-        [(one.label, sha256) for one, sha256 in zip(files, digests, strict=True)],
+        [(one.label, digests[one]) for one in files if one in digests],
         assumptions(store, PARTS, tag_rule(store) if store.settings.message_index_enable else None),
     )
 

@@ -115,10 +115,10 @@ class ObjectHandle(StagingHandle):
         sizes = {name.removeprefix(below): sent[name].size_bytes for name in sorted(sent)}
         return [StoreFile(place / label, label, size) for label, size in sizes.items()]
 
-    def digests(self, files: Sequence[StoreFile], run: Hashing) -> list[str]:
+    def digests(self, files: Sequence[StoreFile], run: Hashing) -> dict[StoreFile, str]:
         """Return the SHA-256 with which files were sent, see `StagingHandle.digests`; nothing is read."""
         sent = _NOTES.of(f"{self.url}/")
-        return [sent[str(file.path)].sha256 for file in files]
+        return {file: sent[str(file.path)].sha256 for file in files}
 
     def remove(self, relative: str) -> None:
         """Remove a file of the result that does not count."""

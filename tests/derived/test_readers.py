@@ -89,6 +89,8 @@ def test_units_as_rows_and_as_columns(
     assert columns == expected
     assert [tail for _, _, tail in reader.ragged] == ([rest] if any(rest) else [])
     assert file.loaded(20 * units.size)[: len(expected)].tolist() == expected
+    last = max((number for number, unit in enumerate(expected, 1) if any(unit)), default=0)
+    assert file.written(20 * units.size).tolist() == expected[:last]
     segment.close()
 
 

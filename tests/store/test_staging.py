@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import pickle
 import signal
@@ -53,6 +54,25 @@ def test_files_are_sparse_and_readable_by_all(tmp_path: Path) -> None:
     status = (tmp_path / "out/consumequeue/T/0" / ("0" * 20)).stat()
     assert (status.st_size, status.st_mode & 0o777) == (64 << 20, 0o644)
     assert status.st_blocks * 512 < 1 << 20
+
+
+def test_large_files_that_are_mostly_a_hole_are_not_hashed(tmp_path: Path) -> None:
+    sizes = {
+        "hollow": (2 << 20, 4096),
+        "solid": (2 << 20, 1 << 20),
+        "small": (4096, 1),
+        "empty": (2 << 20, 0),
+    }
+    with StagingArea(tmp_path / "out") as area:
+        for name, (size, written) in sizes.items():
+            with area.create_file(f"consumequeue/{name}", size) as file:
+                file.write_at(0, b"x" * written)
+        files = area.handle.finished("consumequeue")
+        digests = area.handle.digests(files, lambda function, items: list(map(function, items)))
+        found = {file.path.name: digest for file, digest in digests.items()}
+        made = {name: (area.handle.result / "consumequeue" / name).read_bytes() for name in found}
+    assert found == {name: hashlib.sha256(data).hexdigest() for name, data in made.items()}
+    assert sorted(found) == ["small", "solid"]
 
 
 def test_an_empty_directory_is_replaced_and_keeps_its_mode(tmp_path: Path) -> None:
