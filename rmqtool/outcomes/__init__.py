@@ -116,13 +116,30 @@ def start_findings(outcomes: Sequence[Outcome], release: str) -> Iterator[Findin
         yield Finding(code=codes.NS_UNINDEXED, observed=start.unindexed, message=message)
 
 
+def outcome_words(outcome: Outcome) -> str:
+    """Return the end of a sentence about a start and its deliveries; empty if nothing is wrong."""
+    if not outcome.starts:
+        return "ends with an error"
+    lost = f"loses {counted(outcome.lost, 'message', spec=',')}" if outcome.lost else ""
+    keys = f"finds {counted(outcome.unindexed, 'message', spec=',')} by no key" if outcome.unindexed else ""
+    return _listed(lost, *_harm(outcome), keys)
+
+
 def harm_words(outcome: Outcome) -> str:
     """Return the end of a sentence about the broker: its deliveries after a start; may be empty."""
-    parts = [
-        f"delivers {counted(outcome.wrong, 'wrong message', spec=',')}" if outcome.wrong else "",
-        f"never delivers {counted(outcome.unserved, 'message', spec=',')}" if outcome.unserved else "",
-        f"gives {counted(outcome.reused, 'queue offset', spec=',')} a second time" if outcome.reused else "",
-    ]
+    return _listed(*_harm(outcome))
+
+
+def _harm(outcome: Outcome) -> Iterator[str]:
+    if outcome.wrong:
+        yield f"delivers {counted(outcome.wrong, 'wrong message', spec=',')}"
+    if outcome.unserved:
+        yield f"never delivers {counted(outcome.unserved, 'message', spec=',')}"
+    if outcome.reused:
+        yield f"gives {counted(outcome.reused, 'queue offset', spec=',')} a second time"
+
+
+def _listed(*parts: str) -> str:
     said = [one for one in parts if one]
     return " and ".join([", ".join(said[:-1]), said[-1]] if said[1:] else said)
 

@@ -41,20 +41,23 @@ class Start(NamedTuple):
     loaded: LoadedStore
 
 
-def foresee(store: Store, release: Release, findings: Findings) -> tuple[Outcome, ...]:
+def foresee(
+    store: Store, release: Release, findings: Findings, *, is_suspect: bool = False
+) -> tuple[Outcome, ...]:
     """Return the outcome of each action, the start as it is first; of a sound store, of that alone.
 
     Args:
         store: a whole store.
         release: of the broker.
         findings: those of ``verify`` at its highest level.
+        is_suspect: more is wrong than the findings say.
 
     Raises:
         NotPredictedError: A start of such a store is not modelled.
         EnvironmentFailureError: A file cannot be opened or read.
     """
     start = Start(*store.once(predict_start, release))
-    if is_harmless(start.prediction, findings):
+    if not is_suspect and is_harmless(start.prediction, findings):
         served = sum(
             one.max_offset - max(one.min_offset, 0)
             for one in start.prediction.queues

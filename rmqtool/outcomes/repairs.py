@@ -6,13 +6,22 @@ from typing import TYPE_CHECKING
 
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.findings import Severity, Structure, codes
+from rmqtool.io import FileKind
 from rmqtool.recovery import Change
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rmqtool.findings import Findings
     from rmqtool.store import Store
 
-_CHECKPOINT = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
+CHECKPOINT_CODES = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
+QUEUE_DIRECTORIES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
+DERIVED = {Structure.CONSUMEQUEUE: QUEUE_DIRECTORIES, Structure.INDEX: ("index",)}
+_PROOF = (
+    "the present ones prove messages beyond the log's end, and those made would not: restore the log's"
+    " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
+)
 
 
 def is_log_damaged(store: Store, findings: Findings) -> bool:
@@ -25,38 +34,59 @@ def is_log_damaged(store: Store, findings: Findings) -> bool:
 
 
 def damaged_parts(store: Store, findings: Findings, *, takes_abort: bool = True) -> frozenset[Structure]:
-    """Return the parts that are rebuilt: queues bring the index with them, as both are of one rebuild.
+    """Return the parts to rebuild: queues bring the index with them, as both are of one rebuild.
 
-    A lag is no damage while ``abort`` makes the next start complete it, unless ``abort`` is set aside.
+    A lag is no damage while ``abort`` makes the next start complete it; a repair that sets ``abort`` aside
+    spares a broker the recovery that completes what a kill left undone.
     """
     spares = store.abort is not None and takes_abort
     least = {Severity.ERROR, Severity.WARNING} if spares else {Severity.ERROR}
-    parts = {Structure.CONSUMEQUEUE, Structure.INDEX}
-    damaged = {one.structure for one in findings if one.structure in parts and one.severity in least}
+    damaged = {one.structure for one in findings if one.structure in DERIVED and one.severity in least}
     if damaged and (store.abort is not None or Structure.CONSUMEQUEUE in damaged):
-        damaged = parts
+        return frozenset(DERIVED)
     return frozenset(damaged)
 
 
+def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structure]) -> str | None:
+    """Return why rebuilt parts cannot take the place of the present ones; None if they can."""
+    assert store.root is not None
+    if codes.CL_LOST.code in findings.counts:
+        return _PROOF
+    for feature in (*store.unread, *store.queue_databases):
+        return f"{feature.sentence}, which is not rebuilt"
+    for name in (name for part in parts for name in DERIVED[part]):
+        place = store.root / name
+        is_linked = place.real() != store.root.real() / name
+        if is_linked or place.kind() not in {None, FileKind.DIRECTORY}:
+            return f"{name} is not a directory of the store root itself: rebuild with --out, and install it"
+    for setting in store.settings.assumed_sizes(parts)[:1]:
+        name, value = setting.name, setting.value
+        return (
+            f"no file shows {name}, and files of another size stop a broker: give its own with"
+            f" -c broker.conf or -p {name}=N; the default, of brokers that name none, is {value}"
+        )
+    return None
+
+
 def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]:
-    """Return what a repair of all parts changes; None, and the reason, where it does nothing."""
+    """Return the changes by a repair of all parts; None, and the reason, where there are none."""
     root = store.root
     if root is None or root.local_path() is None:
         return None, "only stores on a disk of this machine are repaired"
-    for feature in (*store.unread, *store.queue_databases):
-        return None, f"{feature.sentence}, which is not repaired"
     aside = {stray.label for stray in store.commitlog.strays if (root / stray.label).kind() is not None}
     aside |= {one.file for one in diagnose(store) if not one.is_sound and one.obvious}
     damaged, log_damaged = damaged_parts(store, findings), is_log_damaged(store, findings)
-    swapped = Structure.INDEX in damaged
+    refusal = why_not_swapped(store, findings, damaged) if damaged else None
+    rebuilt = damaged if refusal is None else frozenset[Structure]()
+    is_settled = refusal is None and not log_damaged
     change = Change(
-        queues=Structure.CONSUMEQUEUE in damaged,
-        index=swapped,
-        is_clean=store.abort is not None and not log_damaged,
-        checkpoint=not log_damaged and (swapped or any(one.code in _CHECKPOINT for one in findings)),
+        queues=Structure.CONSUMEQUEUE in rebuilt,
+        index=Structure.INDEX in rebuilt,
+        is_clean=store.abort is not None and is_settled,
+        checkpoint=is_settled and (bool(rebuilt) or any(one.code in CHECKPOINT_CODES for one in findings)),
         aside=frozenset(aside),
         keeps_expired=True,
     )
     if change == Change(keeps_expired=True):
-        return None, "there is nothing that it repairs"
+        return None, refusal or "there is nothing that it repairs"
     return change, ""

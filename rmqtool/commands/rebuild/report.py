@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.account import LogLosses, before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings, counted
+from rmqtool.outcomes import Action, best, outcome_of, outcome_words
 from rmqtool.store.kinds import REBUILD_REPORT
 from rmqtool.store.results import fetched, resting_on
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rmqtool.account.lost import LostTotals
     from rmqtool.commands.rebuild import ResultOptions
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.rebuild.judging import Dropped
     from rmqtool.commands.rebuild.present import Present
     from rmqtool.dispatch.index_keys import TagRule
+    from rmqtool.outcomes import Outcome
     from rmqtool.reput.damage import SkippedRange, UnreachableRange
     from rmqtool.scan.record_walk import LogExtent
     from rmqtool.store import Setting
@@ -37,6 +39,8 @@ _INSTALL = (
     " index files that are newer than the checkpoint."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
+_WORSE = "Do not install this result: a start on it {harm}. {first}Next: {command}"
+_FIRST = "Look for the lost messages in a replica or a backup first. "
 _DAMAGED = (
     "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
     " first: rmqtool diff {store} REPLICA. To see what a start would do: rmqtool verify {store} "
@@ -72,10 +76,17 @@ _DATABASES = (
 
 def _harm(report: RebuildReport, store: str) -> str:
     """Return contradictions of a result even if it is whole; empty without any."""
-    if report.is_log_damaged:
+    if report.outcomes and (worse := _worse(report.outcomes)):
+        return worse
+    if not report.outcomes and report.is_log_damaged:
         return _DAMAGED.format(store=store)
-    if report.fewer_messages or report.fewer_entries:
+    if not report.outcomes and (report.fewer_messages or report.fewer_entries):
         return _FEWER.format(store=store)
+    return _not_yet(report, store)
+
+
+def _not_yet(report: RebuildReport, store: str) -> str:
+    """Return what comes before an installation; empty without any."""
     if report.hides_losses:
         return _HIDES.format(store=store)
     if report.unsettled_generations:
@@ -83,6 +94,15 @@ def _harm(report: RebuildReport, store: str) -> str:
     if report.databases:
         return _DATABASES.format(names=" and ".join(report.databases))
     return _NOT_COMPARED.format(reason=report.uncompared[0]) if report.uncompared else ""
+
+
+def _worse(outcomes: Sequence[Outcome]) -> str:
+    """Return why the result must not be installed, and what is better; empty if nothing is."""
+    rebuilt, chosen = outcome_of(outcomes, Action.REBUILD), best(outcomes)
+    if rebuilt is None or chosen is None or rebuilt.harm <= chosen.harm:
+        return ""
+    first = _FIRST if rebuilt.lost else ""
+    return _WORSE.format(harm=outcome_words(rebuilt), first=first, command=chosen.command)
 
 
 def install_hint(report: RebuildReport) -> str:
@@ -228,6 +248,7 @@ class RebuildReport:
         log_losses: messages that the log has lost: no record of it has them.
         findings: about the log.
         not_looked_at: parts of the log that only verify checks.
+        outcomes: of the result and of other actions, where the log is damaged or queues prove more.
         compared: whether the present files were compared.
         differences: first difference of every file that differs.
         seconds: wall time of each stage.
@@ -266,6 +287,7 @@ class RebuildReport:
     log_losses: LogLosses
     findings: Findings
     not_looked_at: tuple[str, ...]
+    outcomes: tuple[Outcome, ...] = ()
     compared: bool = False
     differences: tuple[FileDifference, ...] = ()
     seconds: Mapping[str, float]
@@ -371,9 +393,8 @@ class RebuildReport:
     @property
     def is_installable(self) -> bool:
         """Whether a broker may start on the result, as far as is known."""
-        harm = self.fewer_messages or self.fewer_entries or self.uncompared or self.databases
-        harm = harm or self.hides_losses or self.unsettled_generations
-        return not (self.out is None or self.partial or self.doubtful_settings or self.is_log_damaged or harm)
+        harm = _harm(self, self.store)
+        return not (self.out is None or self.partial or self.doubtful_settings or harm)
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return 5 for a damaged log, 3 where present files were not read, 1 for other or less than that."""

@@ -29,7 +29,7 @@ from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogExtent, find_log_end
 from rmqtool.store.broker_json import why_denied
-from rmqtool.store.kinds import REBUILD_REPORT
+from rmqtool.store.kinds import REBUILD_REPORT, PathKind
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import AnyArea, output_area, temporary_place
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.commands.rebuild import RebuildRequest
+    from rmqtool.findings import FindingLog
+    from rmqtool.outcomes import Outcome
     from rmqtool.progress import Progress
     from rmqtool.store import Store
 
@@ -257,8 +259,28 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         log_losses=from_log,
         findings=judged,
         not_looked_at=_not_looked_at(request.store, result),
+        outcomes=_outcomes(
+            *(request, plan, judged),
+            is_odd=is_odd or bool(from_log.messages or (beside is not None and beside.fewer_messages)),
+        ),
         seconds=result.seconds,
     )
+
+
+def _outcomes(
+    request: RebuildRequest, plan: ReputPlan, judged: FindingLog, *, is_odd: bool
+) -> tuple[Outcome, ...]:
+    """Return the outcomes of the result and of other actions, where a start on it may lose something."""
+    store = request.store
+    is_whole = store.kind is PathKind.STORE and {"consumequeue", "index"} <= set(request.parts)
+    if plan.is_partial or request.live or not is_whole or not (is_odd or judged.errors):
+        return ()
+    from rmqtool.outcomes.actions import foresee  # few logs are damaged
+    from rmqtool.recovery.predict import NotPredictedError
+
+    with suppress(NotPredictedError, EnvironmentFailureError):
+        return foresee(store, store.settings.release, judged, is_suspect=True)
+    return ()
 
 
 def _before(store: Store) -> LogLosses:

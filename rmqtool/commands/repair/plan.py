@@ -18,16 +18,18 @@ from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings import FailOn, Findings, Severity, Structure, codes, status_of
+from rmqtool.findings import FailOn, Findings, Structure, codes, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
-from rmqtool.io import FileKind, Location
+from rmqtool.outcomes import Action, best, outcome_of, outcome_words, repairs
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.check import VerifyReport
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
+    from rmqtool.io import Location
 
 
 def checkpoint_bytes(store: Store) -> bytes | None:
@@ -46,44 +48,39 @@ def _present(store: Store) -> CheckpointFields:
         return loaded_checkpoint(None)
 
 
-QUEUES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
-DERIVED = {RepairPart.QUEUES: QUEUES, RepairPart.INDEX: ("index",)}
-_STRUCTURES = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
-_CHECKPOINT = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
-_PROOF = (
-    "the present ones prove messages beyond the log's end, and those made would not: restore the log's"
-    " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
-)
+PARTS = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
+DERIVED = {part: repairs.DERIVED[structure] for part, structure in PARTS.items()}
 _SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out DIR; a replica may have more"
 
 
 @dataclass
 class Plan:
-    """Steps of a repair, in order, and the parts that stay; ``texts`` are new files' bytes by name."""
+    """Steps of a repair, in order, and the parts that stay; ``texts`` are new files' bytes by name.
+
+    ``is_foreseen`` is whether the outcome of a start after it was computed.
+    """
 
     steps: list[RepairStep] = field(default_factory=list)
     left: list[LeftAlone] = field(default_factory=list)
     configs: tuple[ConfigDiagnosis, ...] = ()
     texts: dict[str, bytes] = field(default_factory=dict)
     rebuilt: frozenset[RepairPart] = frozenset()
+    is_foreseen: bool = False
 
 
-def make_plan(request: RepairRequest, findings: Findings) -> Plan:
-    """Plan the repair of a store from the findings of ``verify`` at its highest level; nothing is written."""
-    return _Planner(request, findings).plan
+def make_plan(request: RepairRequest, report: VerifyReport) -> Plan:
+    """Plan the repair of a store from a report of ``verify`` at its highest level; nothing is written."""
+    return _Planner(request, report).plan
 
 
 class _Planner:
-    def __init__(self, request: RepairRequest, findings: Findings) -> None:
-        self._request, self._store, self._findings = request, request.store, findings
-        self.plan = Plan()
+    def __init__(self, request: RepairRequest, report: VerifyReport) -> None:
+        self._request, self._store, self._findings = request, request.store, report.findings
+        self._outcomes = report.outcomes
+        self.plan = Plan(is_foreseen=bool(report.outcomes))
         assert self._store.root is not None
         self._root: Location = self._store.root
-        strays = {stray.label for stray in self._store.commitlog.strays}
-        self._is_log_damaged = any(
-            one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR and one.file not in strays
-            for one in findings
-        )
+        self._is_log_damaged = repairs.is_log_damaged(self._store, self._findings)
         self._made: list[tuple[str, int, bool]] = []
         self._strays()
         complete = not self._unread() and self._derived()
@@ -164,18 +161,14 @@ class _Planner:
         for feature in self._store.unread:
             self._leave(RepairPart.QUEUES, feature.label, f"{feature.code.title}: it is not read")
         is_controlled = self._store.confirm_offset is not None
-        if is_controlled and any(map(self._is_damaged, DERIVED)):
+        if is_controlled and self._damaged():
             why = "controller mode: what replicas have not confirmed is for the broker to keep or to cut"
             self._leave(RepairPart.QUEUES, "consumequeue", why)
         return bool(self._store.unread) or is_controlled
 
     def _derived(self) -> bool:
         """Plan to install rebuilt parts; return whether queues and index will be complete."""
-        damaged = {part for part in DERIVED if self._is_damaged(part)}
-        if self._store.abort is not None and damaged:
-            damaged = set(DERIVED)  # a clean start completes neither
-        elif RepairPart.QUEUES in damaged:
-            damaged.add(RepairPart.INDEX)  # both are of one rebuild
+        damaged = self._damaged()
         wanted = {part for part in damaged if self._request.wants(part)}
         if not wanted:
             return not damaged
@@ -191,44 +184,41 @@ class _Planner:
                     self._put(part, name, "rebuilt from the log")
         return wanted == damaged
 
-    def _is_damaged(self, part: RepairPart) -> bool:
-        """Whether a part has errors; a lag is not one while ``abort`` makes the next start complete it."""
-        # A repair without ``abort`` spares a broker the recovery that completes what a kill left undone.
-        spares = self._store.abort is not None and self._request.wants(RepairPart.ABORT)
-        least = {Severity.ERROR, Severity.WARNING} if spares else {Severity.ERROR}
-        return any(one.structure is _STRUCTURES[part] and one.severity in least for one in self._findings)
+    def _damaged(self) -> set[RepairPart]:
+        takes_abort = self._request.wants(RepairPart.ABORT)
+        found = repairs.damaged_parts(self._store, self._findings, takes_abort=takes_abort)
+        return {part for part, structure in PARTS.items() if structure in found}
 
     def _swap_refusal(self, parts: set[RepairPart]) -> str | None:
         """Return why queues and index must not be exchanged; None if they may."""
-        if codes.CL_LOST.code in self._findings.counts:
-            return _PROOF
-        for feature in (*self._store.unread, *self._store.queue_databases):
-            return f"{feature.sentence}, which is not rebuilt"
-        for name in (name for part in parts for name in DERIVED[part]):
-            if (self._root / name).kind() not in {None, FileKind.DIRECTORY} or self._is_reached_by_link(name):
-                return (
-                    f"{name} is not a directory of the store root itself: rebuild with --out, and install it"
-                )
-        defaulted = self._store.settings.assumed_sizes(parts)
-        if defaulted:
-            name, value = defaulted[0].name, defaulted[0].value
-            return (
-                f"no file shows {name}, and files of another size stop a broker: give its own with"
-                f" -c broker.conf or -p {name}=N; the default, of brokers that name none, is {value}"
-            )
+        structures = {PARTS[part] for part in parts}
+        refusal = repairs.why_not_swapped(self._store, self._findings, structures) or self._worse()
+        if refusal is not None:
+            return refusal
         names = frozenset(part.value for part in parts)
 
         def tell(topic: str, queue_id: int, batch: bool) -> None:
             self._made.append((topic, queue_id, batch))
 
-        return swap_refusal(self._request.rebuild(names, None, None, tell))
+        return swap_refusal(self._request.rebuild(names, None, None, tell), is_foreseen=bool(self._outcomes))
+
+    def _worse(self) -> str | None:
+        """Return how a start after the repair is worse than one of the store as it is; None if it is not."""
+        repaired, start = outcome_of(self._outcomes, Action.REPAIR), outcome_of(self._outcomes, Action.START)
+        chosen = best(self._outcomes)
+        if repaired is None or start is None or chosen is None or repaired.harm <= start.harm:
+            return None
+        now = outcome_words(start) or "loses nothing"
+        return f"a start on it {outcome_words(repaired)}; one without it {now}. Better: {chosen.command}"
 
     def _abort(self, *, complete: bool) -> None:
         if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
             return
         if self._is_log_damaged:
             is_gone = codes.ST_NO_COMMITLOG.code in self._findings.counts
-            damage = f"the log is damaged: either start can cut it; {_SALVAGE}"
+            chosen = best(self._outcomes)
+            better = _SALVAGE if chosen is None else f"better: {chosen.command}"
+            damage = f"the log is damaged: either start can cut it; {better}"
             why = f"there is no log: {RESTORE_LOG}" if is_gone else damage
             self._leave(RepairPart.ABORT, "abort", why)
         elif not complete:
@@ -240,7 +230,7 @@ class _Planner:
 
     def _checkpoint(self, *, complete: bool) -> None:
         """Write the times of the log's end where they are missing or wrong, or the index is a new one."""
-        found = [one for one in self._findings if one.code in _CHECKPOINT]
+        found = [one for one in self._findings if one.code in repairs.CHECKPOINT_CODES]
         swapped = RepairPart.INDEX in self.plan.rebuilt
         if not self._request.wants(RepairPart.CHECKPOINT) or not (found or swapped):
             return
@@ -258,13 +248,13 @@ class _Planner:
             self._put(RepairPart.CHECKPOINT, "checkpoint", f"{why}the times of the log's end")
 
 
-def swap_refusal(rebuilt: Rebuilt) -> str | None:
-    """Return why rebuilt parts must not be installed; None if they may."""
-    if rebuilt.fewer_messages or rebuilt.fewer_entries:
+def swap_refusal(rebuilt: Rebuilt, *, is_foreseen: bool) -> str | None:
+    """Return why rebuilt parts must not be installed; None if they may, or if a start on them is foreseen."""
+    if not is_foreseen and (rebuilt.fewer_messages or rebuilt.fewer_entries):
         less = rebuilt.fewer_messages or rebuilt.fewer_entries
         what = "messages" if rebuilt.fewer_messages else "index entries"
         return f"a rebuild has {less:,} {what} fewer than now: consumers would lose them; {_SALVAGE}"
-    if rebuilt.hidden_records:
+    if not is_foreseen and rebuilt.hidden_records:
         return f"{rebuilt.hidden_records:,} intact records are out of reach of a rebuild; {_SALVAGE}"
     if rebuilt.doubtful_settings:
         names = " and ".join(rebuilt.doubtful_settings)

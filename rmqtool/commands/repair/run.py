@@ -24,10 +24,11 @@ from rmqtool.commands.repair import (
     RepairRequest,
     RepairStep,
 )
-from rmqtool.commands.repair.plan import DERIVED, QUEUES, Plan, is_worse, make_plan, swap_refusal
+from rmqtool.commands.repair.plan import DERIVED, Plan, is_worse, make_plan, swap_refusal
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.engine import options_of
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.outcomes.repairs import QUEUE_DIRECTORIES
 from rmqtool.recovery.predict import predict_recovery
 from rmqtool.store import PathKind, Store
 from rmqtool.store.disk import Disk
@@ -64,7 +65,7 @@ def plan_repair(request: RepairRequest, progress: Progress) -> RepairReport:
     if waiting is not None:
         return _interrupted(request, disk, waiting)
     report = _verified(request, request.store, progress)
-    plan = make_plan(request, report.findings)
+    plan = make_plan(request, report)
     return _report(request, plan, report, RepairOutcome.PLANNED if plan.steps else RepairOutcome.NOTHING)
 
 
@@ -85,7 +86,7 @@ def repair(
             _refuse(left.left)
             return _finish_waiting(request, disk, waiting, progress) if agreed(left) else left
         before = _verified(request, request.store, progress)
-        plan = make_plan(request, before.findings)
+        plan = make_plan(request, before)
         planned = _report(request, plan, before, RepairOutcome.PLANNED)
         if not plan.steps:
             return _report(request, plan, before, RepairOutcome.NOTHING)
@@ -263,7 +264,8 @@ def _rebuilt(request: RepairRequest, disk: Disk, draft: Draft, plan: Plan) -> se
                 " find files by their names alone; nothing was changed. Run repair as the store's owner, or"
                 " with --engine local"
             )
-        refusal = swap_refusal(request.rebuild(parts, own / REBUILT, own))
+        rebuilt = request.rebuild(parts, own / REBUILT, own)
+    refusal = swap_refusal(rebuilt, is_foreseen=plan.is_foreseen)
     if refusal is not None:
         raise RefusedError(f"{request.store.base}: {refusal}; nothing was changed")
     names = [name for part in plan.rebuilt for name in DERIVED[part]]
@@ -280,7 +282,7 @@ def _kept(disk: Disk, draft: Draft, rebuilt: set[str]) -> list[str]:
     groups have consumed (``ConsumeQueueStore#recoverOffsetTable``).
     """
     found = []
-    for name in sorted(rebuilt & set(QUEUES)):
+    for name in sorted(rebuilt & set(QUEUE_DIRECTORIES)):
         for topic in _directories(disk, name):
             made = f"{draft.name}/{STAGED}/{topic}"
             if disk.node(made) is None:
@@ -307,7 +309,7 @@ def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *,
         draft.keep(path, _EXPIRED)
     last = (RepairPart.CHECKPOINT, RepairPart.ABORT)
     for step in sorted(plan.steps, key=lambda one: last.index(one.part) if one.part in last else -1):
-        if step.path in QUEUES and step.path not in rebuilt:
+        if step.path in QUEUE_DIRECTORIES and step.path not in rebuilt:
             continue  # no new one to install: all its messages are expired
         if step.action is not RepairAction.PUT_IN:
             draft.take_out(step.path, step.why)
@@ -399,7 +401,7 @@ def _is_movable(place: str, directory: str) -> bool:
     """Whether `_plan_moves` moves that name to or from that directory of a journal."""
     first, *rest = place.split("/")
     if directory == KEPT:
-        return first in QUEUES and len(rest) in {1, 2}
+        return first in QUEUE_DIRECTORIES and len(rest) in {1, 2}
     if first == "config":
         return len(rest) == 1 and rest[0] in CONFIG_KINDS
     small = {"lock"} if directory == STAGED else {"abort"}
