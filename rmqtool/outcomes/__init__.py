@@ -154,7 +154,10 @@ def advise(findings: FindingLog, outcomes: Sequence[Outcome]) -> None:
         return
     for finding in list(findings):
         if advises_rebuild(finding.remedy, finding.structure) and chosen.action is not Action.REBUILD:
-            remedy = _ADVICE[chosen.action].format(command=chosen.command, setting=chosen.setting)
+            advice = (
+                _ADVICE[chosen.action] if any(chosen.harm) or chosen.action is not Action.START else _HEALS
+            )
+            remedy = advice.format(command=chosen.command, setting=chosen.setting)
             findings.exchange(finding, replace(finding, remedy_override=remedy))
         elif chosen.action is Action.SALVAGE and _is_of_log(finding):
             remedy = f"{finding.remedy.rstrip('.')}. {_ADVICE[Action.SALVAGE].format(command=chosen.command)}"
@@ -165,8 +168,9 @@ def _is_of_log(finding: Finding) -> bool:
     return finding.structure in {Structure.COMMITLOG, Structure.START} and "replica" in finding.remedy
 
 
+_HEALS = "None needed: the next start serves all messages."
 _ADVICE = {
-    Action.START: "None is better than the next start.",
+    Action.START: "Compare with a replica first: no action serves more messages than the next start does.",
     Action.SETTING: "Start the broker with {setting}: {command}",
     Action.REPAIR: "Repair the store in place: {command}",
     Action.SALVAGE: "To turn what is left into a new store: {command}",

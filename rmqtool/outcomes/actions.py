@@ -145,6 +145,7 @@ class _Actions:
         losses = self._losses
         return Outcome(
             action=Action.SALVAGE,
+            forgets=tuple(one.file for one in self._start.prediction.forgets),
             served=served + self._hidden,
             wrong=0,
             unserved=0,

@@ -74,7 +74,7 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
     if root is None or root.local_path() is None:
         return None, "only stores on a disk of this machine are repaired"
     aside = {stray.label for stray in store.commitlog.strays if (root / stray.label).kind() is not None}
-    aside |= {one.file for one in diagnose(store) if not one.is_sound and one.obvious}
+    aside |= {one.file for one in diagnose(store) if not one.is_sound and one.choices and not one.denied}
     damaged, log_damaged = damaged_parts(store, findings), is_log_damaged(store, findings)
     refusal = why_not_swapped(store, findings, damaged) if damaged else None
     rebuilt = damaged if refusal is None else frozenset[Structure]()

@@ -330,6 +330,8 @@ def load_store(
     if change.checkpoint:
         checkpoint = checkpoint_of_end(store, checkpoint) or checkpoint
     batch_topics = batch_topics_of(root) if release.batch_queues else frozenset()
+    if "config/topics.json" in change.aside:
+        batch_topics |= store.settings.batch_topics
     delete_after_ms = checkpoint.index_msg_timestamp_ms if unclean else None
     return LoadedStore(
         log.segments,

@@ -131,7 +131,9 @@ def predict_start(
 def records_of(store: Store, release: Release) -> LogRecords:
     """Return the records of a store's log, dispatched as a broker of a release does it."""
     settings, root = store.settings.of_broker(release), store.root
-    topics = frozenset[str]() if root is None or not release.batch_queues else batch_topics_of(root)
+    topics = store.settings.batch_topics
+    if root is not None and release.batch_queues:
+        topics |= batch_topics_of(root)
     policy = broker_policy(settings, release, topics)
     return LogRecords(store.commitlog, policy, false=account_of(store).looked.false)
 

@@ -79,14 +79,13 @@ def test_a_late_flip_is_told_with_its_losses_and_the_next_command(run: Runner, t
     assert f"The next start cuts off {sum(one['messages'] for one in lost)} messages" in page.text
     assert all(one["topic"] in page.text for one in lost)
     assert verified.document["predictions"][0]["cut"]["code"] == "CL-CRC"
-    assert f"cp -a --sparse=always {store} {store}.copy" in page.text
-    then = f"rmqtool salvage {store}.copy --out {store}.salvaged"
-    assert then in page.text
-    assert f"\nThen: {then}\n" in run("verify", store, "--predict-recovery").out
+    next_command = f"rmqtool salvage {store} --out {store}.salvaged"
+    assert next_command in page.text
+    assert f"\nNext: {next_command}\n" in run("verify", store, "--predict-recovery").out
     documents = (verified.document, json_of(run, store))
-    words = [{name: one[name] for name in ("verdict", "next", "then", "exitStatus")} for one in documents]
+    words = [{name: one[name] for name in ("verdict", "first", "next", "exitStatus")} for one in documents]
     assert words[0] == words[1]
-    assert words[0]["then"] == then
+    assert words[0]["next"] == next_command
     assert words[0]["verdict"] in page.text
     assert "last write before the crash" in page.text
     assert "the next start ends the log here" in page.text

@@ -116,7 +116,7 @@ def test_no_rule_advises_what_would_lose_messages(run: Callable[..., Run], tmp_p
     assert found.status == 5
     rules = json.loads(report.read_text())["runs"][0]["tool"]["driver"]["rules"]
     helps = {rule["id"]: rule["help"]["text"] for rule in rules}
-    assert "installing a rebuild now can lose messages" in helps["CQ-DANGLING"]
+    assert "Compare with a replica first" in helps["CQ-DANGLING"]
     advice = [text.partition("Remedy: ")[2] for text in helps.values()]
     assert not [one for one in advice if "Rebuild the" in one]
     explained = run("verify", "--explain", "CQ-DANGLING").out

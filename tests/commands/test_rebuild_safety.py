@@ -67,7 +67,8 @@ class TestRemedies:
         assert "112 fewer messages than now" in report.verdict
         assert report.exit_status() == ExitStatus.LOG_DAMAGED
         assert "To install" not in report.install_hint
-        assert f"rmqtool diff {root} REPLICA" in report.install_hint
+        assert "delivers 85 wrong messages" in report.install_hint
+        assert "in a replica or a backup first" in report.install_hint
         document = json_object(report)
         assert (document["installable"], document["present"]["fewerMessages"]) == (False, 112)
         assert sum(one["messages"] for one in document["present"]["fewerByQueue"]) == 112
@@ -85,7 +86,7 @@ class TestRemedies:
             fixture("plain-5.3.3"), tmp_path / "store", [{"file": "consumequeue/Orders/0", "delete": True}]
         )
         (finding,) = (one for one in verified(root).findings if one.code.code == "CQ-MISSING-MSG")
-        assert "rmqtool rebuild" in finding.remedy
+        assert finding.remedy == f"Repair the store in place: rmqtool repair {root} --plan"
         report = rebuilt(root)
         assert report.verdict.startswith("Complete: 163 messages in 10 queues, ")
         assert report.exit_status() == ExitStatus.CLEAN
