@@ -152,7 +152,7 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
         is_code = (code >= _CODES.min) & (code <= _CODES.max) & (listed["log_offset"] == place)
         odd.append(place[is_code & (records["total_size"] == listed["size"])])
     of_unit = set(np.concatenate(odd)[:_MOST_COMPARED].tolist())
-    numbers = np.flatnonzero(marks & np.uint8(Mark.FORM | Mark.ZEROS))
+    numbers = np.flatnonzero(marks & np.uint16(Mark.FORM | Mark.ZEROS))
     of_form = set(starts[numbers[:_MOST_COMPARED]].tolist())
     doubtful = of_unit | of_form
     of_item = of_other_keys(store, survey.log, doubtful) if doubtful else set()
@@ -163,7 +163,7 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
         against |= {PropertyWitness.ITEM} if place in of_item else set()
         against |= {PropertyWitness.FORM} if marks[number] & Mark.FORM else set()
         if record is not None and record.change(against):
-            marks[number] |= np.uint8(Mark.TORN)
+            marks[number] |= np.uint16(Mark.TORN)
     _count_batches(survey, evidence)
 
 
@@ -184,7 +184,7 @@ def _count_batches(survey: Survey, evidence: QueueEvidence) -> None:
         counts = np.where(is_listed, listed["count"], after - offsets)
         more = uncounted[rows] & (counts > 1) & (counts <= _LARGEST_BATCH)
         units["count"][rows[more]] = counts[more]
-        survey.records["marks"][record_of[rows[more]]] |= np.uint8(Mark.TORN)
+        survey.records["marks"][record_of[rows[more]]] |= np.uint16(Mark.TORN)
 
 
 _LOOK_BACK = 64  # runs of a queue that a chain may leap over

@@ -38,7 +38,9 @@ class _StaleJudge:
         if not len(self.judged.cause):
             return
         times, marks = self.judged.times, self.judged.survey.records["marks"]
-        failed = (marks & np.uint8(Mark.BODY_CRC | Mark.RECORD_CRC)) != 0  # torn properties leave times whole
+        failed = (
+            marks & np.uint16(Mark.BODY_CRC | Mark.RECORD_CRC)
+        ) != 0  # torn properties leave times whole
         latest = np.maximum.accumulate(np.where(failed, 0, times))
         back = np.concatenate([[False], times[1:] < latest[:-1]]) & ~self.judged.odd_times
         edges = np.flatnonzero(np.diff(np.concatenate([[0], back.view(np.int8), [0]])))

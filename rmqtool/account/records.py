@@ -59,6 +59,7 @@ class Mark(IntFlag):
     FORM = 32  # pieces of its properties have no name or value
     ZEROS = 64  # zeros stand in its properties
     UNCOUNTED = 128  # an inner batch that does not say of how many messages
+    NO_CRC = 256  # BODYCRC is 0: nothing shows whether the body is as stored
 
 
 DAMAGED = Mark.BODY_CRC | Mark.RECORD_CRC | Mark.STALLS | Mark.TORN
@@ -71,7 +72,7 @@ RECORD_ROW = np.dtype(
         ("total_size", np.int32),
         ("queue_id", np.int32),
         ("fingerprint", np.uint32),  # CRC-32 of all bytes; 0 where copies are not compared
-        ("marks", np.uint8),  # of Mark
+        ("marks", np.uint16),  # of Mark
         ("source", np.uint8),  # number of the copy it was read from
     ]
 )
@@ -158,7 +159,7 @@ def mark_torn(survey: Survey) -> None:
     odd = [number for number in np.flatnonzero(after | before) if not _is_text(survey, records[number])]
     away = np.flatnonzero(~(after | before))
     if odd and all(_is_text(survey, records[number]) for number in away[:: max(len(away) // SAMPLE, 1)]):
-        records["marks"][odd] |= np.uint8(Mark.TORN)
+        records["marks"][odd] |= np.uint16(Mark.TORN)
 
 
 def _is_text(survey: Survey, row: Row) -> bool:
@@ -190,15 +191,17 @@ def forgive_foreign_sums(survey: Survey) -> None:
     marks = survey.records["marks"]
     wrong = (marks & Mark.RECORD_CRC) != 0
     if most_have_none(len(marks), survey.sound_crcs, int(wrong.sum())):
-        marks &= ~np.uint8(Mark.RECORD_CRC)
+        marks &= ~np.uint16(Mark.RECORD_CRC)
 
 
 SPLIT_BYTES = 64 << 20
 _HITS = 64 * MAX_HITS
-_BODY, _STALLS, _TORN = (np.uint8(mark) for mark in (Mark.BODY_CRC, Mark.STALLS, Mark.TORN))
+_BODY, _STALLS, _TORN = (np.uint16(mark) for mark in (Mark.BODY_CRC, Mark.STALLS, Mark.TORN))
+_UNPROVEN = np.uint16(Mark.BODY_CRC | Mark.NO_CRC)
 _MARK_OF = {
     Check.BODY_CRC: Mark.BODY_CRC,
     Check.EMPTY_BODY_CRC: Mark.BODY_CRC,
+    Check.NO_BODY_CRC: Mark.NO_CRC,
     Check.RECORD_CRC: Mark.RECORD_CRC,
     Check.PROPERTIES: Mark.FORM,
     Check.ZEROS: Mark.ZEROS,
@@ -206,10 +209,11 @@ _MARK_OF = {
 } | dict.fromkeys(
     (Check.BORN_PORT, Check.STORE_PORT, Check.QUEUE_OFFSET, Check.INNER_BASE, Check.BODY_LENGTH), Mark.TORN
 )
-_MARKS = np.array([_MARK_OF.get(check, 0) for check in Check], np.uint8)
+_MARKS = np.array([_MARK_OF.get(check, 0) for check in Check], np.uint16)
 """Of each check, the mark of a record that fails it."""
 _MARK_OF_CODE = {
     codes.CL_CRC.code: Mark.BODY_CRC,
+    codes.CL_NO_CRC.code: Mark.NO_CRC,
     codes.CL_PROP_CRC.code: Mark.RECORD_CRC,
     codes.CL_PROPERTIES.code: Mark.FORM,
 } | dict.fromkeys((codes.CL_PORT.code, codes.CL_QOFF_RANGE.code, codes.CL_EMPTY_BODY.code), Mark.TORN)
@@ -340,16 +344,17 @@ class _Reader:
         named = batch.rows["physical_offset"].copy()  # the check puts the place into it
         foreign = named != batch.rows["log_offset"]
         own = ~foreign
-        marks = np.zeros(len(batch.rows), np.uint8)
+        marks = np.zeros(len(batch.rows), np.uint16)
         self._check(batch, marks)
-        doubtful = own & (marks & DAMAGED != 0)  # the walk examines frames of another place
+        doubtful = own & (marks & (DAMAGED | Mark.NO_CRC) != 0)  # the walk examines frames of another place
         self._walk.ends_in_doubt = bool(doubtful[-1])
         doubtful[-1] |= not _is_followed(batch)
         doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
         hidden = None
         body_stops = batch.base + batch.rows["body_start"] + np.maximum(batch.rows["body_length"], 0)
         for number in np.flatnonzero(doubtful):
-            hidden = self._hidden_by(batch.rows[number], int(body_stops[number]), not marks[number] & _BODY)
+            is_proven = not marks[number] & _UNPROVEN
+            hidden = self._hidden_by(batch.rows[number], int(body_stops[number]), is_proven)
             if hidden is not None:
                 self._false.append(int(batch.rows["log_offset"][number]))
                 own[number:] = False
@@ -358,7 +363,7 @@ class _Reader:
             sound = foreign & (marks & _BODY == 0)
             self._elsewhere.append(np.stack([named[sound], batch.rows["total_size"][sound]], axis=1))
             batch = batch.only(own)
-            marks = np.zeros(len(batch.rows), np.uint8)
+            marks = np.zeros(len(batch.rows), np.uint16)
             self._sums[:] = before
             self._check(batch, marks)
         if len(batch.rows):
@@ -391,7 +396,7 @@ class _Reader:
         kind = batch.rows["sys_flag"] & message.TRANSACTION_MASK
         plain = (kind != message.TRANSACTION_PREPARED) & (kind != message.TRANSACTION_ROLLBACK)
         records["marks"] = np.where(plain, Mark.PLAIN, 0) | marks
-        records["marks"][np.isin(records["log_offset"], self._swallowed)] |= np.uint8(Mark.TORN)
+        records["marks"][np.isin(records["log_offset"], self._swallowed)] |= np.uint16(Mark.TORN)
         if self._job.fingerprints:
             fingerprints(batch, records["fingerprint"])
         row = self._dispatcher.dispatch(batch)
@@ -414,7 +419,7 @@ class _Reader:
             checker.check(batch)
             self._sums[0] += checker.sound_crcs
             for code in findings.counts:
-                marks[0] |= np.uint8(_MARK_OF_CODE.get(code, 0))
+                marks[0] |= np.uint16(_MARK_OF_CODE.get(code, 0))
             return
         row = 0
         while row < len(batch.rows):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.reput.chain import SplitReport
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
+    from rmqtool.store.settings import Settings
 
 
 def illegal_queue_findings(
@@ -91,6 +92,20 @@ def record_findings(reports: Sequence[CheckReport | SplitReport], max_findings: 
     if most_have_none(records, sound, findings.counts.get(codes.CL_PROP_CRC.code, 0)):
         findings.soften(codes.CL_PROP_CRC, Severity.WARNING)
     return findings
+
+
+def fold_without_sum(findings: FindingLog, settings: Settings) -> None:
+    """Make one finding of all records without checksum: a note where no recovery looks at it."""
+    code = codes.CL_NO_CRC
+    first = next((one for one in findings if one.code is code), None)
+    if first is not None:
+        number = findings.counts[code.code]
+        records = counted(number, "record has", "records have")
+        message = f"{records} BODYCRC 0 with a body, from here on; all else holds"
+        is_read = settings["checkCRCOnRecover"].value is not False
+        severity = None if is_read else Severity.INFO
+        one = replace(first, message=message, expected=None, observed=number, severity_override=severity)
+        findings.fold(code.code, one)
 
 
 def torn_record(findings: Iterable[Finding], stop: int | None) -> Finding | None:

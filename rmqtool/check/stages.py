@@ -12,7 +12,7 @@ from rmqtool.check.bounds import check_expiry, check_window, of_findings
 from rmqtool.check.delays import DelayBalance
 from rmqtool.check.derived import check_derived
 from rmqtool.check.log import LogCheck, LogResult, check_log
-from rmqtool.check.log_findings import tell_contradicted, unlisted_batch_topics
+from rmqtool.check.log_findings import fold_without_sum, tell_contradicted, unlisted_batch_topics
 from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
 from rmqtool.derived.positions import checked_half_offsets, passed_delays
 from rmqtool.dispatch.policy import DispatchPolicy
@@ -212,6 +212,7 @@ class ContentCheck:
             pictured=request.pictured,
         )
         result = check_log(check, engine, self._progress)
+        fold_without_sum(result.findings, request.store.settings)
         self._run.add(result.findings, result.examined)
         self._run.findings.extend(unlisted_batch_topics(request.store, result.plans))
         self._run.note(picture=result.picture)

@@ -52,6 +52,7 @@ class Check(IntEnum):
     QUEUE_OFFSET = 14  # of a record that is put into no queue
     PREPARED_OFFSET = 15
     ZEROS = 16  # in the properties, which have no other fault
+    NO_BODY_CRC = 17  # BODYCRC is 0, and the body is not empty
 
 
 HIT_ROW = np.dtype(
@@ -242,7 +243,8 @@ def _check_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, coun
         return check_empty_body(buffer, at, row, number, hits, count)
     crc = masked_crc32(buffer, row.body_start, row.body_start + row.body_length)
     if crc != row.body_crc:
-        count = put_hit(hits, count, Check.BODY_CRC, number, crc, row.body_crc)
+        check = Check.BODY_CRC if row.body_crc else Check.NO_BODY_CRC
+        count = put_hit(hits, count, check, number, crc, row.body_crc)
     return count
 
 

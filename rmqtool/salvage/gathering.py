@@ -20,7 +20,7 @@ from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evid
 from rmqtool.account.log_losses import account_of, before_log
 from rmqtool.account.plausibility import JudgedRecords
 from rmqtool.account.reading import under_own_names
-from rmqtool.account.records import Survey, survey_log
+from rmqtool.account.records import Mark, Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.progress import Progress, timed
@@ -84,7 +84,10 @@ def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, o
 
 def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
     """Return which records of another copy are the same, fill a hole, or differ, ``(n,)`` each."""
-    sound, rows = survey.records[~survey.damaged], other.records
+    rows = other.records
+    summed = rows["log_offset"][(rows["marks"] & Mark.NO_CRC) == 0]
+    worse = (survey.records["marks"] & Mark.NO_CRC != 0) & np.isin(survey.records["log_offset"], summed)
+    sound = survey.records[~survey.damaged & ~worse]
     met, after = overlaps(rows, sound)
     same = np.zeros(len(rows), bool)
     theirs = sound[after[met]]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account.plausibility import JudgedRecords
-from rmqtool.account.records import Cause, Grounds, Survey
+from rmqtool.account.records import Cause, Grounds, Mark, Survey
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 _ELSEWHERE = (
     "{} in another place than named, and nothing else lies there: put files back under the names that their"
     " records tell and salvage again, or rmqtool carve the files, which puts each record into its place"
+)
+
+
+_NO_SUM = (
+    "{} BODYCRC 0, and stay as they are: start the broker with checkCRCOnRecover=false, or a recovery cuts"
+    " the log at the first that it checks"
 )
 
 
@@ -97,7 +103,10 @@ class Planner:
             queues=tuple(salvaged_queues(judged, all_lost)),
             kept_damaged=int((survey.damaged & judged.kept).sum()),
             odd_times=int((judged.odd_times & judged.kept).sum()),
-            notes=(*draft.notes, *self.evidence.unread, *self._elsewhere(ranges), *self._undecided()),
+            notes=(
+                *(*draft.notes, *self.evidence.unread, *self._elsewhere(ranges), *self._undecided()),
+                *self._without_sum(),
+            ),
         )
         plan.check()
         return plan
@@ -225,6 +234,11 @@ class Planner:
         count = int(((starts >= ranges.start) & (starts + sizes <= nexts)).sum())
         if count:
             yield _ELSEWHERE.format(counted(count, "sound record lies", "sound records lie", spec=","))
+
+    def _without_sum(self) -> Iterator[str]:
+        """Say that a broker must not check what has no checksum."""
+        if count := int(((self.survey.records["marks"] & Mark.NO_CRC != 0) & self.judged.kept).sum()):
+            yield _NO_SUM.format(counted(count, "record has", "records have", spec=","))
 
     def _undecided(self) -> Iterator[str]:
         """Yield a sentence for each damaged frame that nothing shows to be intact or false."""

@@ -31,6 +31,7 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
         "PHYSICALOFFSET {observed}, but the record lies at {expected}",
     ),
     Check.BODY_CRC: (codes.CL_CRC, "the body's CRC-32 is {expected}, BODYCRC says {observed}"),
+    Check.NO_BODY_CRC: (codes.CL_NO_CRC, "BODYCRC is 0, and the body's CRC-32 {expected}"),
     Check.RECORD_CRC: (codes.CL_PROP_CRC, "the record's CRC-32 is {expected}, __CRC32# says {observed}"),
     Check.BORN_PORT: (codes.CL_PORT, "port {observed} in BORNHOST"),
     Check.STORE_PORT: (codes.CL_PORT, "port {observed} in STOREHOST"),
@@ -72,6 +73,7 @@ _HAS_EXPECTED = frozenset(
     {
         Check.PHYSICAL_OFFSET,
         Check.BODY_CRC,
+        Check.NO_BODY_CRC,
         Check.RECORD_CRC,
         Check.INNER_BASE,
         Check.EMPTY_BODY_CRC,
@@ -167,8 +169,8 @@ class RecordChecker:
         properties_stop = properties_start + int(row["properties_length"])
         crc = self._crc_of_file(batch.base + int(row["body_start"]), int(row["body_length"]), 0)
         if crc & _CRC_MASK != row["body_crc"]:
-            found = self._at(batch, 0, Check.BODY_CRC, crc & _CRC_MASK, int(row["body_crc"]))
-            self._findings.add(found)
+            check = Check.BODY_CRC if row["body_crc"] else Check.NO_BODY_CRC
+            self._findings.add(self._at(batch, 0, check, crc & _CRC_MASK, int(row["body_crc"])))
         stored = int(stored_record_crc(batch.buffer, properties_start, properties_stop))
         if stored == -1:
             return

@@ -211,8 +211,9 @@ def record_defects(record: Record) -> Iterator[Finding]:
             codes.CL_PHY_MISMATCH, record, f"the record at {log_offset} names the offset {claimed}"
         )
     if not record.body_crc_holds:
+        code = codes.CL_CRC if record.head.body_crc else codes.CL_NO_CRC
         sentence = f"the body of the record at {log_offset} does not match its BODYCRC"
-        yield record_finding(codes.CL_CRC, record, sentence)
+        yield record_finding(code, record, sentence)
     if not _record_crc_holds(record):
         sentence = f"the record at {log_offset} does not match its property __CRC32#"
         yield record_finding(codes.CL_PROP_CRC, record, sentence)

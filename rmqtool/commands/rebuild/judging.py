@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from rmqtool.check.log_findings import as_torn, illegal_queue_findings, record_findings, torn_record
+from rmqtool.check.log_findings import (
+    as_torn,
+    fold_without_sum,
+    illegal_queue_findings,
+    record_findings,
+    torn_record,
+)
 from rmqtool.check.queue_offsets import Breaks, Older, add_breaks, breaks_of, without_copies
 from rmqtool.commands.rebuild import Generations
 from rmqtool.errors import EnvironmentFailureError
@@ -87,6 +93,7 @@ def judge_log(
     reports = result.chain.reports
     for _, group in groupby(reports, key=lambda report: report.split.segment):
         findings.merge(record_findings(list(group), plan.max_findings))
+    fold_without_sum(findings, store.settings)
     if edge.unclean:
         end = result.chain.end if edge.stale_from is None else min(result.chain.end, edge.stale_from)
         if (torn := torn_record(findings, end)) is not None:
