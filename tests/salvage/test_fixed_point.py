@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import rmqtool
 from rmqtool.findings import Severity
+from rmqtool.store.broker_json import parse_broker_json
 from tests.damage.edits import edited
 from tests.damage.places import Places
 from tests.salvage.campaign import lost_lines
@@ -91,6 +93,57 @@ def test_a_record_of_the_wrong_address_family(tmp_path: Path) -> None:
         assert salvaged(name, [edit], out)[1] == []
         checked += 1
     assert checked == 4
+
+
+def test_records_without_checksum_stay_as_they_are(tmp_path: Path) -> None:
+    """All of a run: a setting reads them, and nothing of them is damaged."""
+    name = "batch-5.3.3"
+    records = Places(fixture(name)).records
+    edits = [{"record": number, "field": "bodyCrc", "zero": 0} for number in range(40, len(records))]
+    root = edited(fixture(name), tmp_path / "damaged", edits)
+    store = rmqtool.open(root)
+    (finding,) = (one for one in store.verify().findings if one.severity is Severity.ERROR)
+    assert (finding.code.code, finding.observed, finding.count) == ("CL-NO-CRC", len(records) - 40, 1)
+    report = store.salvage(tmp_path / "out")
+    assert (report.records, report.lost.damaged, dict(report.left_out)) == (len(records), 0, {})
+    assert any("checkCRCOnRecover=false" in note for note in report.notes)
+    for path in (root / "commitlog").iterdir():
+        assert (tmp_path / "out" / "commitlog" / path.name).read_bytes() == path.read_bytes()
+    unchecked = rmqtool.open(tmp_path / "out", properties=["checkCRCOnRecover=false"]).verify()
+    assert int(unchecked.exit_status()) == 0
+
+
+def test_another_copy_with_checksums_replaces_records_without(tmp_path: Path) -> None:
+    source = fixture("plain-5.3.3")
+    root = edited(source, tmp_path / "damaged", [{"record": 30, "field": "bodyCrc", "zero": 0}])
+    report = rmqtool.open(root).salvage(tmp_path / "out", [rmqtool.open(source)])
+    assert (report.healed, report.notes) == (1, ())
+    for path in (source / "commitlog").iterdir():
+        assert (tmp_path / "out" / "commitlog" / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("queue_is_there", [True, False])
+@pytest.mark.parametrize(("group", "offset"), [("TopicTest@readers", 25), ("Orders@billing", 30)])
+def test_a_group_beyond_the_end_of_its_queue(
+    group: str, offset: int, queue_is_there: bool, tmp_path: Path
+) -> None:
+    """A whole queue outweighs it; of one that is gone, it proves what it can, and the result is sound."""
+    source = fixture("plain-5.5.1")
+    root = edited(source, tmp_path / "damaged", [])
+    max((root / "commitlog").iterdir()).unlink()
+    topic = group.partition("@")[0]
+    if not queue_is_there:
+        shutil.rmtree(root / "consumequeue" / topic / "0")
+    path = root / "config" / "consumerOffset.json"
+    offsets = parse_broker_json(path.read_text("utf-8"))
+    assert isinstance(offsets, dict)
+    offsets["offsetTable"][group]["0"] = offset
+    path.write_text(json.dumps(offsets))
+    rmqtool.open(root).salvage(tmp_path / "out")
+    lost = [one for one in lost_lines(tmp_path / "out") if (one["topic"], one["queueId"]) == (topic, 0)]
+    assert ("consumed" in {one["cause"] for one in lost}) is not queue_is_there
+    report = rmqtool.open(tmp_path / "out", broker_conf=source / "broker.conf").verify()
+    assert [one.code.code for one in report.findings if one.severity is Severity.ERROR] == []
 
 
 @pytest.mark.parametrize("seed", [0, 13, 53, 71, 81, 87, 104, 211, 270, 276, 479, 669, 709])
