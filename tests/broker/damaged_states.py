@@ -288,7 +288,7 @@ def _foreign_queue(root: Path, fixture: str, chance: random.Random) -> None:
 
 
 def _units_behind_the_end(root: Path, _fixture: str, chance: random.Random) -> None:
-    """Write units behind a queue's last one: of another queue, of its own, or beyond the log."""
+    """Write units behind a queue's last one: of another queue, of its own, or too far beyond the log."""
     queues = sorted({path.parent for path in _files(root, "consumequeue/*/*/*")})
     if not queues:
         return
@@ -300,7 +300,7 @@ def _units_behind_the_end(root: Path, _fixture: str, chance: random.Random) -> N
     )
     room = len(data) // _UNIT.size - used
     count = min(chance.randrange(1, 5), room)
-    new = b"".join(_UNIT.pack(1 << chance.randrange(16, 40), 200, 1) for _ in range(count))
+    new = b"".join(_UNIT.pack(1 << chance.randrange(30, 40), 200, 1) for _ in range(count))
     if chance.random() < 0.7:
         new = theirs[: count * _UNIT.size]
     _write(path, used * _UNIT.size, new[: count * _UNIT.size])

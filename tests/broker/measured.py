@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqtool.topics import LMQ_PREFIX
 from tests.broker import jvm
 from tests.broker.stores import fixture_store
 from tests.broker.whole_messages import Identity, Numbered, WholeMessage, whole_messages
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _STORES_A_JVM = 100
 _SECONDS_A_JVM = 540
-_LIGHT = "%LMQ%"
 _PLACEHOLDER = "RMQTOOL_LOST"
 
 Queue = tuple[str, int]
@@ -169,26 +169,28 @@ def _judged(copy: Copy, was: Original, rows: list[jvm.Row]) -> Measured:
         count = sum(one.messages for one in lost)
         return Measured(Outcome(False, None, None, None, None, count, None, None), rows, lost=lost)
     after = [one for one in after if rows[0]["minPhy"] <= one.place < rows[0]["maxPhy"]]
-    mine = [one for one in after if one.is_dispatched and not _is_made(one, copy)]
+    mine = [one for one in after if one.is_indexed and not _is_made(one, copy)]
     result = Measured(Outcome(True, 0, 0, 0, 0, 0, 0, 0), rows)
     kinds: Counter[str] = Counter()
-    delivered: set[int] = set()
+    delivered: set[tuple[Queue, int]] = set()
     numbers: set[Numbered] = set()
     for row, kind in _deliveries(rows, copy.made):
-        if row["topic"].startswith(_LIGHT):
+        if row["topic"].startswith(LMQ_PREFIX):
             result.light[kind] += 1
             continue
         kinds[kind] += 1
-        if row.get("isWhole") and (row["ofTopic"], row["ofQueueId"]) == (row["topic"], row["queueId"]):
-            delivered.add(row["place"])
+        if row.get("isWhole"):
+            delivered.add(((row["topic"], row["queueId"]), row["place"]))
         if kind == "served":
             numbers.add((row["ofTopic"], row["ofQueueId"], row["ofOffset"]))
         if kind == "wrong":
             result.wrong.append((row["topic"], row["queueId"], row["offset"], _what(row)))
     finds = {row["place"] for row in rows if row["type"] == "query" and row["finds"]}
     for one, places in _with_their_copies(mine):
-        result.unserved += [one.place] * (one.messages if delivered.isdisjoint(places) else 0)
         result.unindexed += [one.place] * bool(one.keys and finds.isdisjoint(places))
+        if one.is_dispatched:
+            waiting = [queue for queue in one.queues if not any((queue, at) in delivered for at in places)]
+            result.unserved += [one.place] * one.messages * len(waiting)
     result.lost = list(_lost(was, copy.start, mine, numbers))
     result.outcome = Outcome(
         True,
@@ -214,7 +216,9 @@ def _with_their_copies(messages: list[WholeMessage]) -> Iterator[tuple[WholeMess
 
 def _reused(was: Original, ends: dict[Queue, int]) -> int:
     return sum(
-        max(end - ends.get(queue, 0), 0) for queue, end in was.ends.items() if not queue[0].startswith(_LIGHT)
+        max(end - ends.get(queue, 0), 0)
+        for queue, end in was.ends.items()
+        if not queue[0].startswith(LMQ_PREFIX)
     )
 
 
@@ -244,7 +248,7 @@ def _deliveries(rows: list[jvm.Row], made: frozenset[int]) -> Iterator[tuple[jvm
 
 def _kind(row: jvm.Row, made: frozenset[int]) -> str:
     """Return what a pull at an offset delivers: nothing where it passes on to a later unit."""
-    if "place" not in row:
+    if not row.get("size"):  # neither an error nor an empty answer
         return ""
     if not row["decoded"]:
         return "wrong" if row["next"] == row["offset"] + 1 else ""

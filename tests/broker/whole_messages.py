@@ -7,6 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.formats import message
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,7 @@ class WholeMessage(NamedTuple):
         body: Checksum of its body.
         properties: By name.
         is_dispatched: Whether it gets a unit: no half message and no rollback.
+        is_indexed: Whether it gets index items: no rollback.
     """
 
     place: int
@@ -46,6 +48,7 @@ class WholeMessage(NamedTuple):
     body: int
     properties: dict[str, str]
     is_dispatched: bool
+    is_indexed: bool
 
     @property
     def numbered(self) -> Numbered:
@@ -56,6 +59,15 @@ class WholeMessage(NamedTuple):
     def identity(self) -> Identity:
         """What makes two records copies of one message."""
         return self.topic, self.queue_id, self.queue_offset, self.body
+
+    @property
+    def queues(self) -> list[tuple[str, int]]:
+        """Its own queue, and those that it names beside it, but for light ones."""
+        names = self.properties.get("INNER_MULTI_DISPATCH", "").split(",")
+        return [
+            (self.topic, self.queue_id),
+            *((name, self.queue_id) for name in names if name and not name.startswith(LMQ_PREFIX)),
+        ]
 
     @property
     def keys(self) -> list[str]:
@@ -118,6 +130,7 @@ def _whole(data: bytes, at: int, head: message.MessageHead, place: int) -> Whole
     if body and head.body_crc not in {0, checksum & 0x7FFFFFFF}:
         return None
     properties = _properties(data[properties_at:stop].decode("utf-8", "replace"))
+    kind = head.sys_flag & message.TRANSACTION_MASK
     is_batch = bool(head.sys_flag & _INNER_BATCH)
     return WholeMessage(
         place,
@@ -127,8 +140,8 @@ def _whole(data: bytes, at: int, head: message.MessageHead, place: int) -> Whole
         int(properties.get("INNER_NUM", "1")) if is_batch else 1,
         checksum,
         properties,
-        head.sys_flag & message.TRANSACTION_MASK
-        not in {message.TRANSACTION_PREPARED, message.TRANSACTION_ROLLBACK},
+        kind not in {message.TRANSACTION_PREPARED, message.TRANSACTION_ROLLBACK},
+        kind != message.TRANSACTION_ROLLBACK,
     )
 
 
