@@ -188,7 +188,7 @@ def _say_what_next_of_all(
     ready = [one for one in made if one.is_installable]
     others = sum(bool(one.install_hint) and not one.is_installable for one in made)
     if ready:
-        assumed = {name: why for one in ready for name, why in one.assumed.items()}
+        assumed = {name: why for result in ready for name, why in result.assumed.items()}
         of_all = replace(ready[0], store="STORE", out=f"{out}/NAME", assumed=assumed)
         session.console.note(of_all.install_hint)
     if others:

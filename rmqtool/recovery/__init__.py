@@ -432,16 +432,16 @@ def assumptions(shown: Settings, release: Release) -> tuple[str, ...]:
 
     Those are the default, where the broker set others.
     """
-    version, found = shown[BROKER_VERSION], []
-    is_open = len({one.tag_items for one in shown.candidates}) > 1
+    version, sentences = shown[BROKER_VERSION], []
+    is_open = len({candidate.tag_items for candidate in shown.candidates}) > 1
     if is_open and version.value == release.name:
-        found.append(f"the release, {release.name} ({version.note}); --predict-recovery all shows each")
+        sentences.append(f"the release, {release.name} ({version.note}); --predict-recovery all shows each")
     sizes = [size for size in shown.used_sizes() if size.origin is Origin.INFERRED]
     usual = [size for size in sizes if size.value == DEFINITIONS[size.name].configured(release)]
     if len(usual) < len(sizes) and not shown.has_conf:
-        sentence = "the default, as the files have it; the broker set other sizes, -c broker.conf shows all"
-        found += [f"{size.name}={size.value}: {sentence}" for size in usual]
-    return tuple(found)
+        why = "the default, as the files have it; the broker set other sizes, -c broker.conf shows all"
+        sentences += [f"{size.name}={size.value}: {why}" for size in usual]
+    return tuple(sentences)
 
 
 def _text(setting: Setting) -> str:

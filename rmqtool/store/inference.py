@@ -257,9 +257,9 @@ class SettingsInference:
 
         A broker that has run since has settled them: it writes the checkpoint.
         """
-        root, found = self._store.root, dict[str, str]()
+        root, assumed = self._store.root, dict[str, str]()
         if root is None:
-            return found
+            return assumed
         for report in (REBUILD_REPORT, SALVAGE_REPORT):
             made, run = (root / report).status(), (root / "checkpoint").status()
             if made is None or (run is not None and run.modified_ns > made.modified_ns):
@@ -267,8 +267,8 @@ class SettingsInference:
             with suppress(ConfigFileError):
                 document = load_broker_json(root / report)
                 names = document.get("assumed") if isinstance(document, dict) else None
-                found |= dict.fromkeys(map(str, names if isinstance(names, dict) else ()), report)
-        return found
+                assumed |= dict.fromkeys(map(str, names if isinstance(names, dict) else ()), report)
+        return assumed
 
     @cached_property
     def _proven_division(self) -> _Found:
@@ -366,7 +366,7 @@ class SettingsInference:
 
     def _tag_items(self) -> tuple[str, str] | None:
         """Return the oldest release that puts tag items, and a file of the index that has one."""
-        proven = (_int_of(one) for one in self._proven_division if one.origin is Origin.INFERRED)
+        proven = (_int_of(size) for size in self._proven_division if size.origin is Origin.INFERRED)
         division, files = [number for number in proven if number is not None], self._index_files
         if not division:
             return None

@@ -146,7 +146,7 @@ class Settings:
 
     def assumed_sizes(self, parts: Collection[str]) -> list[Setting]:
         """Return the sizes that were assumed of the files of some parts, and that no file contradicts."""
-        return [one for one in self.defaulted_sizes() if one.part in parts and not one.doubt]
+        return [size for size in self.defaulted_sizes() if size.part in parts and not size.doubt]
 
     def doubtful_sizes(self) -> list[Setting]:
         """Return the sizes that files contradict, of the structures that such a store has."""
