@@ -126,6 +126,11 @@ class LogLosses:
     states: MessageStates | None = None
     before: int = 0
 
+    @property
+    def undecided(self) -> int:
+        """Return how many only units beyond the log's end name: a truncation leaves such, too."""
+        return 0 if self.states is None else self.states.open
+
     def by_topic(self) -> dict[str, int]:
         """Return how many are lost of each topic; of those that only the index knows, none is."""
         topics = Counter[str]()
@@ -154,9 +159,18 @@ class LogLosses:
 NO_LOSSES = LogLosses(0, 0, 0, 0, 0, 0, None, ())
 
 
-def lost_words(messages: int) -> str:
-    """Return how many messages the log has lost, in the words of every command."""
-    return f"{counted(messages, 'message is', 'messages are', spec=',')} lost from the log"
+def lost_words(messages: int, undecided: int = 0) -> str:
+    """Return how many messages the log has lost, in the words of every command.
+
+    Args:
+        messages: all of them.
+        undecided: of these, those that only units beyond the log's end name.
+    """
+    lost = f"{counted(messages - undecided, 'message is', 'messages are', spec=',')} lost from the log"
+    may_be = f"{counted(undecided, 'message', spec=',')} may be lost: only units lead beyond the log's end"
+    if not undecided:
+        return lost
+    return may_be if undecided == messages else f"{lost}, and {may_be}"
 
 
 class CountsBefore(Protocol):

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.account import before_words
+from rmqtool.account import before_words, lost_words
 from rmqtool.check.digests import manifest_lines
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
@@ -83,13 +83,15 @@ class LostMessages:
     """Counts of messages that are lost, or present and not recovered.
 
     Attributes:
-        proven: all that are known to be lost, by gaps in queue offsets, by queues, index items or consumer
+        proven: those that are known to be lost, by gaps in queue offsets, by queues, index items or consumer
             offsets; a message that stood in light queues, too, counts once.
         indexed: of them, those that index items alone point to: nothing names their queues.
         damaged: those whose records are there, damaged or contradicted, and not recovered.
         placed: of both, those with a tombstone or a repeated unit in their place.
         by_cause: how many of both by cause, see ``Lost``.
         open: damaged records whose messages nothing names: they may be among the proven.
+        undecided: those after the last record that only units name: a truncation leaves such units, too;
+            not among the proven.
         before: messages before the log's first byte to which something still leads; not among the proven.
     """
 
@@ -99,6 +101,7 @@ class LostMessages:
     placed: int
     by_cause: Mapping[str, int]
     open: int
+    undecided: int
     before: int
 
 
@@ -189,12 +192,13 @@ class SalvageReport:
                 plan.start,
             ),
             lost=LostMessages(
-                sum(one.count for one in lost if not one.is_there) + len(plan.indexed),
+                sum(one.count for one in lost if not one.is_there) + len(plan.indexed) - plan.undecided,
                 len(plan.indexed),
                 sum(one.count for one in lost if one.is_there),
                 sum(one.count for one in lost if one.placed),
                 dict(causes),
                 sum(one.is_open for one in plan.found),
+                plan.undecided,
                 plan.before,
             ),
             left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
@@ -209,11 +213,16 @@ class SalvageReport:
     @property
     def is_whole(self) -> bool:
         """Whether the log had no damage: nothing is lost, left out or misnamed, no hole was filled."""
+        return not (self._is_damaged or self.lost.undecided or self.bytes.tombstones)
+
+    @property
+    def _is_damaged(self) -> bool:
+        """Whether more is wrong than that only units name messages after the last record."""
         wrong = (
             *(self.lost.proven, self.lost.damaged, self.left_out),
             *(self.misnamed, self.kept_damaged, self.moving),
         )
-        return not any((*wrong, self.bytes.tombstones, self.bytes.fillers))
+        return any((*wrong, self.bytes.fillers)) or self.lost.placed > self.lost.undecided
 
     @property
     def moving(self) -> tuple[SalvagedQueue, ...]:
@@ -224,6 +233,7 @@ class SalvageReport:
     def verdict(self) -> str:
         """Return the outcome in one or two sentences."""
         records, known = counted(self.records, "record", spec=","), self.lost.proven + self.lost.damaged
+        known += self.lost.undecided
         recovered = f"{records} recovered"
         recovered += f", {self.kept_damaged:,} of them damaged" if self.kept_damaged else ""
         missing, before = known - self.lost.placed, before_words(self.lost)
@@ -233,7 +243,11 @@ class SalvageReport:
         elif not known:
             told = f"{recovered}; no message is proven to be lost{before}."
         else:
-            told = f"{recovered}, {counted(self.lost.proven, 'message', spec=',')} lost"
+            told = recovered
+            if self.lost.proven or not self.lost.undecided:
+                told += f", {counted(self.lost.proven, 'message', spec=',')} lost"
+            if self.lost.undecided:
+                told += f", {lost_words(self.lost.undecided, self.lost.undecided)}"
             told += f", {self.lost.damaged:,} present but damaged" if self.lost.damaged else ""
             told += f", {missing:,} of them with nothing in their place" if missing else ""
             told += f"{before}."
@@ -260,8 +274,8 @@ class SalvageReport:
         )
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
-        """Return 5 if the log was damaged, else 0."""
-        if self.is_whole or FailOn(fail_on) is FailOn.NEVER:
+        """Return 5 if the log was damaged, else 0, also where nothing decides whether it lost its end."""
+        if not self._is_damaged or FailOn(fail_on) is FailOn.NEVER:
             return ExitStatus.CLEAN
         return ExitStatus.LOG_DAMAGED
 

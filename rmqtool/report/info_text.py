@@ -60,8 +60,8 @@ def _verdict(summary: StoreSummary) -> str:
     ]
     if codes.CQ_MISSING_MSG.code in summary.findings.counts:
         found.insert(0, "consume queues are missing")
-    if losses := summary.log_losses and summary.log_losses.messages:
-        found.insert(0, lost_words(losses))
+    if (losses := summary.log_losses) and losses.messages:
+        found.insert(0, lost_words(losses.messages, losses.undecided))
     if summary.lock_holder:
         found.insert(0, "in use by a broker")
     elif summary.abort:

@@ -393,8 +393,9 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
 
 
 def _what_else(report: RepairReport) -> str:
-    lost = report.log_losses.messages if report.log_losses is not None else 0
-    said = (f"; {lost_words(lost)}" if lost else "") + before_words(report.log_losses)
+    losses = report.log_losses
+    lost = f"; {lost_words(losses.messages, losses.undecided)}" if losses and losses.messages else ""
+    said = lost + before_words(losses)
     if report.findings.exit_status() is ExitStatus.FAILED:
         said += "; not all of it may be read, rmqtool verify says what"
     if report.left:

@@ -312,7 +312,7 @@ def _lost_total(report: StoreReport) -> str:
     if start:
         parts.append(f"the next start cuts off {start:,} messages")
     if missing:
-        parts.append(lost_words(missing))
+        parts.append(lost_words(missing, 0 if log_losses is None else log_losses.undecided))
     before = before_words(log_losses)
     if parts:
         text = "; ".join(parts)

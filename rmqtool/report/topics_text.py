@@ -51,12 +51,12 @@ def topics_verdict(report: TopicsReport) -> str:
         errors = sum(one.severity is Severity.ERROR for one in report.findings)
         damage = f"The commit log is damaged ({counted(errors, 'error')}): "
     topics = several(report.topics, "topic")
-    messages = report.log_losses.messages if report.log_losses is not None else 0
-    lost = f"; {lost_words(messages)}" if messages else ""
+    losses = report.log_losses
+    lost = f"; {lost_words(losses.messages, losses.undecided)}" if losses and losses.messages else ""
     there = f"{several(report.messages, 'message')} in {size_text(report.bytes)}"
     if report.messages < log.messages:
         there += f", of the log's {several(log.messages, 'message')}"
-    return f"{damage}{topics}, {there}{lost}{before_words(report.log_losses)}"
+    return f"{damage}{topics}, {there}{lost}{before_words(losses)}"
 
 
 def _facts(log: LogParts) -> Iterator[tuple[str, str]]:

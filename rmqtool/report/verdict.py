@@ -104,9 +104,10 @@ def _damage(verdict: Verdict) -> str:
     if missing and status is not ExitStatus.LOG_DAMAGED:
         entries = several(missing, "entry that the log requires", "entries that the log requires")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
-    if lost := log_losses(verdict):
-        said += f"{', but' if not status else ';'} {lost_words(lost)}"
-    said += before_words(_known_losses(verdict))
+    losses = _known_losses(verdict)
+    if losses is not None and losses.messages:
+        said += f"{', but' if not status else ';'} {lost_words(losses.messages, losses.undecided)}"
+    said += before_words(losses)
     ahead = report.findings.counts.get(codes.OF_AHEAD.code, 0)
     if ahead:
         offsets = several(ahead, "consumer offset lies", "consumer offsets lie")

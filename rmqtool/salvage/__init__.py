@@ -305,6 +305,8 @@ class SalvagePlan:
         lost: messages.
         indexed: physical offsets of lost messages to which index items alone lead: nothing names their
             queues, and nothing can stand in their place.
+        undecided: of the lost messages, those after the last record that only units name: a truncation
+            leaves such units, too.
         before: messages before the first byte to which units or index items of the first copy lead; they are
             not among the lost.
         misnamed: files of the log under the names of others.
@@ -331,6 +333,7 @@ class SalvagePlan:
     kept_blanks: tuple[int, ...] = ()
     lost: tuple[Lost, ...] = ()
     indexed: tuple[int, ...] = ()
+    undecided: int = 0
     before: int = 0
     misnamed: int = 0
     found: tuple[Found, ...] = ()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account import indexes_beyond
+from rmqtool.account import indexes_beyond, is_borne_out
 from rmqtool.account.disputes import Disputes, joined, overlaps, uncover, where
 from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import account_of, before_log
@@ -205,7 +205,18 @@ class LogCopies:
             if unlisted and store.root is not None and why_denied(store.root / "config" / "topics.json"):
                 unlisted = frozenset()  # what is reported is that it may not be read
             later = (*unread, *(_UNLISTED.format(topic) for topic in sorted(unlisted)))
-            return replace(plan, notes=plan.notes + later)
+            return replace(plan, undecided=self._undecided(merged, plan), notes=plan.notes + later)
+
+    def _undecided(self, survey: Survey, plan: SalvagePlan) -> int:
+        """Return how many messages after the last record only units name, as ``account`` judges it."""
+        records = survey.records
+        end = int((records["log_offset"] + records["total_size"]).max(initial=survey.log.start))
+        latest_ms = int(records["store_timestamp_ms"].max()) if len(records) else None
+        is_known = max(plan.indexed, default=-1) >= end or any(one.cause == "consumed" for one in plan.lost)
+        if is_known or any(is_borne_out(store, end, latest_ms) for store in self.stores):
+            return 0
+        own = [one for one in plan.lost if not one.in_light and one.physical_offset is not None]
+        return sum(one.count for one in own if (one.physical_offset or 0) >= end)
 
     def _draft(
         self, survey: Survey, choices: Choices, conflicts: tuple[Found, ...], beside: BesideUnits

@@ -651,6 +651,12 @@ def test_what_only_units_show_beyond_the_end_is_open(tmp_path: Path) -> None:
     (root / "checkpoint").unlink()
     assert (_states(root).gone, _states(root).open) == (0, 19)
     assert check(root) == 19
+    rebuilt = rmqtool.open(root).rebuild(dry_run=True, jobs=1)
+    assert (int(rebuilt.exit_status()), rebuilt.log_losses.undecided) == (0, 19)
+    salvaged = rmqtool.open(root).salvage(tmp_path / "salvaged", jobs=1)
+    assert (int(salvaged.exit_status()), salvaged.lost.proven, salvaged.lost.undecided) == (0, 0, 19)
+    assert "19 messages may be lost" in rebuilt.verdict
+    assert "19 messages may be lost" in salvaged.verdict
 
 
 def test_what_is_not_confirmed_is_counted(tmp_path: Path) -> None:

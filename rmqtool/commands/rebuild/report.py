@@ -55,7 +55,7 @@ _DOUBTFUL = (
     " -p {first}=N, and rebuild again. To see what is known of them: rmqtool info {store}"
 )
 _HIDES = (
-    "Do not install this result yet: the present queues prove messages that the log has lost, and it "
+    "Do not install this result yet: the present queues name messages that the log has not, and it "
     "leaves them out. Keep a list of them first: rmqtool rebuild {store} --dry-run --lost FILE, and fetch "
     "them from a replica, if one exists; then rebuild with --lost"
 )
@@ -356,7 +356,8 @@ class RebuildReport:
     def _lost(self) -> str:
         """Return the losses of the log itself; empty without any."""
         lost = self.log_losses.messages
-        return (f"; {lost_words(lost)}" if lost else "") + before_words(self.log_losses)
+        said = lost_words(lost, self.log_losses.undecided)
+        return (f"; {said}" if lost else "") + before_words(self.log_losses)
 
     def _fewer(self) -> str:
         """Return what consumers or look-ups would miss; empty if nothing."""
@@ -387,7 +388,7 @@ class RebuildReport:
 
     @property
     def hides_losses(self) -> bool:
-        """Whether the present queues prove messages that the log has lost, and nothing keeps that proof."""
+        """Whether the present queues name messages that the log has not, and nothing keeps that proof."""
         return bool(self.log_losses.messages) and self.lost_messages is None
 
     @property
