@@ -207,9 +207,13 @@ class _ServedEnd:
         self._log_end, self._batch = log_end, check.batch
         self._end = self._from  # of the served units, in bytes
 
-    def serves(self, units: Units) -> Bools:
-        """Return which units of the next chunk a broker serves, ``(n,)``."""
-        offsets, start = units.column("physicalOffset"), units.segment.start + units.position
+    def serves(self, units: Units, *, are_known: bool) -> Bools:
+        """Return which units of the next chunk a broker serves, ``(n,)``; known are those with a record."""
+        start = units.segment.start + units.position
+        if are_known and (start < self._from or start == self._end):
+            self._end = max(self._end, start + len(units) * units.unit_size)
+            return np.ones(len(units), np.bool_)
+        offsets = units.column("physicalOffset")
         serves = (offsets >= 0) & (units.column("size") > 0) & (offsets < self._log_end)
         if self._batch:
             serves &= (units.column("msgBaseOffset") >= 0) & (units.column("batchSize") > 0)
@@ -264,7 +268,8 @@ class UnitMatch:
             first = int(numbers.min())
             first = first if self.matched[0] < 0 else min(self.matched[0], first)
             self.matched = first, max(self.matched[1], int(numbers.max()))
-        counting = np.flatnonzero(belongs | self._end.serves(units)[rows])
+        are_known = len(rows) == len(units) and bool(belongs.all())
+        counting = np.flatnonzero(belongs | self._end.serves(units, are_known=are_known)[rows])
         if len(counting):
             confirmed = units.first_number + int(rows[counting[-1]])
         is_inside = offsets[chosen] < self._task.log_end
