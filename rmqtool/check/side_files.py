@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.positions import Consumed, consumed_offsets, loaded_checkpoint
+from rmqtool.derived.positions import DELAY_FILE, TIMER, Consumed, consumed_offsets, loaded_checkpoint
+from rmqtool.derived.timer import timer_ahead
 from rmqtool.doctor import ONLY_SHOWN, ConfigCopy
 from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis, QueueEnds
 from rmqtool.doctor.diagnose import diagnose, diagnose_timer
@@ -63,7 +66,7 @@ def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Fin
             )
 
 
-_DELAY_FILE = "config/delayOffset.json"
+_TIMER_CONTINUES = "Goes on by the timer log and its queue, and loses nothing."
 _DELAY_REMEDY = (
     "Brokers before 4.9.2 (PR 3358) deliver nothing more of the level. Stop the broker, and set the "
     "level's number in delayOffset.json, and in its .bak, to {}, the queue's end. Later brokers continue "
@@ -71,19 +74,46 @@ _DELAY_REMEDY = (
 )
 
 
-def check_offsets(store: Store) -> Iterator[Finding]:
+def check_offsets(store: Store, *, timed: bool = True) -> Iterator[Finding]:
     """Yield the offsets in ``config/`` that are outside of their queues.
 
-    Offsets of queues without a directory are skipped: they outlive a deleted topic. Files that cannot be
-    decoded are level 0's.
+    Offsets of queues without a directory are skipped: they outlive a deleted topic. So is the timer's if
+    the log may have messages for its queue (``timed``). Files that cannot be decoded are level 0's.
 
     Java: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``ScheduleMessageService`` (4.9.8, 5.3.3).
     """
     ends = QueueEnds(store)
     for consumed in consumed_offsets(store):
         bounds = ends.bounds(consumed.topic, consumed.queue_id)
-        if bounds is not None:
+        if consumed.reader == TIMER:
+            yield from _ahead_of_timer_queue(store, consumed, bounds, timed=timed)
+        elif bounds is not None:
             yield from _offset_finding(consumed, bounds)
+
+
+def _ahead_of_timer_queue(
+    store: Store, consumed: Consumed, bounds: Bounds | None, *, timed: bool
+) -> Iterator[Finding]:
+    """Yield the finding of a timer outside of its queue: what a start makes of it is up to the timer log."""
+    if bounds is None and timed:
+        return
+    low, end = (0, None) if bounds is None else bounds
+    text = timer_ahead(store, low, end)
+    if text is not None:
+        yield Finding(
+            code=codes.OF_TIMER,
+            file=consumed.file,
+            topic=consumed.topic,
+            queue_id=consumed.queue_id,
+            queue_offset=consumed.offset,
+            expected=end or 0,
+            observed=consumed.offset,
+            message=text,
+        )
+    elif bounds is not None:
+        continues = partial(replace, effect_override=_TIMER_CONTINUES, remedy_override="None needed.")
+        for finding in _offset_finding(consumed, bounds):
+            yield continues(finding) if finding.code is codes.OF_AHEAD else finding
 
 
 def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
@@ -101,7 +131,7 @@ def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
         queue_offset=consumed.offset,
         expected=limit,
         observed=consumed.offset,
-        remedy_override=_DELAY_REMEDY.format(limit) if is_ahead and consumed.file == _DELAY_FILE else None,
+        remedy_override=_DELAY_REMEDY.format(limit) if is_ahead and consumed.file == DELAY_FILE else None,
         message=f"{consumed.reader} stands at {consumed.offset} in {queue}, {where}, {limit}",
     )
 

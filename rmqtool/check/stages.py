@@ -23,6 +23,7 @@ from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.classify import page_writer
+from rmqtool.topics import TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -109,7 +110,10 @@ class ContentCheck:
         """Check what needs all structures of the store; what needs the log only if that was read whole."""
         store = self._request.store
         if not any(one.unread is Structure.UNREAD and not one.light_only for one in store.unread):
-            self._add(Structure.STORE, check_offsets)  # else consumers read other queues, too
+            timed = log is None or is_partial or any(plan.topic == TIMER_TOPIC for plan in log.plans)
+            self._add(
+                Structure.STORE, partial(check_offsets, timed=timed)
+            )  # else there are other queues, too
         if not is_partial:
             self._tell_unconfirmed(log)
             self._tell_window()

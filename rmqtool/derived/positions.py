@@ -43,6 +43,7 @@ _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
 DELAY_FILE = f"config/{_DELAYS}"
 TIMER_CHECKPOINT = "timercheck"
+TIMER = "timer"
 
 
 class Consumed(NamedTuple):
@@ -83,7 +84,7 @@ def _of_timer(store: Store) -> Iterator[Consumed]:
     with suppress(DeniedError):  # IO-DENIED reports it
         found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
     if found is not None and found.last_timer_queue_offset >= 0:
-        yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, "timer", found.last_timer_queue_offset)
+        yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, TIMER, found.last_timer_queue_offset)
 
 
 def checked_half_offsets(store: Store) -> dict[int, int]:

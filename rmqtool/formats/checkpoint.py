@@ -53,6 +53,12 @@ TIMER_CHECKPOINT = Struct(
 SLOT = struct.Struct(">qqqii")
 """A slot of ``timerwheel``: time in units of timerPrecisionMs, positions of first and last unit, messages."""
 
+TIMER_UNIT = struct.Struct(">i8xi12xq16x")
+"""A unit of the timer log: its size, magic and the physical offset of its message, of more."""
+
+TIMER_UNIT_MAGICS = 0xF
+"""Bits that the magic of a unit may have (``TimerMessageStore#isMagicOK``)."""
+
 WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.size
 
 

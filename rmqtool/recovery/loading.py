@@ -14,14 +14,16 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.derived.timer import timer_ahead
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
-from rmqtool.recovery import PredictionDraft, Refusal
+from rmqtool.recovery import Prediction, PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.broker_conf import DEFINITIONS, Origin
 from rmqtool.store.names import Listing
 from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, TIMER_WHEEL, names_in
 from rmqtool.store.segments import Segment, label_of
+from rmqtool.topics import TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -157,13 +159,27 @@ def load_timer_wheel(settings: Settings, root: Location, prediction: PredictionD
 
     With ``timerWheelSnapshotFlush`` the newest ``timerwheel.N`` is the wheel, which is not read.
     """
-    setting = settings["timerWheelEnable"]
-    if not setting.value or not DEFINITIONS[setting.name].is_known_to(prediction.made.release):
+    if not _has_timer(settings, prediction.made.release):
         return
     status = None if settings["timerWheelSnapshotFlush"].value else (root / TIMER_WHEEL).status()
     if status is not None and status.size_bytes not in {0, _WHEEL_BYTES}:
         reason = f"has {status.size_bytes} bytes instead of {_WHEEL_BYTES}"
         prediction.add(refusals=[Refusal(TIMER_WHEEL, reason, _WHEEL_REMEDY)])
+
+
+def timer_hazards(settings: Settings, store: Store, prediction: Prediction) -> Iterator[str]:
+    """Yield the messages that the timer never delivers, by its checkpoint and its queue after a start."""
+    if prediction.starts and _has_timer(settings, prediction.release):
+        queues = [one for one in prediction.queues if (one.topic, one.queue_id) == (TIMER_TOPIC, 0)]
+        low, end = (queues[0].min_offset, queues[0].max_offset) if queues else (0, None)
+        text = timer_ahead(store, low, end)
+        if text is not None:
+            yield f"{text[0].upper()}{text[1:]}."
+
+
+def _has_timer(settings: Settings, release: Release) -> bool:
+    setting = settings["timerWheelEnable"]
+    return bool(setting.value) and DEFINITIONS[setting.name].is_known_to(release)
 
 
 def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_CompactedQueue]:

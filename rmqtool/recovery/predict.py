@@ -38,6 +38,7 @@ from rmqtool.recovery import (
 )
 from rmqtool.recovery.delivery import LogRecords, put_rebuilt
 from rmqtool.recovery.loaded import DispatchStallError, LoadedStore, batch_topics_of, catch_up, load_store
+from rmqtool.recovery.loading import timer_hazards
 from rmqtool.recovery.losses import (
     count_missing,
     count_missing_of,
@@ -120,6 +121,7 @@ def predict_start(
         # Of a log that was surveyed before, the records are read once for all that a run foresees.
         records = store.once(records_of, release) if account.has_looked and tell_lost is None else None
         _Start(loaded, prediction, policy, switches, looking, account, records).run()
+        prediction.add(hazards=timer_hazards(settings, store, prediction.made))
     if len(store.commitlog) or account.can_tell:
         if not account.has_looked:
             looking.pass_over(looking.reached, store.commitlog.stop)

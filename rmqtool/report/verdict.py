@@ -45,7 +45,10 @@ _DAMAGE = {
 }
 
 _SETTINGS = {codes.CF_FORGETS.code, codes.CF_REFUSED.code}
-_TIMER_GAP = ", but never delivers timed messages whose chain crosses the gap in timerlog/"
+_TIMED = {
+    codes.ST_TIMER_GAP.code: ", but never delivers timed messages whose chain crosses the gap in timerlog/",
+    codes.OF_TIMER.code: ", but never delivers timed messages that its timer has passed over",
+}
 
 
 def headline(verdict: Verdict) -> str:
@@ -162,8 +165,8 @@ def _starts(verdict: Verdict) -> Iterator[str]:
         else:
             start = _start(outcome, predictions, lost=bool(log_losses(verdict))) + more
             start += f" and {harm}" if harm else ""
-        has_timer_gap = predictions[0].starts and codes.ST_TIMER_GAP.code in verdict.report.findings.counts
-        yield f"{start}{_TIMER_GAP if has_timer_gap else ''}"
+        found = verdict.report.findings.counts if predictions[0].starts else {}
+        yield start + "".join(words for code, words in _TIMED.items() if code in found)
     if codes.NS_SKIPPED.code in verdict.report.findings.counts:
         yield "the next start cannot be predicted"
 

@@ -205,7 +205,7 @@ def _has_rows(directory: Location) -> bool:
 
 
 COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"
-_TIMER_LOG, _TIMER_CHECKPOINT, TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
+TIMER_LOG, TIMER_PROGRESS, TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
 _NEVER = (1 << 63) - 1
 _PAGE_BYTES = 1 << 16
 
@@ -238,12 +238,12 @@ def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
 
 def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
     """Yield the missing files of the timer log, by their neighbours, the checkpoint or the wheel."""
-    directory = root / _TIMER_LOG
+    directory = root / TIMER_LOG
     files = sorted(
         name for name in names_in(directory, FileKind.FILE) if digits_of(name, NAME_DIGITS) is not None
     )
     sizes = {name: status.size_bytes for name, status in _entries(directory)}
-    checkpoint = _timer_checkpoint(root / _TIMER_CHECKPOINT)
+    checkpoint = _timer_checkpoint(root / TIMER_PROGRESS)
     start = int(files[0]) if files else _NEVER
     if start and (slots := _slots_before(root, start, checkpoint.last_read_time_ms // max(precision_ms, 1))):
         yield _first_files_gone(start, slots)
@@ -253,13 +253,13 @@ def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
     end = int(files[-1]) + sizes[files[-1]] if files else 0
     if (flushed := checkpoint.last_timer_log_flush_pos) > end:
         yield _timer_gap(
-            end, flushed - end, f"before {flushed}, to which {_TIMER_CHECKPOINT} says it was written"
+            end, flushed - end, f"before {flushed}, to which {TIMER_PROGRESS} says it was written"
         )
 
 
 def _timer_gap(position: int, length: int, where: str) -> Finding:
-    text = f"{_TIMER_LOG} lacks {counted(length, 'byte')} from {position} on, {where}"
-    return Finding(code=codes.ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=position, message=text)
+    text = f"{TIMER_LOG} lacks {counted(length, 'byte')} from {position} on, {where}"
+    return Finding(code=codes.ST_TIMER_GAP, file=TIMER_LOG, length=length, expected=position, message=text)
 
 
 def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
@@ -268,11 +268,11 @@ def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
     messages = sum(count for _, count in slots)
     text = (
         f"{counted(len(slots), 'slot')} of {TIMER_WHEEL} with {counted(messages, 'message')} to come lead to"
-        f" {before} and further on in {_TIMER_LOG}, which"
+        f" {before} and further on in {TIMER_LOG}, which"
         f" {'has no file' if start == _NEVER else f'begins at {start}'}"
     )
     length = None if start == _NEVER else start - before
-    return Finding(code=codes.ST_TIMER_GAP, file=_TIMER_LOG, length=length, expected=before, message=text)
+    return Finding(code=codes.ST_TIMER_GAP, file=TIMER_LOG, length=length, expected=before, message=text)
 
 
 def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]]:
