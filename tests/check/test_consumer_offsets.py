@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import shutil
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rmqtool.check.side_files import check_offsets
 from rmqtool.derived.positions import consumed_offsets
+from rmqtool.findings import codes
+from rmqtool.recovery.predict import predict_recovery
+from rmqtool.releases import RELEASES
 from rmqtool.store import open_store
+from tests.broker.stores import fixture_store
 from tests.check.store_edits import EditedStore
 from tests.store.fixture_stores import STORE_ROOTS
 
@@ -100,3 +106,33 @@ def test_the_reader_is_named(store: EditedStore) -> None:
     (finding,) = check_offsets(open_store(store.root))
     assert finding.message == "group readers stands at 99 in TopicTest/0, beyond the queue's end, 24"
     assert [one.reader for one in consumed_offsets(open_store(store.root))] == ["group readers"]
+
+
+TIMER_UNIT = struct.Struct(">iqiqiqiiq")
+
+
+@pytest.mark.parametrize(
+    "case", ["no log", "a log", "its master's offset", "another magic", "an empty file after it"]
+)
+def test_a_timer_ahead_goes_on_by_its_log_or_at_the_queue_s_end(tmp_path: Path, case: str) -> None:
+    """A real 5.3.3 and 5.5.1 go by the last unit of the timer log, else by the lesser offset, to the end."""
+    root = fixture_store("plain-5.3.3").copy_to(tmp_path / "store")
+    shutil.copytree(root / "consumequeue" / "TopicTest", root / "consumequeue" / "rmq_sys_wheel_timer")
+    offsets = (524, 20) if case == "its master's offset" else (524, 524)
+    (root / "config" / "timercheck").write_bytes(struct.pack(">4q", 1, 52, *offsets).ljust(4096, b"\0"))
+    if case not in {"no log", "its master's offset"}:
+        magic = 16 if case == "another magic" else 1
+        unit = TIMER_UNIT.pack(TIMER_UNIT.size, -1, magic, 1, 1, 0, 100, 1, 0)
+        (root / "timerlog").mkdir()
+        (root / "timerlog" / f"{0:020d}").write_bytes(unit.ljust(5200, b"\0"))
+        if case == "an empty file after it":
+            (root / "timerlog" / f"{5200:020d}").write_bytes(bytes(5200))
+    (finding,) = check_offsets(open_store(root))
+    is_harmless = case not in {"no log", "another magic"}
+    assert finding.code is (codes.OF_AHEAD if is_harmless else codes.OF_TIMER)
+    prediction = predict_recovery(open_store(root), RELEASES["5.3.3"])
+    hazards = [one for one in prediction.hazards if one.startswith("The timer stands at 524")]
+    assert bool(hazards) is not is_harmless
+    assert (finding.remedy == "None needed.") is is_harmless
+    if not is_harmless:
+        assert "a start goes on at 24, and never delivers what was still to come of the 24" in finding.message
