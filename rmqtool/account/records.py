@@ -35,7 +35,9 @@ from rmqtool.store.names import HIGHEST_QUEUE_ID, component_problem
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.arrays import Bools, Buffer, Int64s, Row, Rows
+    import numpy.typing as npt
+
+    from rmqtool.arrays import Bools, Int64s, Row, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
@@ -389,7 +391,7 @@ class _Reader:
         self._covers = True
         return None
 
-    def _add(self, batch: MessageBatch, marks: Buffer) -> None:
+    def _add(self, batch: MessageBatch, marks: npt.NDArray[np.uint16]) -> None:
         records = np.zeros(len(batch.rows), RECORD_ROW)
         for name in ("log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"):
             records[name] = batch.rows[name]
@@ -412,7 +414,7 @@ class _Reader:
             records["marks"][[queue in impossible for queue in queues]] |= _TORN
         self._records.append(records)
 
-    def _check(self, batch: MessageBatch, marks: Buffer) -> None:
+    def _check(self, batch: MessageBatch, marks: npt.NDArray[np.uint16]) -> None:
         if batch.cut and len(batch.rows):  # longer than a window: read piece by piece
             findings = FindingLog(1)
             checker = RecordChecker(self._segment, findings)

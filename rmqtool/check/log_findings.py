@@ -95,7 +95,7 @@ def record_findings(reports: Sequence[CheckReport | SplitReport], max_findings: 
 
 
 def fold_without_sum(findings: FindingLog, settings: Settings) -> None:
-    """Make one finding of all records without checksum: a note where no recovery looks at it."""
+    """Make one finding of all records without checksum: a note where no recovery checks it."""
     code = codes.CL_NO_CRC
     first = next((one for one in findings if one.code is code), None)
     if first is not None:

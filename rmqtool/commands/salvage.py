@@ -19,6 +19,7 @@ from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart
 from rmqtool.salvage import Choices, Holes, PartKind, SalvagedQueue, SalvagePlan, SourceFile
 from rmqtool.salvage.derived import make_derived
+from rmqtool.salvage.making import LOST_BODY
 from rmqtool.salvage.sidecars import (
     ConfigFile,
     before_lines,
@@ -269,9 +270,23 @@ class SalvageReport:
         hint, place = fetched(self.out)
         return (
             f"{hint}{resting_on(self.assumed)}To use it:\n  rmqtool verify {place}\nThen start a broker"
-            " with the old settings on a copy of it (storePathRootDir), and read salvage/lost.ndjson for the"
-            " messages that consumers will miss."
+            f" with the old settings on a copy of it (storePathRootDir).{self._met}"
         )
+
+    @property
+    def _met(self) -> str:
+        """Return the end of the hint: messages that consumers receive, or miss."""
+        known, placed = self.lost.proven + self.lost.damaged, self.lost.placed
+        if not known:
+            return ""
+        messages = counted(placed, "message", spec=",")
+        received = {
+            Holes.TOMBSTONE: f"receive {messages} with the body `{LOST_BODY}` in the place of lost ones",
+            Holes.REPEAT: f"receive {messages} a second time in the place of lost ones",
+        }
+        words = [received[self.holes]] if placed and self.holes in received else []
+        words += [f"miss {known - placed:,}"] if known > placed else []
+        return f" Consumers {' and '.join(words)}: salvage/lost.ndjson lists the lost messages."
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
         """Return 5 if the log was damaged, else 0, also where nothing decides whether it lost its end."""

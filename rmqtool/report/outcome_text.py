@@ -217,7 +217,12 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
         damaged = f", {one.damaged:,} there but damaged" if one.damaged else ""
         again = "" if one.orderly else "; it gave queue offsets more than once, so others may move"
         bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
-        lines.append(f"{_queue(one)}: {one.lost:,} of the messages {bounds}{damaged}{missing}{again}")
+        runs = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in one.not_recovered)
+        rest = one.not_given_back - sum(b - a + 1 for a, b in one.not_recovered)
+        which = f"{runs}{f', and {rest:,} more' if rest > 0 else ''}"
+        lines.append(
+            f"{_queue(one)}: {one.lost:,} of the messages {bounds}{damaged}{missing}{again}: {which}"
+        )
     yield from capped("lost", lines, "queue")
     if report.lost.indexed:
         yield "lost", f"{report.lost.indexed:,} of unknown queues, by index items alone"

@@ -51,6 +51,7 @@ _SENTENCES = {
     "dead-letter": f"dead letter of group {_FAILED}",
     "pop-check-point": "{count} popped from queue offset {queueOffset} of {queue} by group {group}{until}",
     "pop-ack": "acknowledges queue offset {offsets} of {queue} by group {group}",
+    "placeholder": "a salvage put this in the place of a lost message",
     "multi-dispatch": "also in {topics} at {places}",
 }
 

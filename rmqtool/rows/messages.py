@@ -29,6 +29,7 @@ from rmqtool.javacompat import (
     tags_hash,
     wrap_long,
 )
+from rmqtool.salvage.making import LOST_PROPERTY
 from rmqtool.scan.classify import is_of_record
 from rmqtool.scan.record_walk import BlankRecord, LogEvent
 from rmqtool.scan.records import Record
@@ -271,9 +272,11 @@ def explanation_of(record: Record, tags_code: int) -> Explanation | None:
     ``half`` and ``delay`` name the topic and queue that a message is meant for, ``timer`` also; ``op`` the
     half messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
     ``pop-check-point`` and ``pop-ack`` the messages that a group received and has acknowledged;
-    ``multi-dispatch`` the other queues. For a delayed message ``tags_code`` is the time of delivery in ms.
+    ``multi-dispatch`` the other queues; ``placeholder`` stands for a lost message. For a delayed message ``tags_code`` is the time of delivery in ms.
     """
     topic = record.topic
+    if LOST_PROPERTY in record.properties:
+        return {"kind": "placeholder"}
     if not topic.startswith(EXPLAINED_TOPICS):
         return _multi_dispatch(record.properties) if "INNER_MULTI_DISPATCH" in record.properties else None
     if topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)):

@@ -184,6 +184,7 @@ class SalvagedQueue:
         orderly: whether its queue offsets go up all along the log; else they were given more than once.
         first_stored_ms: store time of the first message recovered; None without any.
         last_stored_ms: of the last.
+        not_recovered: first and last queue offset of runs of lost or damaged messages, the first twenty.
     """
 
     topic: str
@@ -197,6 +198,7 @@ class SalvagedQueue:
     orderly: bool
     first_stored_ms: int | None
     last_stored_ms: int | None
+    not_recovered: tuple[tuple[int, int], ...] = ()
 
     @property
     def queue_offsets(self) -> int:

@@ -282,7 +282,24 @@ def _queue(
         orderly=orderly,
         first_stored_ms=int(times[0]) if len(times) else None,
         last_stored_ms=int(times[-1]) if len(times) else None,
+        not_recovered=tuple(itertools.islice(_runs(lost), _LISTED_RUNS)),
     )
+
+
+_LISTED_RUNS = 20
+
+
+def _runs(lost: list[Lost]) -> Iterator[tuple[int, int]]:
+    """Yield first and last queue offset of messages that follow each other."""
+    first = end = None
+    for one in sorted(lost, key=lambda one: one.queue_offset):
+        if first is not None and end is not None and one.queue_offset > end:
+            yield first, end - 1
+            first = None
+        first = one.queue_offset if first is None else first
+        end = max(end or 0, one.queue_offset + one.count)
+    if first is not None and end is not None:
+        yield first, end - 1
 
 
 def _distinct(starts: Int64s, stops: Int64s) -> int:
