@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from rmqtool import options, rows
 from rmqtool.findings import Finding, Severity, Structure, codes
 from rmqtool.formats import message
-from rmqtool.formats.message import INNER_BATCH_FLAG
+from rmqtool.formats.message import INNER_BATCH_FLAG, LOST_PROPERTY
 from rmqtool.javacompat import (
     DelayLevels,
     encode_offset_id,
@@ -29,7 +29,6 @@ from rmqtool.javacompat import (
     tags_hash,
     wrap_long,
 )
-from rmqtool.salvage.making import LOST_PROPERTY
 from rmqtool.scan.classify import is_of_record
 from rmqtool.scan.record_walk import BlankRecord, LogEvent
 from rmqtool.scan.records import Record
@@ -272,7 +271,8 @@ def explanation_of(record: Record, tags_code: int) -> Explanation | None:
     ``half`` and ``delay`` name the topic and queue that a message is meant for, ``timer`` also; ``op`` the
     half messages that it ends, by queue offset or by log offset; ``retry`` and ``dead-letter`` the group;
     ``pop-check-point`` and ``pop-ack`` the messages that a group received and has acknowledged;
-    ``multi-dispatch`` the other queues; ``placeholder`` stands for a lost message. For a delayed message ``tags_code`` is the time of delivery in ms.
+    ``multi-dispatch`` the other queues; ``placeholder`` stands for a lost message.
+    For a delayed message ``tags_code`` is the time of delivery in ms.
     """
     topic = record.topic
     if LOST_PROPERTY in record.properties:

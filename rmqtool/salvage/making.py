@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.salvage import Part, RecordForm
 
 LOST_TAG = "rmqtool_lost"
-LOST_PROPERTY = "RMQTOOL_LOST"
+LOST_PROPERTY = message.LOST_PROPERTY
 LOST_BODY = "lost"
 FILLER_TOPIC = "rmqtool-filler"
 

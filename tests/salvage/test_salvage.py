@@ -95,6 +95,11 @@ def test_a_damaged_body_is_put_aside_and_a_tombstone_stands_in_its_place(
     assert (report.lost.proven, report.lost.damaged, report.lost.placed) == (0, 1, 1)
     assert dict(report.lost.by_cause) == {"body": 1}
     assert "0 messages lost, 1 present but damaged" in report.verdict
+    assert "Consumers receive 1 message with the body `lost` in the place of lost ones" in report.hint
+    (queue,) = (one for one in report.queues if one.not_given_back)
+    assert queue.not_recovered == ((head.queue_offset, head.queue_offset),)
+    made_rows = opened(tmp_path / "out").messages()
+    assert [one.physical_offset for one in made_rows if one.explanation == {"kind": "placeholder"}] == [place]
     raw = records_of(tmp_path / "out" / "commitlog")[place]
     made = message.decode_head(raw)
     assert made is not None
