@@ -128,6 +128,8 @@ def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> Non
     from rmqtool.recovery.predict import NotPredictedError
 
     broker = store.settings.release if release is None else release
+    if len(run.report.outcomes) > 1 and run.report.release == broker.name:
+        return  # they are known
     with run.stage("outcomes"), suppress(NotPredictedError, EnvironmentFailureError):
         outcomes = outcomes_for(store, broker, run.findings)
         run.note(outcomes=outcomes, release=broker.name)

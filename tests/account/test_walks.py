@@ -53,14 +53,21 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counts
 
 
-@pytest.mark.parametrize("words", [["verify", "--predict-recovery"], ["report", "-o"]])
+@pytest.mark.parametrize(
+    ("words", "most"), [(["verify"], 5), (["verify", "--predict-recovery"], 5), (["report", "-o"], 6.2)]
+)
 def test_a_damaged_log_is_walked_so_often_at_most(
-    holed: Path, words: list[str], walked: list[int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    holed: Path,
+    words: list[str],
+    most: float,
+    walked: list[int],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The check, the survey and the evidence read all of it, and a start what it would read."""
+    """The check, the survey, the evidence and the outcomes read all of it, each start what it would read."""
     page = [tmp_path / "page.html"] if words[-1] == "-o" else []
     run_line(capsys, *words, *page, holed)
-    assert _RECORDS <= sum(walked) <= 7 * _RECORDS
+    assert _RECORDS <= sum(walked) <= most * _RECORDS
 
 
 def test_the_evidence_is_read_on_the_engine_of_the_run(holed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
