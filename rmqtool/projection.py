@@ -36,6 +36,10 @@ _OTHERWISE = {
     "Finding": _FINDING,
     "StoreFinding": f"{_FINDING} store",
     "StoreOutcome": "store exitStatus=status failure warnings log_bytes seconds",
+    "Outcome": (
+        "action setting starts served wrong unserved unindexed lost reused placeholders recommended command"
+        " refused"
+    ),
     "Prediction": (
         "store brokerVersion=release.name loads starts refusals recovery cut lost log_losses?"
         " lost_messages? deleted_files dispatched_by_recovery reput queues index ignored_index_files"
@@ -47,7 +51,7 @@ _OTHERWISE = {
         " skipped more_skipped unreachable skipped_units skipped_units_by_queue older_generations"
         " unsettled_generations?"
         " messagesNotIndexed=unindexed salvage_would_add log_losses lost_messages? findings"
-        " counts=findings.counts not_looked_at compared differences seconds exit_status"
+        " counts=findings.counts not_looked_at outcomes? compared differences seconds exit_status"
     ),
     "ResultOptions": (
         "parts=sorted_parts topics exclude_topics until_timestamp_ms until_offset tagItems=tag_words"
@@ -70,7 +74,7 @@ _OTHERWISE = {
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
     "VerifyReport": (
         "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
-        " log_losses? picture? exit_status"
+        " log_losses? picture? outcomes? outcomesRelease=release? exit_status"
     ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``

@@ -10,7 +10,8 @@ import numpy as np
 from rmqtool.account.log_losses import account_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure, codes
-from rmqtool.outcomes import Action, CommandLines, Outcome, ranked
+from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.outcomes import Action, CommandLines, Outcome, outcome_words, ranked
 from rmqtool.outcomes.repairs import repair_change
 from rmqtool.recovery import Change
 from rmqtool.recovery.delivery import Delivery, indexed, measure
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _JUDGED = frozenset({Structure.COMMITLOG, Structure.CONSUMEQUEUE, Structure.INDEX})
+_LARGEST_OFFSET = (1 << 63) // UNIT_SIZE
 _REBUILT = Change(queues=True, index=True, is_clean=True)
 
 
@@ -58,10 +60,12 @@ def foresee(
     """
     start = Start(*store.once(predict_start, release))
     if not is_suspect and is_harmless(start.prediction, findings):
+        start_of_log = store.commitlog.start if len(store.commitlog) else 0
         served = sum(
             one.max_offset - max(one.min_offset, 0)
             for one in start.prediction.queues
             if not one.topic.startswith(LMQ_PREFIX)
+            and start.loaded.queues[one.topic, one.queue_id].last_found > start_of_log  # else it has expired
         )
         start_as_it_is = Outcome(
             action=Action.START, served=served, wrong=0, unserved=0, unindexed=0, reused=0
@@ -99,17 +103,19 @@ class _Actions:
         settings = store.settings.of_broker(self._release)
         self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
         self._records = store.once(records_of, self._release)
+        self._log_end = int(self._records.places[-1]) + 1 if len(self._records.places) else 0
         hidden = np.isin(account.looked.unreached, self._records.places, invert=True)
         self._hidden = int(np.count_nonzero(hidden))  # whole messages of the log that no start reaches
         self._given = self._ends(account.looked.unplaced[:, 0])
 
     def all(self) -> Iterator[Outcome]:
         """Yield the outcomes."""
-        yield self._outcome(Action.START, *self._start)
+        start = self._outcome(Action.START, *self._start)
+        yield start
         for name, text in self._settings():
             change = Change(settings=((name, text),))
             yield self._changed(Action.SETTING, change, setting=f"{name}={text}")
-        yield self._repair()
+        yield self._repair(start)
         yield self._rebuild()
         yield self._salvage()
 
@@ -123,11 +129,16 @@ class _Actions:
         if prediction.cut is not None and prediction.cut.code == codes.CL_CRC.code:
             yield "checkCRCOnRecover", "false"
 
-    def _repair(self) -> Outcome:
+    def _repair(self, start: Outcome) -> Outcome:
         change, refused = repair_change(self._store, self._findings)
         if change is None:
             return self._refused(Action.REPAIR, refused)
-        return self._changed(Action.REPAIR, change)
+        repaired = self._changed(Action.REPAIR, change)
+        if repaired.harm <= start.harm:
+            return repaired
+        now = outcome_words(start) or "loses nothing"
+        words = f"a start after it {outcome_words(repaired)}; one of the store as it is {now}"
+        return self._refused(Action.REPAIR, words)
 
     def _rebuild(self) -> Outcome:
         for feature in (*self._store.unread, *self._store.queue_databases):
@@ -161,7 +172,7 @@ class _Actions:
 
     def _changed(self, action: Action, change: Change, setting: str | None = None) -> Outcome:
         try:
-            after = start_changed(self._store, self._release, change, self._records)
+            after = start_changed(self._store, self._release, change, self._log_end)
         except EnvironmentFailureError as failure:
             return self._refused(action, str(failure))
         return self._outcome(action, *after, setting=setting, aside=change.aside)
@@ -211,7 +222,10 @@ class _Actions:
         """
         ends: dict[QueueKey, int] = {}
         for key, records in self._records.queues.items():
-            own = records.only(np.isin(records.places, unplaced, invert=True))
+            is_own = np.isin(records.places, unplaced, invert=True) & (
+                records.queue_offsets < _LARGEST_OFFSET
+            )
+            own = records.only(is_own)
             if len(own.places):
                 ends[key] = int((own.queue_offsets + own.messages).max())
         for one in () if self._losses is None else self._losses.queues:

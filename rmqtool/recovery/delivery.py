@@ -16,17 +16,15 @@ from rmqtool.formats.message import (
     HEAD_SIZES,
     PROPERTIES_LENGTH,
     TOPIC_LENGTHS,
-    Outcome,
     decode_head,
     host_variant,
 )
 from rmqtool.javacompat import decode_utf8, masked_crc32
 from rmqtool.kernels.compare import reach_items
 from rmqtool.kernels.units import first_bad_crc
+from rmqtool.recovery.log_recovery import true_batches
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
-from rmqtool.scan.gap_walk import GapWalk
-from rmqtool.scan.records import Gap
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Array, Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.recovery import Change
     from rmqtool.recovery.loaded import LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.store import Store
@@ -69,20 +66,17 @@ class QueueRecords(NamedTuple):
     sizes: Int64s
     messages: Int64s
     whole: Bools
-    reached: Bools
 
     def only(self, which: Bools) -> QueueRecords:
         """Return some of them."""
-        offsets, places, sizes, messages, whole, reached = self
+        offsets, places, sizes, messages, whole = self
         numbers = offsets[which], places[which], sizes[which], messages[which]
-        return QueueRecords(*numbers, whole[which], reached[which])
+        return QueueRecords(*numbers, whole[which])
 
 
 _NONE = np.empty(0, np.int64)
-_NO_RECORDS = QueueRecords(_NONE, _NONE, _NONE, _NONE, *np.empty((2, 0), np.bool_))
-_NO_ENTRIES = np.empty(
-    0, [("physical_offset", np.int64), ("key_hash", np.int32), ("whole", np.bool_), ("reached", np.bool_)]
-)
+_NO_RECORDS = QueueRecords(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_))
+_NO_ENTRIES = np.empty(0, [("physical_offset", np.int64), ("key_hash", np.int32), ("whole", np.bool_)])
 _READ_ONE_BY_ONE = 10_000
 """Units of a queue that lead to no intact record and are read one by one; those after them are wrong."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -97,9 +91,7 @@ def _mixed(places: Int64s, hashes: Int64s) -> Int64s:
 class LogRecords:
     """The intact records of a log, by queue, with their index entries; some 60 bytes of memory for each.
 
-    A record is whole if its body matches BODYCRC, or BODYCRC is 0. It is reached if the dispatch of a running
-    broker gets to it, which skips the rest of a file after damage, and ends before a file that is missing
-    (``ReputMessageService#doReput``).
+    A record is whole if its body matches BODYCRC, or BODYCRC is 0.
 
     Args:
         log: its files.
@@ -111,7 +103,7 @@ class LogRecords:
         light: those of each light queue.
         places: physical offsets of all records, ``(n,)`` ascending.
         whole: which of them are whole.
-        entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash``, ``whole`` and ``reached``.
+        entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash`` and ``whole``.
     """
 
     def __init__(self, log: Iterable[Segment], policy: DispatchPolicy, false: Int64s | None = None) -> None:
@@ -119,7 +111,7 @@ class LogRecords:
         places, whole = [_NONE], [np.empty(0, np.bool_)]
         units: list[tuple[Array, ...]] = []
         entries = [_NO_ENTRIES]
-        for batch, is_reached in _batches(log, false):
+        for batch in _batches(log, false):
             is_whole = _whole(batch)
             places.append(batch.rows["log_offset"].copy())
             whole.append(is_whole)
@@ -129,52 +121,24 @@ class LogRecords:
             at = np.searchsorted(places[-1], put.units["physical_offset"])
             names = ("queue", "queue_offset", "physical_offset", "size", "batch_size")
             columns = (put.units[name].astype(np.int64) for name in names)
-            units.append((*columns, is_whole[at], is_reached[at]))
+            units.append((*columns, is_whole[at]))
             at = np.searchsorted(places[-1], put.entries["physical_offset"])
             rows = np.empty(len(at), _NO_ENTRIES.dtype)
             rows["physical_offset"], rows["key_hash"] = (
                 put.entries["physical_offset"],
                 put.entries["key_hash"],
             )
-            rows["whole"], rows["reached"] = is_whole[at], is_reached[at]
+            rows["whole"] = is_whole[at]
             entries.append(rows)
         self.places, self.whole = np.concatenate(places), np.concatenate(whole)
         self.entries = np.concatenate(entries)
         self.queues, self.light = _by_queue(dispatcher, units)
 
 
-def _batches(log: Iterable[Segment], false: Int64s | None) -> Iterator[tuple[MessageBatch, Bools]]:
-    """Yield the intact records of a log, and which of them are reached."""
-    end: int | None = None
+def _batches(log: Iterable[Segment], false: Int64s | None) -> Iterator[MessageBatch]:
     for segment in log:
-        goes_on = (end is None or segment.start == end) and end != _ENDED
-        end = segment.stop if goes_on else _ENDED
-        walk = GapWalk(segment, NEWEST.records, false=false)
-        first = walk.guess(segment.start, segment.stop)
-        goes_on &= first == segment.start
-        for part in () if first is None else walk.parts(first, segment.stop):
-            if isinstance(part, Gap):
-                goes_on &= _passes(part.reason, part.start, part.stop, part.total_size)
-                continue
-            rows = part.rows
-            reached = np.full(len(rows), goes_on)
-            for gap in part.gaps:
-                goes_on &= _passes(gap["reason"], gap["start"], gap["stop"], gap["total_size"])
-                reached[int(gap["row"]) :] = goes_on
-            true = rows["log_offset"] == rows["physical_offset"]
-            if false is not None:
-                true &= ~np.isin(rows["log_offset"], false)
-            if true.any():
-                yield part.only(true), reached[true]
+        yield from true_batches(segment, segment.start, segment.stop, NEWEST.records, false)
         segment.close()
-
-
-_ENDED = -1
-
-
-def _passes(reason: int, start: int, stop: int, total_size: int) -> bool:
-    """Whether a dispatch passes bytes without an intact record: it skips a torn record by its TOTALSIZE."""
-    return reason == Outcome.MISMATCH and stop == start + total_size
 
 
 def _whole(batch: MessageBatch) -> Bools:
@@ -204,25 +168,10 @@ def _by_queue(
     columns = [column[order] for column in columns]
     for number in np.flatnonzero(np.diff(bounds)).tolist():
         key, part = dispatcher.key(number), slice(bounds[number], bounds[number + 1])
-        offsets, places, sizes, messages, whole, reached = (one[part] for one in columns)
-        records = QueueRecords(offsets, places, sizes, messages, whole, reached)
+        offsets, places, sizes, messages, whole = (one[part] for one in columns)
+        records = QueueRecords(offsets, places, sizes, messages, whole)
         (light if key[0].startswith(LMQ_PREFIX) else ordinary)[key] = records
     return ordinary, light
-
-
-def put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> None:
-    """Put what a rebuild makes of a log into a store whose queues or index are to be new ones."""
-    if change.queues:
-        for key, all_rows in (records.queues | records.light).items():
-            rows = all_rows.only(all_rows.reached)
-            if len(rows.places):
-                loaded.queues.pop(key, None)
-                queue = loaded.queue(key)
-                queue.put(rows.queue_offsets, rows.places, rows.messages if queue.batch else rows.sizes)
-                queue.settle()
-    if change.index:
-        entries = records.entries[records.entries["reached"]]
-        loaded.index.put(entries, entries[:0])
 
 
 class _Log(NamedTuple):
@@ -298,9 +247,10 @@ def delivered(loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecor
         unit = int(places[number]), int(sizes[number])
         own[number] = in_place[number] = log.reads_as(*unit, key, int(keys[number]))
     reached = np.isin(records.places, places[live & own])
+    gaps = np.maximum(np.diff(keys) - messages[:-1], 0) if queue.batch else np.zeros(1, np.int64)
     return QueueDelivery(
         served=int(messages[live & in_place].sum()),
-        wrong=int(messages[live & ~in_place].sum()),
+        wrong=int(messages[live & ~in_place].sum()) + int(gaps[live[:-1]].sum() if queue.batch else 0),
         unserved=int(records.messages[records.whole & ~reached].sum()),
     )
 
@@ -308,6 +258,11 @@ def delivered(loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecor
 def _units(queue: Queue) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     """Return queue offset, place, size and messages of the units between a queue's bounds."""
     keys, places, sizes, messages = queue.units_after_start()
+    if queue.batch and len(keys):
+        # An offset belongs to the unit with the greatest base up to it: those of a gap deliver a batch again.
+        order = np.argsort(keys, kind="stable")
+        order = order[np.append(keys[order][1:] != keys[order][:-1], [True])]
+        keys, places, sizes, messages = keys[order], places[order], sizes[order], messages[order]
     inside = (keys >= queue.minimum) & (keys < queue.maximum)
     return keys[inside], places[inside], sizes[inside], messages[inside]
 

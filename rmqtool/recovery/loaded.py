@@ -63,7 +63,7 @@ class IndexState:
     """
 
     def __init__(self, items: int) -> None:
-        self._capacity = items - 1
+        self.items, self._capacity = items, items - 1
         self.outcomes: list[IndexFileOutcome] = []
         self._loaded: list[tuple[int, int]] = []
         self.deleted: list[str] = []

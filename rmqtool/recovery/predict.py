@@ -36,8 +36,15 @@ from rmqtool.recovery import (
     settings_hazards,
     window_hazards,
 )
-from rmqtool.recovery.delivery import LogRecords, put_rebuilt
-from rmqtool.recovery.loaded import DispatchStallError, LoadedStore, batch_topics_of, catch_up, load_store
+from rmqtool.recovery.delivery import LogRecords
+from rmqtool.recovery.loaded import (
+    DispatchStallError,
+    IndexState,
+    LoadedStore,
+    batch_topics_of,
+    catch_up,
+    load_store,
+)
 from rmqtool.recovery.loading import timer_hazards
 from rmqtool.recovery.losses import (
     count_missing,
@@ -141,9 +148,12 @@ def records_of(store: Store, release: Release) -> LogRecords:
 
 
 def start_changed(
-    store: Store, release: Release, change: Change, records: LogRecords
+    store: Store, release: Release, change: Change, log_end: int
 ) -> tuple[Prediction, LoadedStore]:
-    """Predict a start after a change of the store, without counts of losses; a rebuild is of ``records``."""
+    """Predict a start after a change of the store, without counts of losses.
+
+    ``log_end`` is a physical offset in the log's last record, or after it: a rebuild goes as far.
+    """
     assert store.root is not None
     settings = store.settings.of_broker(release)
     for name, text in change.settings:
@@ -151,7 +161,8 @@ def start_changed(
     prediction = PredictionDraft(Prediction(str(store.base), release))
     loaded = load_store(store, store.root, settings, prediction, change)
     policy = broker_policy(settings, release, loaded.batch_topics)
-    put_rebuilt(loaded, change, records)
+    if loaded.log and prediction.made.loads and (change.queues or change.index):
+        _put_rebuilt(loaded, change, policy, log_end)
     if prediction.made.loads:
         switches = log_recovery.RecoverySwitches.from_settings(settings, release)
         _Start(loaded, prediction, policy, switches).run()
@@ -167,6 +178,19 @@ def _forgotten(store: Store, release: Release) -> list[Forgotten]:
         if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN:
             forgotten.append(Forgotten(one.file, one.loses))
     return forgotten
+
+
+def _put_rebuilt(loaded: LoadedStore, change: Change, policy: DispatchPolicy, log_end: int) -> None:
+    """Put what a rebuild makes of the log: what a running broker dispatches from its start."""
+    queues, index = loaded.queues, loaded.index
+    loaded.queues, loaded.index = {}, index if change.index else IndexState(index.items)
+    catch_up(loaded, log_end, rules_of(policy.release.records), Dispatcher(policy))
+    for queue in loaded.queues.values():
+        queue.settle()
+    loaded.tallies.clear()
+    loaded.log_offsets.clear()
+    loaded.index = index
+    loaded.queues = queues | loaded.queues if change.queues else queues
 
 
 def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:

@@ -448,6 +448,10 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     """Return the document of one store; parts that were not requested have no key."""
     document = json_object(verdict.report)
     document["findings"] = list(finding_objects(verdict))
+    commands = CommandLines(verdict.report.store, verdict.setting_arguments)
+    for one, value in zip(verdict.report.outcomes, document.get("outcomes", ()), strict=True):
+        if one.refused is None:
+            value["command"] = escape_text(shlex.join(commands.of(one.action, one.setting)))
     if verdict.part is not None:
         document["part"] = verdict.part
     if verdict.predictions:

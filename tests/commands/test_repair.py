@@ -209,7 +209,7 @@ def test_nothing_is_swapped_that_would_show_less(root: Path) -> None:
     found = repair(root)
     assert (found.outcome, found.exit_status()) == ("nothing-to-do", 5)
     assert {one.part for one in found.left} == {"consumequeue", "index", "abort"}
-    assert any(one.why.startswith("a start on it ") and "Better: " in one.why for one in found.left)
+    assert any(one.why.startswith("a start after it ") and "Better: " in one.why for one in found.left)
     assert picture(root) == before
 
 

@@ -20,7 +20,7 @@ from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Structure, codes, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
-from rmqtool.outcomes import Action, best, outcome_of, outcome_words, repairs
+from rmqtool.outcomes import Action, best, outcome_of, repairs
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
 
@@ -204,12 +204,10 @@ class _Planner:
 
     def _worse(self) -> str | None:
         """Return how a start after the repair is worse than one of the store as it is; None if it is not."""
-        repaired, start = outcome_of(self._outcomes, Action.REPAIR), outcome_of(self._outcomes, Action.START)
-        chosen = best(self._outcomes)
-        if repaired is None or start is None or chosen is None or repaired.harm <= start.harm:
+        repaired, chosen = outcome_of(self._outcomes, Action.REPAIR), best(self._outcomes)
+        if repaired is None or repaired.refused is None or chosen is None:
             return None
-        now = outcome_words(start) or "loses nothing"
-        return f"a start on it {outcome_words(repaired)}; one without it {now}. Better: {chosen.command}"
+        return f"{repaired.refused}. Better: {chosen.command}"
 
     def _abort(self, *, complete: bool) -> None:
         if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
