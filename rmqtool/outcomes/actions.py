@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.account import LogLosses
-    from rmqtool.arrays import Int64s
     from rmqtool.findings import Findings
     from rmqtool.recovery import Prediction
     from rmqtool.recovery.loaded import LoadedStore
@@ -106,7 +105,8 @@ class _Actions:
         self._log_end = int(self._records.places[-1]) + 1 if len(self._records.places) else 0
         hidden = np.isin(account.looked.unreached, self._records.places, invert=True)
         self._hidden = int(np.count_nonzero(hidden))  # whole messages of the log that no start reaches
-        self._given = self._ends(account.looked.unplaced[:, 0])
+        self._unplaced = account.looked.unplaced[:, 0]
+        self._given = self._ends()
 
     def all(self) -> Iterator[Outcome]:
         """Yield the outcomes."""
@@ -151,8 +151,11 @@ class _Actions:
         """Salvage keeps every whole record at its queue offset, and puts something in place of lost ones."""
         if not len(self._store.commitlog):
             return self._refused(Action.SALVAGE, "there is no log")
-        queues = self._records.queues.values()
-        served = sum(int(one.messages[one.whole].sum()) for one in queues)
+        served = aside = 0
+        for one in self._records.queues.values():
+            is_kept = np.isin(one.places, self._unplaced, invert=True)
+            served += int(one.messages[one.whole & is_kept].sum())
+            aside += int(one.messages[~is_kept].sum())  # records that are not in the queue they name
         losses = self._losses
         return Outcome(
             action=Action.SALVAGE,
@@ -162,8 +165,8 @@ class _Actions:
             unserved=0,
             unindexed=0,
             reused=0,
-            lost=self._lost(0),
-            placeholders=0 if losses is None else sum(one.messages for one in losses.queues),
+            lost=self._lost(0) + aside,
+            placeholders=aside + (0 if losses is None else sum(one.messages for one in losses.queues)),
             command=shlex.join(self._commands.of(Action.SALVAGE)),
         )
 
@@ -215,14 +218,11 @@ class _Actions:
     def _lost(self, cut: int) -> int:
         return cut + (0 if self._losses is None else self._losses.messages)
 
-    def _ends(self, unplaced: Int64s) -> dict[QueueKey, int]:
-        """Return the queue offset after the last that was given, by queue.
-
-        ``unplaced`` are physical offsets of records that are not in the queue they name.
-        """
+    def _ends(self) -> dict[QueueKey, int]:
+        """Return the queue offset after the last that was given, by queue."""
         ends: dict[QueueKey, int] = {}
         for key, records in self._records.queues.items():
-            is_own = np.isin(records.places, unplaced, invert=True) & (
+            is_own = np.isin(records.places, self._unplaced, invert=True) & (
                 records.queue_offsets < _LARGEST_OFFSET
             )
             own = records.only(is_own)
