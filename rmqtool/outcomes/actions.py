@@ -102,7 +102,6 @@ class _Actions:
         settings = store.settings.of_broker(self._release)
         self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
         self._records = store.once(records_of, self._release)
-        self._log_end = int(self._records.places[-1]) + 1 if len(self._records.places) else 0
         hidden = np.isin(account.looked.unreached, self._records.places, invert=True)
         self._hidden = int(np.count_nonzero(hidden))  # whole messages of the log that no start reaches
         self._unplaced = account.looked.unplaced[:, 0]
@@ -175,7 +174,7 @@ class _Actions:
 
     def _changed(self, action: Action, change: Change, setting: str | None = None) -> Outcome:
         try:
-            after = start_changed(self._store, self._release, change, self._log_end)
+            after = start_changed(self._store, self._release, change, self._records)
         except EnvironmentFailureError as failure:
             return self._refused(action, str(failure))
         return self._outcome(action, *after, setting=setting, aside=change.aside)

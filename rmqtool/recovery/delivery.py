@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Array, Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.recovery.loaded import LoadedStore, Queue
+    from rmqtool.recovery.loaded import IndexState, LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.store import Store
     from rmqtool.store.geometry import Geometry
@@ -103,6 +103,7 @@ class LogRecords:
         light: those of each light queue.
         places: physical offsets of all records, ``(n,)`` ascending.
         whole: which of them are whole.
+        rebuilt: queues and index that a rebuild makes of the log, once they were made.
         entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash`` and ``whole``.
     """
 
@@ -133,6 +134,7 @@ class LogRecords:
         self.places, self.whole = np.concatenate(places), np.concatenate(whole)
         self.entries = np.concatenate(entries)
         self.queues, self.light = _by_queue(dispatcher, units)
+        self.rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
 
 
 def _batches(log: Iterable[Segment], false: Int64s | None) -> Iterator[MessageBatch]:

@@ -6,6 +6,7 @@ Origin: ``DefaultMessageStore#load``, ``#recover``, ``#start``; ``CommitLog#reco
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -148,12 +149,9 @@ def records_of(store: Store, release: Release) -> LogRecords:
 
 
 def start_changed(
-    store: Store, release: Release, change: Change, log_end: int
+    store: Store, release: Release, change: Change, records: LogRecords
 ) -> tuple[Prediction, LoadedStore]:
-    """Predict a start after a change of the store, without counts of losses.
-
-    ``log_end`` is a physical offset in the log's last record, or after it: a rebuild goes as far.
-    """
+    """Predict a start after a change of the store, without counts of losses; a rebuild is of ``records``."""
     assert store.root is not None
     settings = store.settings.of_broker(release)
     for name, text in change.settings:
@@ -162,7 +160,7 @@ def start_changed(
     loaded = load_store(store, store.root, settings, prediction, change)
     policy = broker_policy(settings, release, loaded.batch_topics)
     if loaded.log and prediction.made.loads and (change.queues or change.index):
-        _put_rebuilt(loaded, change, policy, log_end)
+        _put_rebuilt(loaded, change, policy, records)
     if prediction.made.loads:
         switches = log_recovery.RecoverySwitches.from_settings(settings, release)
         _Start(loaded, prediction, policy, switches).run()
@@ -180,17 +178,21 @@ def _forgotten(store: Store, release: Release) -> list[Forgotten]:
     return forgotten
 
 
-def _put_rebuilt(loaded: LoadedStore, change: Change, policy: DispatchPolicy, log_end: int) -> None:
-    """Put what a rebuild makes of the log: what a running broker dispatches from its start."""
+def _put_rebuilt(loaded: LoadedStore, change: Change, policy: DispatchPolicy, records: LogRecords) -> None:
+    """Put queues and index of a rebuild: what a running broker dispatches from the log's start."""
     queues, index = loaded.queues, loaded.index
-    loaded.queues, loaded.index = {}, index if change.index else IndexState(index.items)
-    catch_up(loaded, log_end, rules_of(policy.release.records), Dispatcher(policy))
-    for queue in loaded.queues.values():
-        queue.settle()
-    loaded.tallies.clear()
-    loaded.log_offsets.clear()
-    loaded.index = index
-    loaded.queues = queues | loaded.queues if change.queues else queues
+    if records.rebuilt is None:
+        loaded.queues, loaded.index = {}, IndexState(index.items)
+        end = int(records.places[-1]) + 1 if len(records.places) else 0
+        catch_up(loaded, end, rules_of(policy.release.records), Dispatcher(policy))
+        for queue in loaded.queues.values():
+            queue.settle()
+        loaded.tallies.clear()
+        loaded.log_offsets.clear()
+        records.rebuilt = loaded.queues, loaded.index
+    made = deepcopy(records.rebuilt)  # a start changes them
+    loaded.queues = queues | made[0] if change.queues else queues
+    loaded.index = made[1] if change.index else index
 
 
 def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:

@@ -170,7 +170,10 @@ def broken(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tupl
 
 def _verified(capsys: pytest.CaptureFixture[str], store: object) -> tuple[dict[str, Any], list[str]]:
     text = run_line(capsys, "verify", store, "--format", "json")[1]
-    return _told(text, str(store)), json.loads(text).get("notLookedAt", [])
+    told = _told(text, str(store))
+    for one in ("outcomes", "findings", "next"):  # a store on no disk is not repaired
+        told.pop(one, None)
+    return told, json.loads(text).get("notLookedAt", [])
 
 
 def test_no_damage_is_told_before_the_log_was_fetched(
