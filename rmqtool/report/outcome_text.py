@@ -140,7 +140,7 @@ def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
 
 _LEFT_OUT = {
     "body": "body and checksum differ; --keep-damaged recovers such records",
-    "properties": "properties are torn, contradicted by unit and index, or fail their own checksum;"
+    "properties": "properties or head are torn, contradicted by unit and index, or fail their own checksum;"
     " --keep-damaged recovers such records",
     "stale": "probably old bytes; --include-stale recovers such records",
     "fields": "queue ID or queue offset is contradicted",
