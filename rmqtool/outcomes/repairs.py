@@ -8,6 +8,7 @@ from rmqtool.doctor.diagnose import diagnose
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.io import FileKind
 from rmqtool.recovery import Change
+from rmqtool.store.twins import own_records
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,11 +27,17 @@ _PROOF = (
 
 def is_log_damaged(store: Store, findings: Findings) -> bool:
     """Whether the log has errors beside files that do not belong to it."""
-    strays = {stray.label for stray in store.commitlog.strays}
+    strays = _spare(store)
     return any(
         one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR and one.file not in strays
         for one in findings
     )
+
+
+def _spare(store: Store) -> set[str]:
+    """Return what does not belong into the log's directories, and has no record that the log lacks."""
+    root, log = store.base, store.commitlog
+    return {stray.label for stray in log.strays if own_records(stray, root, log) == 0}
 
 
 def damaged_parts(store: Store, findings: Findings, *, takes_abort: bool = True) -> frozenset[Structure]:
@@ -73,7 +80,7 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
     root = store.root
     if root is None or root.local_path() is None:
         return None, "only stores on a disk of this machine are repaired"
-    aside = {stray.label for stray in store.commitlog.strays if (root / stray.label).kind() is not None}
+    aside = {label for label in _spare(store) if (root / label).kind() is not None}
     aside |= {one.file for one in diagnose(store) if not one.is_sound and one.choices and not one.denied}
     damaged, log_damaged = damaged_parts(store, findings), is_log_damaged(store, findings)
     refusal = why_not_swapped(store, findings, damaged) if damaged else None

@@ -25,6 +25,7 @@ from rmqtool.kernels.units import first_bad_crc
 from rmqtool.recovery.log_recovery import true_batches
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.store.twins import Shadowed, shadowed
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.store import Store
     from rmqtool.store.geometry import Geometry
-    from rmqtool.store.segments import Segment
+    from rmqtool.store.segments import FileQueue, Segment
 
 
 class Delivery(NamedTuple):
@@ -99,6 +100,7 @@ class LogRecords:
         false: physical offsets of frames that are none.
 
     Attributes:
+        log: its files.
         queues: the records of each queue, light ones left out.
         light: those of each light queue.
         places: physical offsets of all records, ``(n,)`` ascending.
@@ -107,7 +109,8 @@ class LogRecords:
         entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash`` and ``whole``.
     """
 
-    def __init__(self, log: Iterable[Segment], policy: DispatchPolicy, false: Int64s | None = None) -> None:
+    def __init__(self, log: FileQueue, policy: DispatchPolicy, false: Int64s | None = None) -> None:
+        self.log = log
         dispatcher = Dispatcher(policy, passes_stalls=True)
         places, whole = [_NONE], [np.empty(0, np.bool_)]
         units: list[tuple[Array, ...]] = []
@@ -183,13 +186,15 @@ class _Log(NamedTuple):
     starts: Int64s
     stops: Int64s
     end: int
+    shadowed: Sequence[Shadowed]
 
     @classmethod
-    def of(cls, segments: Sequence[Segment], end: int) -> _Log:
-        kept = [one for one in segments if one.start < end]
+    def of(cls, segments: Sequence[Segment], end: int, log: FileQueue) -> _Log:
+        served = {one.start: one for one in reversed(segments) if one.start < end}
+        kept = sorted(served.values(), key=lambda one: one.start)
         starts = np.array([one.start for one in kept], np.int64)
         stops = np.minimum(np.array([one.stop for one in kept], np.int64), end)
-        return cls(kept, starts, stops, end)
+        return cls(kept, starts, stops, end, shadowed(log, segments))
 
     def reads_as(self, place: int, size: int, key: QueueKey, queue_offset: int) -> bool:
         """Whether a client reads a message of a queue offset from bytes that are no intact record.
@@ -211,6 +216,13 @@ class _Log(NamedTuple):
         if len(left) < PROPERTIES_LENGTH.size or PROPERTIES_LENGTH.unpack_from(left)[0] > len(left) - 2:
             return False
         return (decode_utf8(topic), head.queue_id, head.queue_offset) == (*key, queue_offset)
+
+    def shows(self, places: Int64s) -> Bools:
+        """Return which places lie in a file that is served itself, not another of its name."""
+        shown = np.ones(len(places), np.bool_)
+        for one in self.shadowed:
+            shown &= (places < one.file.start) | (places >= one.file.stop)
+        return shown
 
     def holds(self, places: Int64s, sizes: Int64s) -> Bools:
         """Return which ranges lie in one file of the log."""
@@ -241,7 +253,7 @@ def delivered(loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecor
     own, in_place = np.zeros((2, len(places)), np.bool_)
     if len(records.places):
         row = np.minimum(np.searchsorted(records.places, places), len(records.places) - 1)
-        own = (records.places[row] == places) & records.whole[row]
+        own = (records.places[row] == places) & records.whole[row] & log.shows(places)
         # A reader goes by TOTALSIZE, if a unit leads to that many bytes; an appended batch unit does.
         own &= (sizes >= records.sizes[row]) | (sizes < 0)
         in_place = own & (records.queue_offsets[row] == keys)
@@ -306,7 +318,7 @@ def measure(records: LogRecords, loaded: LoadedStore, end: int, found: Int64s | 
         end: physical offset at which it ends the log.
         found: items that a query can find, see `indexed`; None where there is to be no index.
     """
-    kept, log = records.places < end, _Log.of(loaded.log, end)
+    kept, log = records.places < end, _Log.of(loaded.log, end, records.log)
     counts = [
         delivered(loaded, log, key, records.queues.get(key, _NO_RECORDS))
         for key in sorted({*records.queues, *loaded.queues})

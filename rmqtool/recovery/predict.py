@@ -18,7 +18,7 @@ from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.doctor.choices import BrokerTakes
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import UsageError
-from rmqtool.findings import FindingCode, codes
+from rmqtool.findings import FindingCode, codes, counted
 from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.kernels.rows import MessageBatch, rules_of
 from rmqtool.recovery import (
@@ -61,6 +61,7 @@ from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.segments import Segment, Window
+from rmqtool.store.twins import shadowed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +136,8 @@ def predict_start(
             looking.pass_over(looking.reached, store.commitlog.stop)
             account.decided(looking.finish())
         _add_losses(prediction, account, lost)
+    if prediction.made.starts:
+        _add_shadowed(prediction, store, loaded)
     return prediction.made, loaded
 
 
@@ -193,6 +196,17 @@ def _put_rebuilt(loaded: LoadedStore, change: Change, policy: DispatchPolicy, re
     made = deepcopy(records.rebuilt)  # a start changes them
     loaded.queues = queues | made[0] if change.queues else queues
     loaded.index = made[1] if change.index else index
+
+
+def _add_shadowed(prediction: PredictionDraft, store: Store, loaded: LoadedStore) -> None:
+    """Add which files of the log are not served, as another of their name comes first."""
+    end = 0 if prediction.made.cut is None else prediction.made.cut.physical_offset
+    for one in shadowed(store.commitlog, loaded.log):
+        if one.file.start < end:
+            records = counted(one.records, "whole record", spec=",")
+            sentence = f"{records} of {one.file.label} are not served: a pull reads {one.served.label}"
+            prediction.add(hazards=[f"{sentence}, which has the same name and comes first."])
+            prediction.set(not_served=prediction.made.not_served + one.records)
 
 
 def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:

@@ -94,7 +94,8 @@ def _damage(verdict: Verdict) -> str:
     if status is ExitStatus.FAILED and names_limits(report):
         return _not_judged(report)
     if only_strays(verdict):
-        said = "No damage found, but a stray file in commitlog/ stops a start"
+        stops = any(one.effect_override == "Does not start." for one in report.findings)
+        said = "No damage found, but a stray file in commitlog/ " + ("stops a start" if stops else "is to go")
     elif status is not ExitStatus.CLEAN:
         said = _DAMAGE[status]
         if status is ExitStatus.NEGATIVE and not report.examined.commitlog_files:

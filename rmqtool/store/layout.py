@@ -311,6 +311,8 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
     directory; older brokers refuse to start.
     """
     text = f"{entry.label} {entry.reason}"
+    if entry.served:
+        return _twin(entry, text)
     if all(one.deletes_empty_last_file for one in store.settings.candidates):
         names = [file.path.name for file in queue] + [other.name for other in queue.strays]
         if entry.is_directory:
@@ -341,6 +343,25 @@ def _harmless(code: FindingCode, entry: Stray, text: str, severity: Severity, ef
         severity_override=severity,
         effect_override=effect,
         remedy_override="None needed.",
+    )
+
+
+def _twin(entry: Stray, text: str) -> Finding:
+    """Return the finding about a file of the name of another, in another directory of the log.
+
+    Java: ``MultiPathMappedFileQueue#load``, ``CommitLog#recoverNormally`` (4.9.8 to 5.5.1).
+    """
+    is_spare = entry.own_records == 0
+    remedy = "Move it out of the directory before the next start: rmqtool repair STORE"
+    keep = "Keep both, and start no broker before you know which is the log's: rmqtool dump FILE shows each"
+    return Finding(
+        code=codes.CL_STRAY,
+        file=entry.label,
+        message=text,
+        structure_override=Structure.STORE if is_spare else None,
+        remedy_override=f"{remedy if is_spare else keep}.",
+        effect_override=f"Loads both, and serves {entry.served}; recovery reads one after the other, and can"
+        " end the log at the second.",
     )
 
 

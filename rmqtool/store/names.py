@@ -206,8 +206,13 @@ def list_file_queue(
             strays.append(found)
         else:
             segments.append(Segment(found.path, label, found.size_bytes, int(place.name)))
-    segments.sort(key=lambda segment: (segment.start, segment.label))
-    return FileQueue(directories, *_without_twins(segments, strays))
+    segments.sort(key=lambda segment: segment.start)
+    if len(directories) > 1:
+        from rmqtool.store.twins import without_twins  # few logs have several directories
+
+        segments, twins = without_twins(segments)
+        strays += twins
+    return FileQueue(directories, tuple(segments), tuple(strays))
 
 
 def list_index_files(directory: Location, base: Location) -> tuple[tuple[StoreFile, ...], tuple[Stray, ...]]:
@@ -251,16 +256,3 @@ def _examine(place: Location, label: str, status: Status, digits: int) -> StoreF
     if status.size_bytes == 0:
         return Stray(label, "is empty", 0)
     return StoreFile(place, label, status.size_bytes)
-
-
-def _without_twins(
-    segments: list[Segment], strays: list[Stray]
-) -> tuple[tuple[Segment, ...], tuple[Stray, ...]]:
-    """Make strays of segments whose start another directory's segment has already."""
-    kept: list[Segment] = []
-    for segment in segments:
-        if kept and kept[-1].start == segment.start:
-            strays.append(Stray(segment.label, f"has the name of {kept[-1].label}", segment.size_bytes))
-        else:
-            kept.append(segment)
-    return tuple(kept), tuple(strays)

@@ -26,6 +26,7 @@ from rmqtool.store.names import Listing, list_directories
 from rmqtool.store.places import Feature, features_of, split_log
 from rmqtool.store.segments import FileQueue, label_of
 from rmqtool.store.settings import Settings
+from rmqtool.store.twins import in_broker_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -307,7 +308,7 @@ def _roots_in(root: Location, given: Mapping[str, Setting]) -> dict[PathKind, Ro
 
 
 def commitlog_directories(root: Location, given: Mapping[str, Setting]) -> tuple[Location, ...]:
-    """Return the directories of the commit log, in the order of the settings, without repeats.
+    """Return the directories of the commit log, in the order of a broker, without repeats.
 
     Java: ``MultiPathMappedFileQueue#load`` (4.9.8, 5.3.3). Paths given with ``-p`` are used as they are.
     Those of a broker.conf belong to the machine that it comes from: where it names another store root, paths
@@ -316,14 +317,14 @@ def commitlog_directories(root: Location, given: Mapping[str, Setting]) -> tuple
     path is empty.
     """
     own = root / DIRECTORY_NAMES[PathKind.COMMITLOG]
-    found: list[Location] = []
+    found: list[tuple[str, Location]] = []
     for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
         setting = given.get(name)
         if setting is not None and setting.value:
             found += _paths_of(setting, root, _conf_root(root, given))
         elif name == "storePathCommitLog":
-            found.append(own)
-    return tuple(dict.fromkeys(found)) or (own,)
+            found.append((own.name, own))
+    return tuple(dict.fromkeys(in_broker_order(found))) or (own,)
 
 
 def _conf_root(root: Location, given: Mapping[str, Setting]) -> Location | None:
@@ -331,18 +332,18 @@ def _conf_root(root: Location, given: Mapping[str, Setting]) -> Location | None:
     return root.elsewhere(str(setting.value)) if setting is not None and setting.value else None
 
 
-def _paths_of(setting: Setting, root: Location, conf_root: Location | None) -> list[Location]:
+def _paths_of(setting: Setting, root: Location, conf_root: Location | None) -> list[tuple[str, Location]]:
     texts = str(setting.value).split(_SPLITTER)
     if not all(texts):
         raise UsageError(f"{setting.name}={setting.value!r}: a path in the list is empty")
-    paths = [root.elsewhere(text) for text in texts]
+    paths = [(text, root.elsewhere(text)) for text in texts]
     if setting.note == OPTION_NOTE or (conf_root is not None and _same(conf_root, root)):
         return paths
-    moved = [_moved(path, root, conf_root) for path in paths]
+    moved = [(text, _moved(path, root, conf_root)) for text, path in paths]
     has_own = (root / DIRECTORY_NAMES[PathKind.COMMITLOG]).is_directory()
-    inside = [path for path in moved if path.is_relative_to(root)]
+    inside = [(text, path) for text, path in moved if path.is_relative_to(root)]
     if has_own and not inside and setting.name == "storePathCommitLog":
-        return [root / DIRECTORY_NAMES[PathKind.COMMITLOG]]
+        return [(setting.name, root / DIRECTORY_NAMES[PathKind.COMMITLOG])]
     return inside if has_own else moved
 
 

@@ -86,14 +86,18 @@ class FileGap(NamedTuple):
 
 
 class Stray(NamedTuple):
-    """An unexpected entry of a directory; it was not opened.
+    """An unexpected entry of a directory.
 
     ``reason`` ends a sentence that begins with its label; ``size_bytes`` is None where it does not matter.
+    ``own_records`` are whole ones that the log lacks, of a file that was read, else None; ``served`` is the
+    label of the one that a broker serves, of files of one name.
     """
 
     label: str
     reason: str
     size_bytes: int | None = None
+    own_records: int | None = None
+    served: str = ""
 
     @property
     def name(self) -> str:

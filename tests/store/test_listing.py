@@ -74,7 +74,9 @@ def test_several_paths_are_one_queue(tmp_path: Path) -> None:
         [location_of(tmp_path / name) for name in ("a", "b", "absent")], location_of(tmp_path)
     )
     assert [one.label for one in queue] == [f"a/{_name(0)}", f"b/{_name(100)}", f"a/{_name(200)}"]
-    assert [stray.reason for stray in queue.strays] == [f"has the name of a/{_name(200)}"]
+    assert [stray.reason for stray in queue.strays] == [
+        f"has the name of a/{_name(200)}, and holds no record"
+    ]
     assert list(queue.gaps(100)) == []
 
 

@@ -18,11 +18,12 @@ from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings import FailOn, Findings, Structure, codes, status_of
+from rmqtool.findings import FailOn, Findings, Structure, codes, counted, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
 from rmqtool.outcomes import Action, best, outcome_of, repairs
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
+from rmqtool.store.twins import own_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,11 +148,15 @@ class _Planner:
         self._add(part, RepairAction.PUT_IN if status is None else RepairAction.REPLACE, path, why)
 
     def _strays(self) -> None:
-        """Set aside what lies in the log's directory and does not belong there; it has no records."""
+        """Set aside what lies in the log's directory and does not belong there, if it has no own records."""
         if not self._request.wants(RepairPart.STRAYS):
             return
         for stray in self._store.commitlog.strays:
-            if (self._root / stray.label).kind() is None:
+            own = own_records(stray, self._root, self._store.commitlog)
+            if own != 0:
+                self._is_log_damaged = True
+                self._leave(RepairPart.STRAYS, stray.label, _keep(own))
+            elif (self._root / stray.label).kind() is None:
                 self._leave(RepairPart.STRAYS, stray.label, "lies outside of the store root: move it away")
             else:
                 self._add(RepairPart.STRAYS, RepairAction.SET_ASIDE, stray.label, f"it {stray.reason}")
@@ -244,6 +249,13 @@ class _Planner:
             self.plan.texts["checkpoint"] = data
             why = f"{found[0].code.title}: " if found else ""
             self._put(RepairPart.CHECKPOINT, "checkpoint", f"{why}the times of the log's end")
+
+
+def _keep(own: int | None) -> str:
+    if own is None:
+        return "it may not be read, and can be the only copy of messages"
+    holds = f"it holds {counted(own, 'whole record', spec=',')} that the log lacks"
+    return f"{holds}: start no broker before you know which file is the log's; rmqtool dump FILE shows each"
 
 
 def swap_refusal(rebuilt: Rebuilt, *, is_foreseen: bool) -> str | None:
