@@ -40,6 +40,11 @@ def _spare(store: Store) -> set[str]:
     return {stray.label for stray in log.strays if own_records(stray, root, log) == 0}
 
 
+def is_unsettled(store: Store) -> bool:
+    """Whether a file that is none of the log's holds records that the log lacks."""
+    return {stray.label for stray in store.commitlog.strays} != _spare(store)
+
+
 def damaged_parts(store: Store, findings: Findings, *, takes_abort: bool = True) -> frozenset[Structure]:
     """Return the parts to rebuild: queues bring the index with them, as both are of one rebuild.
 
@@ -80,6 +85,8 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
     root = store.root
     if root is None or root.local_path() is None:
         return None, "only stores on a disk of this machine are repaired"
+    if is_unsettled(store):
+        return None, "a file beside the log's holds records that the log lacks: it is for you to choose"
     aside = {label for label in _spare(store) if (root / label).kind() is not None}
     aside |= {one.file for one in diagnose(store) if not one.is_sound and one.choices and not one.denied}
     damaged, log_damaged = damaged_parts(store, findings), is_log_damaged(store, findings)

@@ -1,4 +1,4 @@
-"""Which of several files of one name is the log's, and what a file holds that the log has not: by content.
+"""The log's file among several of one name, and records that only a file beside the log holds: by content.
 
 A broker loads all of them, in the order of `in_broker_order`, and serves the first; its recovery reads one
 after the other (``MultiPathMappedFileQueue#load``, ``MappedFileQueue#findMappedFileByOffset``, 4.9.8 to

@@ -81,10 +81,11 @@ class _Planner:
         self.plan = Plan(is_foreseen=bool(report.outcomes))
         assert self._store.root is not None
         self._root: Location = self._store.root
-        self._is_log_damaged = repairs.is_log_damaged(self._store, self._findings)
+        unsettled = repairs.is_unsettled(self._store)
+        self._is_log_damaged = unsettled or repairs.is_log_damaged(self._store, self._findings)
         self._made: list[tuple[str, int, bool]] = []
         self._strays()
-        complete = not self._unread() and self._derived()
+        complete = not (self._unread() or unsettled) and self._derived()
         self._settings()
         self._abort(complete=complete)
         self._checkpoint(complete=complete)
@@ -154,7 +155,6 @@ class _Planner:
         for stray in self._store.commitlog.strays:
             own = own_records(stray, self._root, self._store.commitlog)
             if own != 0:
-                self._is_log_damaged = True
                 self._leave(RepairPart.STRAYS, stray.label, _keep(own))
             elif (self._root / stray.label).kind() is None:
                 self._leave(RepairPart.STRAYS, stray.label, "lies outside of the store root: move it away")
