@@ -54,7 +54,7 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("words", "most"), [(["verify"], 5), (["verify", "--predict-recovery"], 5), (["report", "-o"], 6.2)]
+    ("words", "most"), [(["verify"], 6.1), (["verify", "--predict-recovery"], 6.1), (["report", "-o"], 7.3)]
 )
 def test_a_damaged_log_is_walked_so_often_at_most(
     holed: Path,
