@@ -99,12 +99,17 @@ class _Actions:
         self._release, account = start.prediction.release, account_of(store)
         has_account = len(store.commitlog) or account.can_tell
         self._losses: LogLosses | None = account.losses() if has_account else None
+        self._lost_of_queues = () if self._losses is None else self._losses.queues
         settings = store.settings.of_broker(self._release)
         self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
         self._records = store.once(records_of, self._release)
         hidden = np.isin(account.looked.unreached, self._records.places, invert=True)
         self._hidden = int(np.count_nonzero(hidden))  # whole messages of the log that no start reaches
         self._unplaced = account.looked.unplaced[:, 0]
+        self._damaged = 0  # messages whose records are there, and whose bodies are not theirs
+        for records in self._records.queues.values():
+            is_torn = ~records.whole & np.isin(records.places, self._unplaced, invert=True)
+            self._damaged += int(records.messages[is_torn].sum())
         self._given = self._ends()
 
     def all(self) -> Iterator[Outcome]:
@@ -155,7 +160,6 @@ class _Actions:
             is_kept = np.isin(one.places, self._unplaced, invert=True)
             served += int(one.messages[one.whole & is_kept].sum())
             aside += int(one.messages[~is_kept].sum())  # records that are not in the queue they name
-        losses = self._losses
         return Outcome(
             action=Action.SALVAGE,
             forgets=tuple(one.file for one in self._start.prediction.forgets),
@@ -165,7 +169,7 @@ class _Actions:
             unindexed=0,
             reused=0,
             lost=self._lost(0) + aside,
-            placeholders=aside + (0 if losses is None else sum(one.messages for one in losses.queues)),
+            placeholders=aside + self._damaged + sum(one.messages for one in self._lost_of_queues),
             command=shlex.join(self._commands.of(Action.SALVAGE)),
         )
 
@@ -215,7 +219,7 @@ class _Actions:
         )
 
     def _lost(self, cut: int) -> int:
-        return cut + (0 if self._losses is None else self._losses.messages)
+        return cut + self._damaged + (0 if self._losses is None else self._losses.messages)
 
     def _ends(self) -> dict[QueueKey, int]:
         """Return the queue offset after the last that was given, by queue."""
@@ -227,7 +231,7 @@ class _Actions:
             own = records.only(is_own)
             if len(own.places):
                 ends[key] = int((own.queue_offsets + own.messages).max())
-        for one in () if self._losses is None else self._losses.queues:
+        for one in self._lost_of_queues:
             key = one.topic, one.queue_id
             ends[key] = max(ends.get(key, 0), one.end_queue_offset)
         log_start = self._store.commitlog.start if len(self._store.commitlog) else 0

@@ -80,8 +80,8 @@ def next_command(verdict: Verdict) -> str | None:
 
 def first_step(verdict: Verdict) -> str | None:
     """Return the step before the next command; None where no message is lost."""
-    start = outcome_of(verdict.report.outcomes, Action.START)
-    lost = log_losses(verdict) if start is None else start.lost
+    chosen = best(verdict.report.outcomes)
+    lost = log_losses(verdict) if chosen is None else chosen.lost
     if not lost:
         return None
     messages = several(lost, "lost message")
