@@ -147,7 +147,7 @@ def _listed(*parts: str) -> str:
 def advise(findings: FindingLog, outcomes: Sequence[Outcome]) -> None:
     """Replace advice to rebuild by the recommended action, where that is another.
 
-    Advice to look at a replica stays everywhere.
+    Advice to compare with a replica stays everywhere.
     """
     chosen = best(outcomes)
     if chosen is None:

@@ -64,13 +64,13 @@ def test_an_answer_tells_why(plain: Path) -> None:
     assert any("TopicTest" in hint for hint in hinted.hints)
 
 
-def test_a_structure_that_cannot_answer_is_an_error(plain: Path, tmp_path: Path) -> None:
+def test_a_missing_index_is_replaced_by_the_log(plain: Path, tmp_path: Path) -> None:
     """Never an empty answer, which would mean that there is no such message."""
     store = shutil.copytree(plain, tmp_path / "store")
     shutil.rmtree(store / "index")
+    assert len(list(rmqtool.open(store).query(topic="TopicTest", key="order-140"))) == 1
     with pytest.raises(rmqtool.UnansweredError, match="--scan walks the log itself"):
-        list(rmqtool.open(store).query(topic="TopicTest", key="order-140"))
-    assert len(list(rmqtool.open(store).query(topic="TopicTest", key="order-140", scan=True))) == 1
+        list(rmqtool.open(store).query(topic="TopicTest", key="order-140", collisions=True))
 
 
 @pytest.mark.parametrize(

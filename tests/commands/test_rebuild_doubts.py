@@ -249,10 +249,10 @@ def test_no_advice_rests_on_a_release_that_the_files_leave_open(
     shutil.copytree(fixture("plain-5.4.0"), root, ignore=left_out)
     sizes = {"maxHashSlotNum": 25, "maxIndexNum": 40}
     with rmqtool.open(root, properties=sizes) as store:
-        refusal = swap_refusal(store.rebuild(dry_run=True, engine=ONE_THREAD))
+        refusal = swap_refusal(store.rebuild(dry_run=True, engine=ONE_THREAD), is_foreseen=False)
         assert refusal is not None
         assert refusal.startswith("a rebuild rests on brokerVersion=5.3.3; no file shows")
         assert any(one.startswith("the release, 5.3.3 (") for one in store.predict_recovery().assumes)
     with rmqtool.open(root, properties=sizes, broker_version="5.4.0") as store:
-        assert swap_refusal(store.rebuild(dry_run=True, engine=ONE_THREAD)) is None
+        assert swap_refusal(store.rebuild(dry_run=True, engine=ONE_THREAD), is_foreseen=False) is None
         assert store.predict_recovery().assumes == ()

@@ -105,7 +105,10 @@ def _finding(definitions: Definitions) -> Schema:
     return definitions.of(Finding)
 
 
-_WORDS: dict[str, Schema] = {"verdict": _TEXT, "next": _TEXT_OR_NULL, "then": _TEXT_OR_NULL}
+_WORDS: dict[str, Schema] = {
+    "verdict": _TEXT,
+    **dict.fromkeys(("first", "next", "then"), _TEXT_OR_NULL),
+}
 
 
 def _verdict(definitions: Definitions) -> dict[str, Schema]:
@@ -119,14 +122,26 @@ def _verdict(definitions: Definitions) -> dict[str, Schema]:
 
 def _verify(definitions: Definitions) -> Schema:
     return closed(
-        _verdict(definitions), ["interrupted", "part", "predictions", "baseline", "picture", "logLosses"]
+        _verdict(definitions),
+        [
+            "interrupted",
+            "part",
+            "predictions",
+            "baseline",
+            "picture",
+            "logLosses",
+            "outcomes",
+            "outcomesRelease",
+        ],
     )
 
 
 def _verify_line(definitions: Definitions) -> Schema:
     members = {name: one for name, one in _verdict(definitions).items() if name not in {"findings", "schema"}}
     del members["predictions"]
-    summary = _summary("verify", members, "interrupted part baseline picture logLosses")
+    summary = _summary(
+        "verify", members, "interrupted part baseline picture logLosses outcomes outcomesRelease"
+    )
     prediction = definitions.object(Prediction, {"type": {"const": "prediction"}})
     return {"oneOf": [definitions.of(Finding), prediction, summary]}
 
