@@ -199,7 +199,7 @@ class _Log(NamedTuple):
     def reads_as(self, place: int, size: int, key: QueueKey, queue_offset: int) -> bool:
         """Whether a client reads a message of a queue offset from bytes that are no intact record.
 
-        It looks at neither the lengths of a record nor its PHYSICALOFFSET (``MessageDecoder#decode``).
+        It checks neither the lengths of a record nor its PHYSICALOFFSET (``MessageDecoder#decode``).
         """
         segment = next((one for one in self.segments if one.start <= place < one.stop), None)
         data = b"" if segment is None else segment.read_at(place - segment.start, size, [])

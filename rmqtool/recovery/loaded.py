@@ -377,7 +377,7 @@ def _kept_queues(
     prediction: PredictionDraft,
     change: Change,
 ) -> dict[QueueKey, Queue]:
-    """Load the queues that a change leaves; of rebuilt ones, what refuses the start is gone with them."""
+    """Load the queues that a change leaves; refusals of the others do not count."""
     if not change.queues:
         return _load_queues(store, root, settings, batch_topics, prediction)
     if not change.keeps_expired:
