@@ -57,6 +57,7 @@ class Outcome:
         recommended: whether this is the best action.
         command: command line of the next step; None where nothing has to be done.
         refused: why the action is not possible; None if it is.
+        expired: of the wrong, those at units before the log's first byte, until the broker deletes them.
     """
 
     action: Action
@@ -73,11 +74,13 @@ class Outcome:
     recommended: bool = False
     command: str | None = None
     refused: str | None = None
+    expired: int = 0
 
     @property
     def harm(self) -> tuple[int, ...]:
         """Return what is wrong with it, the gravest first; all zeros of a start that is as it should be."""
-        counts = (self.lost, self.wrong, self.unserved, self.reused, self.unindexed)
+        wrong = None if self.wrong is None else self.wrong - self.expired
+        counts = (self.lost, wrong, self.unserved, self.reused, self.unindexed)
         return (self.refused is not None, not self.starts, len(self.forgets), *(one or 0 for one in counts))
 
     @property

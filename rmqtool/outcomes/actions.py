@@ -87,6 +87,13 @@ def is_harmless(prediction: Prediction, findings: Findings) -> bool:
     return all(one.severity is Severity.INFO or one.structure not in _JUDGED for one in findings)
 
 
+def _left_out(findings: Findings) -> tuple[frozenset[str], int | None]:
+    """Return topics that were deleted, and where old records begin after the log's end: none is missed."""
+    deleted = {one.topic for one in findings if one.code is codes.CQ_TOPIC_GONE and one.topic is not None}
+    stale = (one.physical_offset for one in findings if one.code is codes.CL_TAIL_DIRTY)
+    return frozenset(deleted), min((one for one in stale if one is not None), default=None)
+
+
 class _Actions:
     def __init__(
         self,
@@ -102,7 +109,7 @@ class _Actions:
         self._lost_of_queues = () if self._losses is None else self._losses.queues
         settings = store.settings.of_broker(self._release)
         self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
-        self._records = store.once(records_of, self._release)
+        self._records = store.once(records_of, self._release).without(*_left_out(findings))
         hidden = np.isin(account.looked.unreached, self._records.places, invert=True)
         self._hidden = int(np.count_nonzero(hidden))  # whole messages of the log that no start reaches
         self._unplaced = account.looked.unplaced[:, 0]
@@ -211,6 +218,7 @@ class _Actions:
             forgets=forgets,
             served=counts.served,
             wrong=counts.wrong,
+            expired=counts.expired,
             unserved=counts.unserved + self._hidden,
             unindexed=counts.unindexed,
             lost=self._lost(counts.cut),

@@ -24,6 +24,12 @@ _PROOF = (
     " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
 )
 
+_IN_THE_WAY = {
+    codes.CL_QOFF_DUP: "a rebuild puts units in other places than the present ones",
+    codes.CL_QOFF_RESET: "a rebuild puts units in other places than the present ones",
+    codes.CQ_TYPE: "set queue.type in topics.json first, or move the queues away",
+}
+
 
 def is_log_damaged(store: Store, findings: Findings) -> bool:
     """Whether the log has errors beside files that do not belong to it."""
@@ -64,6 +70,10 @@ def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structur
     assert store.root is not None
     if codes.CL_LOST.code in findings.counts:
         return _PROOF
+    for one in findings:
+        is_open = one.code is codes.CQ_TYPE and not (store.root / "config/topics.json").is_there()
+        if one.severity is Severity.ERROR and one.code in _IN_THE_WAY and not is_open:
+            return f"{one.sentence}: {_IN_THE_WAY[one.code]}"
     for feature in (*store.unread, *store.queue_databases):
         return f"{feature.sentence}, which is not rebuilt"
     for name in (name for part in parts for name in DERIVED[part]):

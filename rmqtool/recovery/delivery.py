@@ -7,10 +7,12 @@ chain reaches (``IndexFile#selectPhyOffset``). Light queues are left out: their 
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.account.lost import ENDLESS
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.formats.message import (
     HEAD_SIZES,
@@ -29,7 +31,7 @@ from rmqtool.store.twins import Shadowed, shadowed
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from rmqtool.arrays import Array, Bools, Int64s
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -50,6 +52,7 @@ class Delivery(NamedTuple):
         unserved: whole messages of the log that no offset of their queue delivers.
         unindexed: whole messages with keys that a query by none of them finds.
         cut: whole messages that the start cuts off.
+        expired: of the wrong, those at units before the log's first byte, until the broker deletes them.
     """
 
     served: int = 0
@@ -57,6 +60,7 @@ class Delivery(NamedTuple):
     unserved: int = 0
     unindexed: int = 0
     cut: int = 0
+    expired: int = 0
 
 
 class QueueRecords(NamedTuple):
@@ -138,6 +142,17 @@ class LogRecords:
         self.entries = np.concatenate(entries)
         self.queues, self.light = _by_queue(dispatcher, units)
         self.rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
+
+    def without(self, topics: Collection[str], stop: int | None) -> LogRecords:
+        """Return the records but for those of some topics, and those from physical offset ``stop`` on."""
+        stop = ENDLESS if stop is None else stop
+        left = copy(self)
+        left.whole, left.places = self.whole[self.places < stop], self.places[self.places < stop]
+        left.entries = self.entries[self.entries["physical_offset"] < stop]
+        left.queues = {
+            key: one.only(one.places < stop) for key, one in self.queues.items() if key[0] not in topics
+        }
+        return left
 
 
 def _batches(log: Iterable[Segment], false: Int64s | None) -> Iterator[MessageBatch]:
@@ -240,6 +255,7 @@ class QueueDelivery(NamedTuple):
     served: int
     wrong: int
     unserved: int
+    expired: int = 0
 
 
 def delivered(loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecords) -> QueueDelivery:
@@ -266,6 +282,7 @@ def delivered(loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecor
         served=int(messages[live & in_place].sum()),
         wrong=int(messages[live & ~in_place].sum()) + int(gaps[live[:-1]].sum() if queue.batch else 0),
         unserved=int(records.messages[records.whole & ~reached].sum()),
+        expired=int(messages[live & ~in_place & (places < log.starts[0])].sum()) if len(log.starts) else 0,
     )
 
 
@@ -330,6 +347,7 @@ def measure(records: LogRecords, loaded: LoadedStore, end: int, found: Int64s | 
         unserved=sum(one.unserved for one in counts),
         unindexed=0 if found is None else _unindexed(records, end, found),
         cut=int(np.count_nonzero(records.whole & ~kept)),
+        expired=sum(one.expired for one in counts),
     )
 
 

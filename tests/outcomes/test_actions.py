@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from typing import TYPE_CHECKING
 
@@ -129,3 +130,34 @@ def test_units_in_wrong_slots_are_foreseen(tmp_path: Path) -> None:
     assert words is not None
     assert "wrong message" in words
     assert "lose no message" not in words
+
+
+def test_a_log_without_its_first_files_is_no_reason_to_remove_what_proves_them(tmp_path: Path) -> None:
+    """A unit at offset 0 delivers the first file's first bytes, until the broker deletes the queue's file."""
+
+    def damage(root: Path) -> None:
+        for file in (root / "commitlog").iterdir():
+            if int(file.name) < 24576:
+                file.unlink()
+
+    report = verified(copied("plain-5.3.3", tmp_path, damage))
+    start = outcome_of(report.outcomes, Action.START)
+    assert start is not None
+    assert start.wrong == start.expired == 1
+    assert chosen(report) is start
+    assert verdict_words(Verdict(report))["next"] is None
+
+
+def test_a_topic_that_was_deleted_is_not_brought_back(tmp_path: Path) -> None:
+    """Its messages stay in the log, and nobody misses them."""
+
+    def damage(root: Path) -> None:
+        shutil.rmtree(root / "consumequeue" / "Payments")
+        file = root / "config" / "topics.json"
+        topics = json.loads(file.read_text())
+        topics["topicConfigTable"].pop("Payments")
+        file.write_text(json.dumps(topics))
+
+    report = verified(copied("plain-5.3.3", tmp_path, damage))
+    assert "CQ-TOPIC-GONE" in report.findings.counts
+    assert verdict_words(Verdict(report))["next"] is None

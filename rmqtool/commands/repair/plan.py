@@ -220,7 +220,8 @@ class _Planner:
         if self._is_log_damaged:
             is_gone = codes.ST_NO_COMMITLOG.code in self._findings.counts
             chosen = best(self._outcomes)
-            better = _SALVAGE if chosen is None else f"better: {chosen.command}"
+            has_better = chosen is not None and chosen.action is not Action.REPAIR
+            better = f"better: {chosen.command}" if chosen is not None and has_better else _SALVAGE
             damage = f"the log is damaged: either start can cut it; {better}"
             why = f"there is no log: {RESTORE_LOG}" if is_gone else damage
             self._leave(RepairPart.ABORT, "abort", why)
