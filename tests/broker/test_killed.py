@@ -79,13 +79,17 @@ def test_a_killed_store_has_no_errors(killed: list[Path]) -> None:
 
 
 def test_a_torn_last_record_of_a_killed_store_is_no_error(killed: list[Path], tmp_path: Path) -> None:
-    """Pages of the last record that did not reach the disk: the next start cuts it off."""
+    """Pages of the last record that did not reach the disk: the next start cuts it off.
+
+    A kill alone leaves no such record: where unit and index item prove its message, that is lost.
+    """
     begun = [root for root in killed[::2] if records(root, root / "broker.conf")]
     for number, root in enumerate(begun):
         copy = tmp_path / str(number)
         shutil.copytree(root, copy)
         tear(copy, random.Random(number))
-        assert errors(verified(copy)) == [], root.name
+        others = [one for one in errors(verified(copy)) if not one.startswith("CL-LOST ")]
+        assert others == [], root.name
 
 
 def tear(root: Path, chance: random.Random) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -68,7 +69,7 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
         stores["OTHER"] = str(shutil.copytree(stores["STORE"], tmp_path / "replica"))
     done = subprocess.run(
         ["bash", "-e", "-o", "pipefail", "-c", example],
-        env=environment(bin_) | here() | stores,
+        env=environment(bin_) | here() | stores | {"XDG_STATE_HOME": os.environ["XDG_STATE_HOME"]},
         cwd=tmp_path,
         capture_output=True,
         text=True,
