@@ -225,5 +225,7 @@ def test_tasks_on_other_machines_tell_what_they_have_not_fetched(
 
 @pytest.mark.full
 def test_a_salvage_fetches_all(broken: tuple[Path, str], fetched: Counter[str], tmp_path: Path) -> None:
-    assert main(["salvage", broken[1], "--out", str(tmp_path / "out"), "-q"]) == 5  # a message is lost
+    assert (
+        main(["salvage", broken[1], "--out", str(tmp_path / "out"), "-q"]) == 0
+    )  # a unit alone proves no loss
     assert fetched["bytes"] > 64 * _MIB

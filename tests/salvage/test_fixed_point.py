@@ -158,7 +158,7 @@ _SEEDS = 100
 @pytest.mark.mutation
 @pytest.mark.parametrize("first", range(1000, 1500, _SEEDS))
 def test_fields_of_records(first: int, tmp_path: Path) -> None:
-    """Offsets of a light queue move where the record that named it is lost: the report of the salvage says so."""
+    """Offsets of a light queue move where the record that named it is lost: the salvage says so."""
     failed = {}
     for seed in range(first, first + _SEEDS):
         done, errors = errors_after(seed, tmp_path / str(seed))
