@@ -87,6 +87,12 @@ def repeat(store: EditedStore, number: int) -> None:
     store.put_unit(QUEUE, number, store.unit(QUEUE, number - 1))
 
 
+def put_beyond_and_old(store: EditedStore) -> None:
+    """Put a unit that leads beyond the log after the end, and then the last one once more."""
+    store.put_unit(QUEUE, LAST + 1, (1 << 30, 100, 0))
+    store.put_unit(QUEUE, LAST + 2, store.unit(QUEUE, LAST))
+
+
 CASES: dict[str, tuple[Callable[[EditedStore], None], dict[str, int], dict[str, int]]] = {
     # edit; what level 1 says; what level 3 says
     "zero unit inside": (
@@ -166,10 +172,7 @@ CASES: dict[str, tuple[Callable[[EditedStore], None], dict[str, int], dict[str, 
         {"CQ-PHY-ORDER": 1, "CQ-SUPERFLUOUS": 1},
     ),
     "after the end, beyond the log and then old": (
-        lambda store: (
-            store.put_unit(QUEUE, LAST + 1, (1 << 30, 100, 0)),
-            store.put_unit(QUEUE, LAST + 2, store.unit(QUEUE, LAST)),
-        ),
+        put_beyond_and_old,
         {"CQ-PHY-ORDER": 1},
         {"CQ-STALE-TAIL": 2},
     ),

@@ -168,7 +168,7 @@ def test_nothing_is_chosen_or_advised_for_settings_that_may_not_be_read(
     out = store.with_name("out")
     out.mkdir(mode=0o777)
     out.chmod(0o777)
-    lines = (
+    lines: tuple[tuple[str | Path, ...], ...] = (
         ("verify",),
         ("verify", "--predict-recovery"),
         ("repair", "--plan"),
@@ -177,8 +177,8 @@ def test_nothing_is_chosen_or_advised_for_settings_that_may_not_be_read(
         ("salvage", "--out", out / "salvaged"),
         ("info",),
     )
-    for name, *words in lines:  # so that all modules are loaded
-        run(name, store, *words)
+    for one in lines:  # so that all modules are loaded
+        run(one[0], store, *one[1:])
     shutil.rmtree(out / "salvaged")
     (store / place).chmod(0)
     with stranger():

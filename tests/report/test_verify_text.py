@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.verify import Baseline, identity
-from rmqtool.findings import CATALOG, Finding, Severity, codes
+from rmqtool.findings import CATALOG, Finding, FindingLog, Severity, codes
 from rmqtool.projection import json_object
 from rmqtool.recovery import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
@@ -125,6 +125,7 @@ def test_each_remedy_stands_with_its_own_findings() -> None:
     harmless = replace(notes[0], severity_override=Severity.WARNING, effect_override="Skips it.")
     cuts = [replace(cut, position=number) for number in range(3)]
     one = verdict(notes[0], *cuts, notes[1], harmless)
+    assert isinstance(one.report.findings, FindingLog)
     one.report.findings.add(cut, count=8)
     parts = text(one).split("CL-STRAY entry that is no log file")[1:]
     assert [part.partition("\n")[0] for part in parts] == [" (2)", " (11)", ""]
