@@ -113,7 +113,6 @@ class RebuildOptions(PartOptions, total=False):
     dry_run: bool
     tag_items: str
     generations: str
-    salvage: bool
     live: bool
     max_findings: int
 

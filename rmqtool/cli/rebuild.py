@@ -50,8 +50,6 @@ rmqtool rebuild $STORE --compare --engine local
 rmqtool rebuild $STORE --dry-run --engine local
 # which messages would consumers miss, and why
 rmqtool rebuild $STORE --dry-run --lost lost.ndjson --engine local
-# all intact records of a damaged log, when there is no room to copy the log
-rmqtool rebuild $STORE --salvage --out salvaged --engine local
 # one topic only, for inspection
 rmqtool rebuild $STORE --topic TopicTest --out part --engine local
 # several brokers, a directory for each; continues after an interrupt
@@ -68,7 +66,7 @@ _OPTIONS = (
     click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE..."),
     out_option("Result directory, or its URL; must be new or empty. Each of several stores gets one in it."),
     click.option("--resume", is_flag=True, help="Skip the stores whose result is in --out already."),
-    request_options(RebuildRequest, without=("salvage",)),
+    request_options(RebuildRequest),
 )
 _rebuild_options = adding(_OPTIONS)
 
@@ -76,7 +74,6 @@ _rebuild_options = adding(_OPTIONS)
 @command("rebuild", "text json", _EXAMPLES, engine="spark", recorded=True)
 @_rebuild_options
 @lost_option("every message missing from the result")
-@request_options(RebuildRequest, only=("salvage",))
 def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
     """Rebuild consumequeue/ and index/ from the commit log.
 
@@ -96,7 +93,7 @@ def rebuild_index_command(session: Session, paths: tuple[StorePath, ...]) -> Exi
     report rebuild.json. The store is only read. --compare and --dry-run need no --out. Several stores, or a
     glob in quotes, are one run: see rmqtool help fleets.
     """
-    session.options |= {"lost": None, "salvage": False}
+    session.options |= {"lost": None}
     return _rebuild(session, paths, frozenset({"index"}))
 
 
@@ -155,7 +152,7 @@ def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
     return {
         "schema": RebuildReport.schema,
         "store": str(store.files.base),
-        "mode": "salvage" if request.salvage else "broker",
+        "mode": "broker",
         "asked": json_value(request.result_options),
         "compared": request.compare,
         "settings": json_value(store.settings),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import rmqtool
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.formats import message
 from rmqtool.progress import NullProgress
@@ -31,8 +30,8 @@ APPENDED = 5
 _SERVED = {"FOUND", "MESSAGE_WAS_REMOVING", "OFFSET_FOUND_NULL", "NO_MATCHED_LOGIC_QUEUE"}
 
 Case = tuple[str, str, str, bool]
-"""A fixture; what befell it, an incident or the seed of a random damage; the queues it starts with, ours or
-those that a broker makes of the log alone, or ours beside the damaged log; and whether ``abort`` is there."""
+"""A fixture; what befell it, an incident or the seed of a random damage; the queues it starts with, ours
+or those that a broker makes of the log alone; and whether ``abort`` is there."""
 
 _STARTS = [("ours", False), ("ours", True), ("own", False), ("own", True)]
 _MAKERS = {"4.9.8": "segments", "5.3.3": "plain", "5.5.1": "segments"}
@@ -70,7 +69,6 @@ CASES += [
     for name in names.split()
     for seed in _MISLED
 ]
-CASES += [(f"segments-{version}", "bit_rot", "beside", False) for version in _MAKERS]
 
 
 @dataclass(frozen=True)
@@ -119,9 +117,6 @@ def _prepared(case: Case, folder: Path) -> Salvaged:
         survivors, ends = scene.survivors(), {}
     opened = open_store(root, broker_conf=store.conf)
     out = folder / "out"
-    if queues == "beside":
-        rmqtool.open(root, broker_conf=store.conf).rebuild(out, salvage=True)
-        return Salvaged(jvm.Found(_installed(out, root), store.conf), survivors, {}, set(), ends)
     salvage(SalvageRequest((opened,), InlineEngine()), out, NullProgress())
     written = records_of(out / "commitlog")
     if queues == "own":
@@ -132,14 +127,6 @@ def _prepared(case: Case, folder: Path) -> Salvaged:
     if abort:
         (out / "abort").touch()
     return Salvaged(jvm.Found(out, store.conf), survivors, written, made_places(out), ends)
-
-
-def _installed(rebuilt: Path, root: Path) -> Path:
-    for directory in DERIVED:
-        shutil.rmtree(root / directory, ignore_errors=True)
-        if (rebuilt / directory).exists():
-            shutil.copytree(rebuilt / directory, root / directory)
-    return root
 
 
 def _now(root: Path, place: int, length: int) -> bytes:
@@ -202,7 +189,7 @@ def test_every_survivor_is_served_at_its_old_offset_and_nothing_is_cut(
         if head.sys_flag & message.TRANSACTION_MASK not in {4, 12}:
             assert found.get((topic_of(raw), head.queue_id, head.queue_offset)) == place
     assert {place: raw for place, raw in opened.left.items() if place in opened.written} == opened.written
-    if case[1] in INCIDENTS and case[2] != "beside":
+    if case[1] in INCIDENTS:
         assert opened.written.keys() == opened.survivors.keys() | opened.made
     ends: dict[tuple[str, int], int] = {}
     for topic, queue_id, offset in found:

@@ -50,7 +50,6 @@ for setting in settings:
 spark = builder.getOrCreate()
 with rmqtool.open(store) as opened:
     opened.rebuild(out, engine=spark)
-    opened.rebuild(f"{out}-salvaged", engine=spark, salvage=True)
     with rmqtool.open_engine(spark, scratch=scratch) as engine:
         report = opened.verify(engine=engine)
 print(to_json(json_object(report)))
@@ -146,7 +145,6 @@ def test_a_cluster_that_shares_no_folder(cluster: Cluster, folder: Path, tmp_pat
     done = run_driver(folder, "-c", _DRIVER, cluster.master, STORE, OUT, SCRATCH, *settings_of(folder))
     assert done.returncode == 0, done.stderr[-3000:]
     check_made(OUT, SMALL, tmp_path / "made")
-    check_made(f"{OUT}-salvaged", SMALL, tmp_path / "salvaged", "--salvage")
     assert names_below(SCRATCH) == set()
     assert [*(folder / "driver").iterdir()] == []
     with rmqtool.open(STORE) as store:

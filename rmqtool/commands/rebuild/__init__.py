@@ -119,10 +119,6 @@ class RebuildRequest(ResultOptions):
     engine: EngineOptions | Engine
     dry_run: bool = options.flag("Plan and count, write nothing.")
     compare: bool = options.flag("Compare with the store's present files, byte by byte.")
-    salvage: bool = options.flag(
-        "Use every intact record of a damaged log, as no broker would; for when there is no room to copy the"
-        " log with rmqtool salvage. Predicts the next start first."
-    )
     live: bool = options.live()
     max_findings: int = options.max_findings(10, "shown", least=0)
     own: Path | None = None
@@ -151,12 +147,7 @@ class RebuildRequest(ResultOptions):
                 " hand over blocks there, too; where they do not see this machine's folders, give a URL for"
                 " it, and fetch the result"
             )
-        is_part = self.parts != PARTS or self.compare or self.dry_run
         if self.tell_lost is not None and (self.is_partial or "consumequeue" not in self.parts):
             raise UsageError(
                 "--lost is of a whole rebuild: give no topics, no --until-..., and make the queues"
-            )
-        if self.salvage and (self.out is None or self.tell_lost or self.is_partial or is_part):
-            raise UsageError(
-                "--salvage is of all queues and the index: give --out, and no choice of messages"
             )

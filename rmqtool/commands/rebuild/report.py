@@ -194,23 +194,6 @@ class Account:
     unreachable: int
 
 
-@dataclass(frozen=True, slots=True)
-class Salvaged:
-    """Result of ``--salvage`` on a damaged log.
-
-    Attributes:
-        next_start: what a broker's next start makes of the log, one sentence.
-        left_out: records that are not recovered: damaged, old, or contradicted.
-        lost: messages that are proven to be lost.
-        repeated: of them and of those left out, messages in whose place a unit repeats the one before it.
-    """
-
-    next_start: str
-    left_out: int
-    lost: int
-    repeated: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebuildReport:
     """The outcome of one rebuild.
@@ -219,7 +202,7 @@ class RebuildReport:
         store: path of the evidence.
         log: what there was of its log.
         out: path of the result; None if none was written.
-        mode: ``broker``: what a running master's reput builds; ``salvage``: over all intact records.
+        mode: ``broker``: what a running master's reput builds.
         engine: ``local`` or ``spark``.
         partial: whether the user left something out.
         asked: the requested messages and structures.
@@ -243,7 +226,6 @@ class RebuildReport:
         unsettled_generations: sentences about queues of which nothing shows which messages live.
         unindexed: dispatched messages that an index skips, as they lie before its first item.
         salvage_would_add: intact records in ranges that were not dispatched.
-        salvaged: what became of the damage with ``--salvage``; else None.
         lost_messages: messages that the result lacks, added up; None unless requested one by one.
         log_losses: messages that the log has lost: no record of it has them.
         findings: about the log.
@@ -282,7 +264,6 @@ class RebuildReport:
     unsettled_generations: tuple[str, ...]
     unindexed: int
     salvage_would_add: RecordCount
-    salvaged: Salvaged | None = None
     lost_messages: LostTotals | None
     log_losses: LogLosses
     findings: Findings
@@ -336,8 +317,6 @@ class RebuildReport:
     @property
     def verdict(self) -> str:
         """Return the outcome in one sentence, the worst first."""
-        if self.salvaged is not None:
-            return f"{self.salvaged.next_start} {self._made()} over all intact records"
         damage = "The commit log is damaged: " if self.is_log_damaged else ""
         if fewer := self._fewer():
             return f"{damage}{fewer}{self._lost()}"

@@ -61,10 +61,6 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
             report = replace(report, compared=True, differences=tuple(found))
         seconds = {**report.seconds, "total": round(time.perf_counter() - start, 3)}
         report = replace(report, seconds=seconds)
-        if request.salvage:
-            from rmqtool.commands.rebuild.salvaged import salvaged_report
-
-            report = salvaged_report(report, request.store, area.handle, working, progress)
         if request.out is not None and not request.dry_run:
             progress.stage("publish", None)
             with area.create_file(REBUILD_REPORT) as file:
@@ -95,7 +91,7 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
     store = request.store
     request.check()
     _check_log(store)
-    if request.until_offset is None and not request.salvage:
+    if request.until_offset is None:
         _check_confirmed(store)
     temporary_place(store.evidence_roots)  # Spark writes there, too
     holder = None if store.root is None or request.live else lock_holder(store.root)
@@ -181,7 +177,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         progress.warn(f"controller mode: records after {plan.until_offset}, the confirm offset, are left out")
     edge = FoundEdge.of(request.store, plan.log)
     plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
-    emit = request.compare or not (request.dry_run or request.salvage)
+    emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     for one in result.plans:
         request.tell_queue(one.topic, one.queue_id, one.batch)
