@@ -196,6 +196,41 @@ def _check_queues(
     return found
 
 
+class _LightPlaces:
+    """Slots that a broker gives the units of a light queue, chunk by chunk.
+
+    No record is a light queue's own: where the log lost some that named it, the others follow each other in
+    their order, and none is dropped as long as no record names a queue offset below its slot.
+
+    Attributes:
+        ahead: how far the queue offsets that records name are above their slots at most.
+    """
+
+    def __init__(self) -> None:
+        self.ahead = 0
+        self._slot: int | None = None
+        self._are_appended = True
+        self._last = self._reached = 0
+
+    def take(self, named: Int64s, offsets: Int64s) -> Int64s:
+        """Return queue offsets of consecutive units that only go up, if a broker appends all units."""
+        if not len(named):
+            return offsets
+        if self._slot is None:
+            self._slot = int(named[0])
+            self._last = self._reached = int(offsets[0]) - 1
+        slots = self._slot + np.arange(len(named))
+        self._slot = int(slots[-1]) + 1
+        self.ahead = max(self.ahead, int((named - slots).max()))
+        self._are_appended &= bool((named >= slots).all())
+        if not self._are_appended:
+            return offsets
+        steps = np.diff(offsets, prepend=self._last)
+        upward: Int64s = self._reached + np.cumsum(np.maximum(steps, 1))
+        self._last, self._reached = int(offsets[-1]), int(upward[-1])
+        return upward
+
+
 class _Queue:
     """One queue, row by row in chunks; the last row of a chunk waits for the one after it."""
 
@@ -206,6 +241,7 @@ class _Queue:
         self._totals = np.zeros(len(Discontinuity), np.int64)
         self._room: Rows = np.empty(max_breaks, BREAK_ROW)
         self._repeated = RepeatedNames(max_breaks)
+        self._light = _LightPlaces() if plan.topic.startswith(LMQ_PREFIX) else None
 
     def run(self, pieces: Iterable[QueueUnits]) -> None:
         pending: Int64s | None = None
@@ -228,11 +264,11 @@ class _Queue:
             )
         if found.count:
             self._found.totals[codes.LMQ_TWICE] += found.count
-        if found.skipped:
-            self._found.skipped[queue] = found.skipped
+        if skipped := max(found.skipped, 0 if self._light is None else self._light.ahead):
+            self._found.skipped[queue] = skipped
 
     def _code(self, kind: Discontinuity) -> FindingCode:
-        if kind in _BACKWARD and self._plan.topic.startswith(LMQ_PREFIX):
+        if kind in _BACKWARD and self._light is not None:
             return codes.LMQ_COUNTER_RESET
         return _CODES[kind]
 
@@ -243,9 +279,14 @@ class _Queue:
             counts: Int64s = np.ones(len(piece), np.int64)
             if self._plan.batch:
                 counts = piece.column("batch_sizes").astype(np.int64)
-            offsets, kept = self._repeated.take(piece.column("queue_offsets"), log_offsets)
+            named = piece.column("queue_offsets")
+            offsets, kept = self._repeated.take(named, log_offsets)
             rows = np.stack([offsets, counts, log_offsets])
-            yield rows if kept is None else rows[:, kept]
+            if kept is not None:
+                rows, named = rows[:, kept], named[kept]
+            if self._light is not None:
+                rows[0] = self._light.take(named, rows[0])
+            yield rows
 
     def _judge(self, rows: Int64s, judged: int) -> None:
         offsets, counts, log_offsets = rows

@@ -85,7 +85,7 @@ class LostMessages:
 
     Attributes:
         proven: those that are known to be lost, by gaps in queue offsets, by queues, index items or consumer
-            offsets; a message that stood in light queues, too, counts once.
+            offsets; those of light queues are other queues' messages, and are not counted again.
         indexed: of them, those that index items alone point to: nothing names their queues.
         damaged: those whose records are there, damaged or contradicted, and not recovered.
         placed: of both, those with a tombstone or a repeated unit in their place.
@@ -175,8 +175,7 @@ class SalvageReport:
     ) -> SalvageReport:
         """Return the report of a plan, carried out or not."""
         causes = Counter[str]()
-        lost = [one for one in plan.lost if not one.in_light]
-        for one in lost:
+        for one in plan.lost:
             causes[one.cause] += one.count
         kinds = {kind: plan.bytes_of(kind) for kind in PartKind}
         return cls(
@@ -193,10 +192,10 @@ class SalvageReport:
                 plan.start,
             ),
             lost=LostMessages(
-                sum(one.count for one in lost if not one.is_there) + len(plan.indexed) - plan.undecided,
+                sum(one.count for one in plan.lost if not one.is_there) + len(plan.indexed) - plan.undecided,
                 len(plan.indexed),
-                sum(one.count for one in lost if one.is_there),
-                sum(one.count for one in lost if one.placed),
+                sum(one.count for one in plan.lost if one.is_there),
+                sum(one.count for one in plan.lost if one.placed),
                 dict(causes),
                 sum(one.is_open for one in plan.found),
                 plan.undecided,

@@ -230,8 +230,8 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
         words = several(report.lost.before, "message", "messages")
         yield "before log", f"{words} before its first byte, to which units or index items still lead"
     moving = (
-        f"{_queue(one)}: {several(one.unknown, 'queue offset', 'queue offsets')} without a record, though"
-        " nothing is lost there; later messages move down"
+        f"{_queue(one)}: {several(one.unknown, 'queue offset', 'queue offsets')} without a record:"
+        " later messages move down"
         for one in report.moving
     )
     yield from capped("moves", moving, "queue")

@@ -2,9 +2,9 @@
 
 ``rmqtool.account`` reads every intact record of a copy, and decides where readings of it differ;
 ``gathering`` puts several copies of one log together, and goes from stores to a plan. ``losses`` counts
-lost messages, and each queue's share of the new log, ``layout`` puts records in their place (of several
-queues: ``light``), and ``planning`` makes the plan, whose types are here: every byte of the new log, and of
-each queue what the log has of it and what it has lost. The plan is proven before it is used.
+lost messages, and each queue's share of the new log, ``layout`` puts records in their place, and ``planning``
+makes the plan, whose types are here: every byte of the new log, and of each queue what the log has of it and
+what it has lost. The plan is proven before it is used.
 ``making`` encodes records, ``writing`` writes the new log, ``derived`` makes queues and index over it,
 and ``sidecars`` adds checkpoint, config, compacted topics and reports.
 
@@ -140,11 +140,9 @@ class Lost:
         size: bytes it had, likewise.
         tags_code: of the queue's unit, likewise.
         placed: whether a tombstone, or a repeated unit, takes its place.
-        light: names of light queues that the message was in, too, with its queue offset in each.
         from_start: whether they are the queue's first, and only the log's beginning at 0 proves them.
         is_there: whether the log has their records, damaged, or with contradicted queue fields:
             they are not recovered, and are in ``lost+found/``.
-        in_light: whether this is such a queue, and the tombstone is that of another queue, which names it.
         after_ms: store time of the record before.
         before_ms: store time of the record after; None at the log's end.
     """
@@ -162,8 +160,6 @@ class Lost:
     placed: bool = True
     after_ms: int | None = None
     before_ms: int | None = None
-    light: tuple[tuple[str, int], ...] = ()
-    in_light: bool = False
     from_start: bool = False
     is_there: bool = False
 
@@ -371,7 +367,7 @@ class SalvagePlan:
             raise AccountError(f"the plan's log ends at {due}, inside a file")
         if sum(self.bytes_of(kind) for kind in PartKind) != due - self.start:
             raise AccountError("the bytes of the plan's parts are not those of its log")
-        placed = sum(one.count for one in self.lost if one.placed and not one.in_light)
+        placed = sum(one.count for one in self.lost if one.placed)
         stood_for = sum(part.messages for part in self.parts)
         if self.holes is not Holes.REPEAT and placed != stood_for:
             raise AccountError(f"{placed} lost messages are to have tombstones, {stood_for} have one")

@@ -215,7 +215,7 @@ class LogCopies:
         is_known = max(plan.indexed, default=-1) >= end or any(one.cause == "consumed" for one in plan.lost)
         if is_known or any(is_borne_out(store, end, latest_ms) for store in self.stores):
             return 0
-        own = [one for one in plan.lost if not one.in_light and one.physical_offset is not None]
+        own = [one for one in plan.lost if one.physical_offset is not None]
         return sum(one.count for one in own if (one.physical_offset or 0) >= end)
 
     def _draft(

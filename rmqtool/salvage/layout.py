@@ -1,7 +1,7 @@
 """Every byte of the new log between the records that stay, in the place of lost ones.
 
-Lost messages get their tombstones in the holes between the neighbours of all their queues, those first whose
-last hole comes first; within a hole they lie in the order of their places, as far as anything names those.
+Lost messages get their tombstones in the holes between the neighbours in their queue, those first whose last
+hole comes first; within a hole they lie in the order of their places, as far as anything names those.
 The rest of a hole is filled; a hole at the end of a file becomes a BLANK; after the log's last record there
 are zeros.
 """
@@ -21,7 +21,6 @@ from rmqtool.salvage.making import (
     FILLER_TOPIC,
     Properties,
     bare_content,
-    light_properties,
     record_size,
     short_content,
     smallest_filler,
@@ -29,10 +28,9 @@ from rmqtool.salvage.making import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
     from rmqtool.salvage.kept_ranges import FreeRange, KeptRanges
-    from rmqtool.salvage.light import LightNames, LossBounds
 
 
 @dataclass
@@ -121,8 +119,8 @@ class Waiting:
             self._missed[one.number] = one.lost.count if one.batch else one.left
 
 
-_BARE = 2  # the rank of the smallest tombstones that are in all their queues
-_NAMELESS = 3  # of those that are in no light queue
+_CONTENTS = (tombstone_content, short_content, bare_content)
+_BARE = len(_CONTENTS) - 1  # the rank of the smallest tombstones
 _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
 
@@ -137,24 +135,16 @@ class HoleFiller:
     def __init__(self, ranges: KeptRanges, batch_topics: Collection[str]) -> None:
         self.ranges, self.form, self.batch_topics = ranges, ranges.form, batch_topics
 
-    def fill(self, names: LightNames) -> tuple[list[Part], list[Lost], int]:
+    def fill(self, lost: list[Lost]) -> tuple[list[Part], list[Lost], int]:
         """Return the parts for the free pieces, the lost messages, and the log's end.
 
         Args:
-            names: lost messages in the order of each queue's offsets, with the bounds of its tombstones;
-                those not ``placed`` are left alone.
+            lost: messages in the order of each queue's offsets; those not ``placed`` are left alone.
         """
-        lost = names.lost
-        reach = max(
-            [self.ranges.end, *(self._stop_of(one) for one in lost if one.placed and not one.in_light)]
-        )
+        reach = max([self.ranges.end, *(self._stop_of(one) for one in lost if one.placed)])
         pieces = self.ranges.pieces(reach)
         queue = Waiting(
-            [
-                self._wanted(number, one, bounds, pieces)
-                for number, (one, bounds) in enumerate(zip(lost, names.bounds, strict=True))
-                if one.placed and not one.in_light
-            ],
+            [self._wanted(number, one, pieces) for number, one in enumerate(lost) if one.placed],
             [_room(piece) for piece in pieces],
         )
         parts: list[Part] = []
@@ -164,10 +154,10 @@ class HoleFiller:
             end = max([end, *(part.stop for part in made)])
             parts += made
             parts += self._rest(piece, made, is_tail=piece.start >= self.ranges.end and piece is pieces[-1])
-        return *names.settle(parts, self._settled(lost, queue.without_place())), end
+        return parts, self._settled(lost, queue.without_place()), end
 
     @staticmethod
-    def _settled(lost: Sequence[Lost], without: dict[int, int]) -> list[Lost]:
+    def _settled(lost: list[Lost], without: dict[int, int]) -> list[Lost]:
         """Return the lost messages, and apart those without a tombstone."""
         reported = []
         for number, one in enumerate(lost):
@@ -187,17 +177,20 @@ class HoleFiller:
     def _stop_of(one: Lost) -> int:
         return one.start if one.physical_offset is None else one.physical_offset + (one.size or 0)
 
-    def _wanted(self, number: int, one: Lost, bounds: LossBounds, pieces: list[FreeRange]) -> Wanted:
-        first = max(bisect_right(pieces, bounds.start, key=lambda piece: piece.start) - 1, 0)
-        while first < len(pieces) and pieces[first].stop <= bounds.start:
+    def _wanted(self, number: int, one: Lost, pieces: list[FreeRange]) -> Wanted:
+        start, stop = one.start, one.stop
+        if one.physical_offset is not None:
+            start, stop = one.physical_offset, one.physical_offset + (one.size or 0)
+        first = max(bisect_right(pieces, start, key=lambda piece: piece.start) - 1, 0)
+        while first < len(pieces) and pieces[first].stop <= start:
             first += 1
-        last = bisect_left(pieces, bounds.stop, key=lambda piece: piece.start) - 1
+        last = bisect_left(pieces, stop, key=lambda piece: piece.start) - 1
         batch = one.topic in self.batch_topics
         sizes = tuple(
             record_size(self.form, one.topic, *_content(rank, one, 0, batch=batch))
-            for rank in range(_NAMELESS + 1)
+            for rank in range(len(_CONTENTS))
         )
-        return Wanted(one, number, bounds.start, first, max(last, -1), sizes, batch)
+        return Wanted(one, number, start, first, max(last, -1), sizes, batch)
 
     def _tombstones(self, number: int, piece: FreeRange, queue: Waiting) -> list[Part]:
         left, chosen = _room(piece), []
@@ -209,7 +202,7 @@ class HoleFiller:
             if key in full:
                 continue
             rank = usual
-            while wanted.last == number and rank < _NAMELESS and wanted.left * wanted.sizes[rank] > left:
+            while wanted.last == number and rank < _BARE and wanted.left * wanted.sizes[rank] > left:
                 rank += 1
             size = wanted.sizes[rank]
             count = min(wanted.left, left // size)
@@ -291,11 +284,8 @@ def _room(piece: FreeRange) -> int:
 
 def _content(rank: int, lost: Lost, time_ms: int, *, batch: bool) -> tuple[Properties, str]:
     """Return properties and body of a tombstone, the less of them the higher the rank."""
-    content = (tombstone_content, short_content, bare_content)[min(rank, _BARE)]
-    properties, body = content(lost.topic, lost.queue_id, time_ms)
-    inner = _inner(lost) if batch else ()
-    light = light_properties(lost.light) if rank < _NAMELESS else ()
-    return properties + inner + light, body
+    properties, body = _CONTENTS[rank](lost.topic, lost.queue_id, time_ms)
+    return properties + (_inner(lost) if batch else ()), body
 
 
 def in_batches(lost: Iterable[Lost], batch_topics: Collection[str]) -> Iterator[Lost]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from rmqtool.account.beyond import covered, vouched
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.plausibility import JudgedRecords, one_letter_apart
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, by_queue
 from rmqtool.formats.message import (
     SMALLEST_RECORD,
@@ -22,11 +21,13 @@ from rmqtool.formats.message import (
 )
 from rmqtool.salvage import Lost, SalvagedQueue
 from rmqtool.scan.records import record_at
+from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rmqtool.account.evidence import ChainGap, QueueChain, QueueEvidence
+    from rmqtool.account.evidence import QueueChain, QueueEvidence
+    from rmqtool.account.plausibility import JudgedRecords
     from rmqtool.arrays import Bools, Int64s
 
 
@@ -63,12 +64,11 @@ class LossFinder:
         return AbsentFinder(self._log_start, self.judged.from_zero, self.horizon, self._room)
 
     def lost(self) -> Iterator[Lost]:
-        """Yield lost messages by queue and queue offset."""
+        """Yield lost messages by queue and queue offset; those of light queues are other queues', too."""
         survey = self.judged.survey
         numbers = {key: number for number, key in enumerate(survey.queues)}
-        misnamed = {survey.queues[number] for number in self._misnamed()}
-        for key in sorted({*numbers, *self.evidence.units}):
-            if self.takes(key[0]) and key not in misnamed:
+        for key in sorted({*numbers, *self.evidence.units} - self._light()):
+            if self.takes(key[0]):
                 for one in self._all_of_queue(key, self.judged.chains.get(numbers.get(key, -1))):
                     yield Lost(
                         *key, one.queue_offset, one.messages, one.start, one.stop, one.cause, one.log_offset,
@@ -88,26 +88,12 @@ class LossFinder:
         if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
             yield consumed
 
-    def _misnamed(self) -> Iterator[int]:
-        """Yield the light queues that one record alone names, where one a letter apart misses it.
-
-        Such a name is damaged, and proves no messages before it.
-        """
-        survey = self.judged.survey
-        light, counts = survey.units["light"], np.bincount(survey.units["queue"], minlength=1)
-        alone = survey.units[
-            light & (survey.units["queue_offset"] > 0) & (counts[survey.units["queue"]] == 1)
-        ]
-        alone = [unit for unit in alone if survey.queues[unit["queue"]] not in self.evidence.units]
-        missing: defaultdict[int, list[ChainGap]] = defaultdict(list)
-        for gap in self.judged.gaps() if alone else ():
-            if gap.last - gap.first == 1:
-                missing[gap.first].append(gap)
-        for unit in alone:
-            place, name = int(unit["log_offset"]), survey.queues[unit["queue"]][0]
-            near = (gap for gap in missing[int(unit["queue_offset"])] if gap.start <= place < gap.stop)
-            if any(one_letter_apart(name, survey.queues[gap.queue][0]) for gap in near):
-                yield int(unit["queue"])
+    def _light(self) -> set[tuple[str, int]]:
+        """Return the light queues: by their names, or as all their records are another queue's, too."""
+        survey, units = self.judged.survey, self.judged.survey.units
+        named = {key for key in (*survey.queues, *self.evidence.units) if key[0].startswith(LMQ_PREFIX)}
+        shared = np.setdiff1d(units["queue"][units["light"]], units["queue"][~units["light"]])
+        return named | {survey.queues[number] for number in shared}
 
     def _of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
         pins = self._listed(key, chain)

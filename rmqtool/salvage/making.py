@@ -25,8 +25,6 @@ from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rmqtool.salvage import Part, RecordForm
 
 LOST_TAG = "rmqtool_lost"
@@ -40,9 +38,6 @@ _CHECK_TIMES = "99"
 _V1_LARGEST_TOPIC = 127
 _NO_OFFSET = "-"
 """No broker takes this for a queue offset: ``TransactionalMessageServiceImpl#getLong`` makes -1 of it."""
-
-_LIGHT = ("INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET")
-_LARGEST_LIGHT = (1 << 15) - 1 - 512
 
 _TIME_DIGITS = 13  # of a time in milliseconds, up to the year 2286
 
@@ -87,29 +82,6 @@ def bare_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Pr
     properties, _ = tombstone_content(topic, queue_id, store_timestamp_ms)
     needed = tuple(one for one in properties if one[0] != LOST_PROPERTY and one[1] != LOST_TAG)
     return needed, _NO_OFFSET if topic == OP_TOPIC else ""
-
-
-def light_properties(queues: Sequence[tuple[str, int]]) -> Properties:
-    """Return what puts one record into light queues, too, by their names and its queue offset in each."""
-    if not queues:
-        return ()
-    names, offsets = zip(*queues, strict=True)
-    return (_LIGHT[0], ",".join(names)), (_LIGHT[1], ",".join(map(str, offsets)))
-
-
-def names_light(properties: Properties) -> bool:
-    """Return whether a record is in light queues."""
-    return any(name == _LIGHT[0] for name, _ in properties)
-
-
-def with_light(properties: Properties, queues: Sequence[tuple[str, int]]) -> Properties:
-    """Return properties that put a record into these light queues, and no others."""
-    return tuple(one for one in properties if one[0] not in _LIGHT) + light_properties(queues)
-
-
-def has_room_for(light: Properties) -> bool:
-    """Return whether a record can hold these beside other properties: the length of all is a short."""
-    return sum(len(name) + len(value.encode()) + 2 for name, value in light) <= _LARGEST_LIGHT
 
 
 def record_size(form: RecordForm, topic: str, properties: Properties, body: str = "") -> int:

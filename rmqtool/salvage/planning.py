@@ -16,11 +16,7 @@ from rmqtool.findings import counted
 from rmqtool.salvage import Choices, Found, Holes, Lost, Part, PartKind, SalvagePlan
 from rmqtool.salvage.kept_ranges import FreeRange, KeptRanges
 from rmqtool.salvage.layout import HoleFiller, in_batches
-from rmqtool.salvage.light import LightNames, light_queues
-from rmqtool.salvage.losses import (
-    LossFinder,
-    salvaged_queues,
-)
+from rmqtool.salvage.losses import LossFinder, salvaged_queues
 from rmqtool.salvage.making import smallest_filler
 
 if TYPE_CHECKING:
@@ -89,8 +85,7 @@ class Planner:
         if choices.holes is Holes.CUT and self._cut(ranges):
             ranges = self._kept_ranges()
             lost = []
-        names = LightNames(lost, light_queues(survey, self.evidence), ranges)
-        made, reported, end = HoleFiller(ranges, self.batch_topics).fill(names)
+        made, reported, end = HoleFiller(ranges, self.batch_topics).fill(lost)
         parts = sorted([*made, *self._records(ranges), *self._blanks(ranges)], key=lambda part: part.start)
         all_lost = tuple(self._timed(reported, end))
         plan = replace(

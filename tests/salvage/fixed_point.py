@@ -129,10 +129,13 @@ def _places(store: Path) -> Places:
     return _KNOWN.setdefault(store, Places(store))
 
 
-def errors_after(seed: int, folder: Path) -> tuple[str, list[str]]:
-    """Damage, salvage and verify what a seed names; return what was done, and the errors of the result."""
+def errors_after(seed: int, folder: Path, name: str | None = None) -> tuple[str, list[str]]:
+    """Damage, salvage and verify what a seed names; return what was done, and the errors of the result.
+
+    ``name`` is of a fixture; the seed names one, too.
+    """
     chance = random.Random(seed)
-    store = fixture(STORES[seed % len(STORES)])
+    store = fixture(name or STORES[seed % len(STORES)])
     done = damaged(folder / "damaged", store, chance)
     conf, out, engine = store / "broker.conf", folder / "out", InlineEngine()
     salvage(SalvageRequest((open_store(folder / "damaged", broker_conf=conf),), engine), out, NullProgress())

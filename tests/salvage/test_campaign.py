@@ -38,6 +38,10 @@ _PUT_ASIDE = {300645: [2629]}
 There two records claim one place of a queue, another queue lacks one between the same neighbours, and the
 queues are missing: either record can be the false one.
 """
+_ODD = {"tags-5.5.1": [20726]}
+"""A half message that its sender made, without the queue to which it belongs: no broker can commit it, and
+``verify`` calls it damaged as it is.
+"""
 
 
 def judged(seed: int, folder: Path, kinds: Mapping[str, Kind] = WIDE) -> Outcome:
@@ -54,6 +58,7 @@ def judged(seed: int, folder: Path, kinds: Mapping[str, Kind] = WIDE) -> Outcome
     if is_of_copies:
         kinds = {name: kind for name, kind in kinds.items() if name not in _NOT_OF_COPIES}
     outcome, done = run(source, folder, seed, kinds, copies=2 if is_of_copies else 1)
+    outcome.missing = [place for place in outcome.missing if place not in _ODD.get(source.name, [])]
     aside = _PUT_ASIDE.get(seed, [])
     is_good = outcome.missing == aside and not replace(outcome, missing=[]).bad
     assert is_good, f"seed {seed} on {source.name}: {done}: {outcome}"
