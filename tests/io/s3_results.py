@@ -59,12 +59,12 @@ def whole_result(url: str) -> dict[str, bytes]:
     return found
 
 
-_OF_THE_PLACE = {"seconds", "made", "modified", "next", "then"}
-"""What the clock says, and what to do next: a store on a disk is copied, one elsewhere is salvaged."""
+_OF_THE_PLACE = {"seconds", "made", "modified", "next", "then", "first", "outcomes", "remedy"}
+"""What the clock says, and what to do: only a store on a disk is repaired."""
 
 
 def _plain(value: object) -> object:
-    """Return a result without what the clock says, and what to do next."""
+    """Return a result without what the clock says, and what to do."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items() if key not in _OF_THE_PLACE}
     return [_plain(one) for one in value] if isinstance(value, list) else value
