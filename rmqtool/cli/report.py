@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqtool.cli.options import (
-    A_RESULT_FILE,
     A_STORE,
     StorePath,
     command_line,
@@ -19,14 +18,11 @@ from rmqtool.cli.session import Session, command
 from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
 from rmqtool.commands.verify import Verdict
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.findings import counted
-from rmqtool.report.output import Format, check_output_files, document_of, to_json, write_whole
+from rmqtool.report.output import Format, document_of, to_json
 from rmqtool.report.verdict import verdict_words
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rmqtool.api.store import Store
     from rmqtool.engine import EngineOptions
 
@@ -35,8 +31,6 @@ _IN_ORDER = {"ok", "no-offset"}
 _EXAMPLES = """\
 # one page to read, print and send on
 rmqtool report $STORE -o report.html
-# also a timeline of events for Timesketch
-rmqtool report $STORE -o page.html --timeline events.jsonl
 # also the digest of every file of the log
 rmqtool report $STORE -o sealed.html --hash-log
 """
@@ -44,14 +38,8 @@ rmqtool report $STORE -o sealed.html --hash-log
 
 @command("report", "html json", _EXAMPLES, engine="local")
 @click.argument("store_path", type=A_STORE, metavar="STORE")
-@click.option(
-    "--timeline",
-    type=A_RESULT_FILE,
-    metavar="FILE",
-    help="Also write the events as JSON lines for Timesketch.",
-)
 @request_options(ReportRequest)
-def report_command(session: Session, store_path: StorePath, timeline: Path | None) -> ExitStatus:
+def report_command(session: Session, store_path: StorePath) -> ExitStatus:
     """Write one page about a store: losses, log, topics, findings.
 
     The page is one HTML file, without script, that fetches nothing, for a screen and for paper. It shows the
@@ -60,8 +48,6 @@ def report_command(session: Session, store_path: StorePath, timeline: Path | Non
     """
     engine = session.engine
     store = session.open(store_path)
-    if timeline is not None:
-        check_output_files([session.options["output"]], store.files.evidence_roots, new=[timeline])
     session.note_settings(store)
     with session.output(store, whole=True) as stream:
         report = _gather(session, store, engine)
@@ -78,8 +64,6 @@ def report_command(session: Session, store_path: StorePath, timeline: Path | Non
             from rmqtool.report.page import render_page
 
             stream.write(render_page(report, verdict, session.zone))
-        if timeline is not None:
-            _write_timeline(session, timeline, report)
     return verdict.status
 
 
@@ -119,12 +103,3 @@ def _backlogs(session: Session, store: Store) -> tuple[Backlog, ...]:
             last_timestamp_ms=max(times, default=None),
         )
     return tuple(sorted(found.values(), key=lambda one: (-one.units, one.reader, one.topic)))
-
-
-def _write_timeline(session: Session, path: Path, report: StoreReport) -> None:
-    from rmqtool.report.timeline import timeline_bytes
-
-    data, events, undated = timeline_bytes(report)
-    write_whole(path, data)
-    left_out = f"; {undated:,} have no date and are left out" if undated else ""
-    session.console.note(f"{path}: {counted(events, 'event', spec=',')}{left_out}")

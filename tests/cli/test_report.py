@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 from collections import Counter
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -108,48 +107,9 @@ def test_what_it_rests_on(run: Runner, tmp_path: Path) -> None:
         assert found["version"] == rmqtool.__version__
 
 
-def test_the_timeline_is_what_timesketch_imports(run: Runner, tmp_path: Path) -> None:
-    path = tmp_path / "events.jsonl"
-    found = run("report", STORES / "crash-5.5.1", "-o", tmp_path / "page.html", "--timeline", path)
-    events = [json.loads(line) for line in path.read_text().splitlines()]
-    assert f"{len(events)} events" in found.err
-    for event in events:
-        moment = datetime.fromisoformat(event["datetime"])
-        assert moment.utcoffset() is not None
-        assert round(moment.timestamp() * 1_000_000) == event["timestamp"]
-        assert event["message"]
-        assert not any(isinstance(value, dict | list) for value in event.values())
-    assert [one["timestamp"] for one in events] == sorted(one["timestamp"] for one in events)
-    kinds = Counter(one["timestamp_desc"] for one in events)
-    files = len(list((STORES / "crash-5.5.1" / "commitlog").iterdir()))
-    assert kinds["First record of a log file"] == kinds["Last record of a log file"] == files - 1
-    assert kinds["Broker started"] == 1
-    assert kinds["Checkpoint"] == 1  # the others were never written
-    assert kinds["First message of a topic"] == 1
-    assert kinds["Finding (info)"] >= 1
-
-
-def test_a_page_is_made_anew_and_a_timeline_stays(run: Runner, tmp_path: Path) -> None:
-    page, events = tmp_path / "page.html", tmp_path / "events.jsonl"
-    for path in (page, events):
-        path.write_text("mine")
-    found = run("report", STORES / "plain-5.5.1", "-o", page, "--timeline", events)
-    assert found.status == 4
-    assert "events.jsonl" in found.err
-    assert {path.read_text() for path in tmp_path.iterdir()} == {"mine"}
-    assert run("report", STORES / "plain-5.5.1", "-o", page).status == 0
-    assert page.read_text().startswith("<!DOCTYPE html>")
-
-
 def test_nothing_is_written_into_the_store(run: Runner, plain_copy: Path, tmp_path: Path) -> None:
-    for words in (
-        ("-o", plain_copy / "page.html"),
-        ("-o", tmp_path / "page.html", "--timeline", plain_copy / "config" / "events.jsonl"),
-        ("-o", tmp_path / "one", "--timeline", tmp_path / "one"),
-    ):
-        found = run("report", plain_copy, *words)
-        assert found.status == (2 if "one" in str(words[1]) else 4)
-        assert found.out == ""
+    refused = run("report", plain_copy, "-o", plain_copy / "page.html")
+    assert (refused.status, refused.out) == (4, "")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
     assert not (plain_copy / "page.html").exists()
 
@@ -178,14 +138,12 @@ def _report_on(case: Case, run: Runner, tmp_path: Path) -> Page:
     root = damaged_copy(case, tmp_path)
     words = [word for text in case.properties for word in ("-p", text)]
     words += ["-c", str(root / "broker.conf")] if (root / "broker.conf").is_file() else []
-    timeline = tmp_path / "events.jsonl"
-    found, page = made(run, root, tmp_path / "page.html", "--timeline", timeline, *words)
+    found, page = made(run, root, tmp_path / "page.html", *words)
     assert "internal error" not in found.err
     assert page.open == []
     verified = run("verify", root, "--predict-recovery", *words)
     assert found.status == verified.status
     assert verified.out.splitlines()[0].split(":")[0] in page.text
-    assert all(json.loads(line)["datetime"] for line in timeline.read_text().splitlines())
     return page
 
 

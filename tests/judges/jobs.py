@@ -166,7 +166,7 @@ def _common_jobs(name: str, root: Path, conf: Line) -> Iterator[Job]:
         "rebuild": [rebuilt],
         "salvage": [["salvage", store, *conf, *_JSON, "--out", "out", "--keep-damaged"]],
         "salvage plan": [["salvage", store, *conf, *_JSON, "--plan", "plan.json", "--holes", "repeat"]],
-        "report": [["report", store, *conf, "-o", "page.html", "--timeline", "timeline.ndjson"]],
+        "report": [["report", store, *conf, "-o", "page.html"]],
         "scan": [
             ["query", store, *conf, *_JSON, "--scan", "--begin", "0", "--end", "9999999999999", "-m", "0"]
         ],

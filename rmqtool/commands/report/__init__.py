@@ -77,15 +77,6 @@ class TopicLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class FileTime:
-    """Time of the last change of a file of the store."""
-
-    file: str
-    size_bytes: int
-    modified_ms: int
-
-
-@dataclass(frozen=True, slots=True)
 class FileDigest:
     """SHA-256 of a file; None with the reason why there is none."""
 
@@ -126,9 +117,7 @@ class StoreReport:
         losses: by topic, those with the most first.
         lost: the first of the messages themselves.
         backlogs: by reader and topic, the largest first.
-        times: of files.
         cut_ms: store time of the first message that the next start cuts off; None if it keeps all.
-        finding_times: by physical offset of a finding, the store time of the record there, or before it.
         checkpoint: its fields; None when there is none.
         abort: whether the store was not stopped cleanly, or runs.
     """
@@ -141,8 +130,6 @@ class StoreReport:
     losses: tuple[TopicLoss, ...] = ()
     lost: tuple[LostMessage, ...] = ()
     backlogs: tuple[Backlog, ...] = ()
-    times: tuple[FileTime, ...] = ()
     cut_ms: int | None = None
-    finding_times: Mapping[int, int] | None = None
     checkpoint: Checkpoint | None = None
     abort: bool = False

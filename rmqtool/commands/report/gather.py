@@ -13,7 +13,6 @@ from rmqtool.check.run import foresee, verify
 from rmqtool.commands.report import (
     Backlog,
     FileDigest,
-    FileTime,
     Provenance,
     ReportRequest,
     StoreReport,
@@ -27,17 +26,16 @@ from rmqtool.recovery import Prediction, skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
-from rmqtool.scan.records import Record, record_at
+from rmqtool.scan.records import Record
 from rmqtool.store import PathKind, Store
 from rmqtool.store.segments import label_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rmqtool.account import LogLosses
     from rmqtool.account.lost import LostMessage
-    from rmqtool.check.picture import LogPicture
     from rmqtool.progress import Progress
 
 
@@ -73,18 +71,6 @@ def provenance_of(
         settings={setting.name: setting for setting in store.settings},
         digests=tuple(digests),
     )
-
-
-def file_times(store: Store) -> Iterator[FileTime]:
-    """Yield when the files that a start reads were changed last, without those of queues."""
-    places = [*_small_files(store), *(one.path for one in (*store.commitlog, *store.index_files))]
-    if store.lock is not None:
-        places.append(store.lock)
-    for place in places:
-        status = place.status()
-        if status is not None and status.modified_ns:
-            label = label_of(place, store.base)
-            yield FileTime(label, status.size_bytes, status.modified_ns // _NS_A_MS)
 
 
 def _small_files(store: Store) -> list[Location]:
@@ -142,7 +128,6 @@ def gather(
     with run.stage("prediction"):
         progress.stage("next start", None)
         predictions, lost = _predictions(store, run)
-    picture = run.report.picture
     provenance = provenance_of(
         *(store, request.version, request.command, request.broker_conf, progress), log=request.hash_log
     )
@@ -154,9 +139,7 @@ def gather(
         losses=_losses(predictions, run.report.log_losses),
         lost=lost,
         backlogs=backlogs(),
-        times=tuple(file_times(store)),
         cut_ms=_cut_ms(store, predictions),
-        finding_times=_finding_times(store, run, picture),
         checkpoint=_checkpoint(store),
         abort=store.abort is not None,
     )
@@ -204,30 +187,6 @@ def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:
                 if isinstance(event, Record):
                     return event.head.store_timestamp_ms
     return None
-
-
-def _finding_times(store: Store, run: VerifyRun, picture: LogPicture | None) -> dict[int, int]:
-    """Return the store times at the findings' physical offsets, as far as they are known."""
-    found: dict[int, int] = {}
-    if picture is None:
-        return found
-    runs = [one for file in picture.files for one in file.stretches if one.last_ms is not None]
-    for offset in {one.physical_offset for one in run.findings if one.physical_offset is not None}:
-        record = _record(store, offset)
-        if record is not None:
-            found[offset] = record.head.store_timestamp_ms
-            continue
-        before = [one.last_ms for one in runs if one.stop <= offset and one.last_ms is not None]
-        if before:
-            found[offset] = before[-1]
-    return found
-
-
-def _record(store: Store, offset: int) -> Record | None:
-    try:
-        return record_at(store.commitlog, offset)
-    except EnvironmentFailureError:
-        return None  # there is a finding
 
 
 def _checkpoint(store: Store) -> rows.Checkpoint | None:

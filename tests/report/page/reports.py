@@ -11,7 +11,6 @@ from rmqtool.check.picture import ClockStep, Content, LogFile, LogPicture, Offse
 from rmqtool.commands.report import (
     Backlog,
     FileDigest,
-    FileTime,
     Provenance,
     StoreReport,
     TopicLoss,
@@ -143,9 +142,7 @@ def report(topics: int = 3, files: int = 4, each: int = 2) -> StoreReport:
             Backlog(f"group {name(number)}", name(number), 8, topics - number, 1, START_MS)
             for number in range(topics)
         ),
-        times=(FileTime("abort", 5, START_MS), FileTime(f"config/{HOSTILE}", 5, START_MS)),
         cut_ms=START_MS + 2_000_000,
-        finding_times={0: START_MS, 1000: START_MS + 5},
         checkpoint=Checkpoint(START_MS, START_MS, 0, 0, 0, 0),
         abort=True,
     )
