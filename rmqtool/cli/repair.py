@@ -89,8 +89,8 @@ def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
         what = "" if waiting is None else f"{waiting} was interrupted and waits to be finished; "
         more = "" if waiting is None else ", or take it back with --undo"
         raise RefusedError(
-            f"{planned.store}: {what}nothing was changed: nobody can answer here; read the --plan, then "
-            f"pass --yes{more}"
+            f"{planned.store}: {what}nothing was changed: no terminal to confirm on. Check --plan, "
+            f"then add --yes{more}."
         )
     repair_text(planned, session.text(sys.stderr if session.format is Format.JSON else stream))
     return click.confirm("Do this?", default=False, err=True)

@@ -235,8 +235,10 @@ def _walk_back(segments: Sequence[Segment], match: _Match, start: Start) -> tupl
         if match.takes(_first_record(segments[number], start)):
             return number, f"the newest file whose first record {match}"
         if walked == window and number:
-            reason = f"no first record of the newest {window} files (commitLogRecoverMaxNum) {match}"
-            return number, f"{reason}: the oldest of them"
+            newest = f"newest {window} files (commitLogRecoverMaxNum)"
+            if match.last_offset is not None and match.last_offset < 0:
+                return number, f"no consume queue has a unit: the oldest of the {newest}"
+            return number, f"no first record of the {newest} {match}: the oldest of them"
     return 0, f"no file's first record {match}: the first file"
 
 

@@ -417,7 +417,7 @@ def _choices(one: ConfigDiagnosis) -> Iterator[tuple[str, str]]:
     for copy in one.copies:
         yield "copy", escape_text(f"{copy}, {copy.size_bytes:,} bytes")
     for number, choice in enumerate(one.choices):
-        mark = " (the doctor's)" if number == 0 and one.obvious else ""
+        mark = " (recommended)" if number == 0 and one.obvious else ""
         yield escape_text(choice.name), escape_text(f"{choice.about}{mark}: {_meaning(choice)}")
         felt = (
             effect
@@ -436,13 +436,15 @@ def _meaning(choice: ConfigChoice) -> str:
 
 
 def _effect(effect: OffsetEffect) -> str:
-    at = "restarts" if effect.offset is None else f"goes on at {effect.offset:,}"
+    at = "restarts" if effect.offset is None else f"resumes at {effect.offset:,}"
     queue = "no such queue"
     if effect.max_offset is not None:
         queue = f"{effect.min_offset:,} to {effect.max_offset:,}"
-    again = f"{effect.again_at_least:,} to {effect.again_at_most:,} again"
+    least, most = effect.again_at_least, effect.again_at_most
+    again = f"redelivers {'at most ' if least < most else ''}{most:,}" if most else "redelivers none"
+    skips = f"skips at most {effect.skipped_at_most:,}" if effect.skipped_at_most else "skips none"
     place = escape_text(f"{effect.reader} in {effect.topic}/{effect.queue_id}")
-    return f"{place} ({queue}): {at}, {again}, up to {effect.skipped_at_most:,} skipped"
+    return f"{place} ({queue}): {at}; {again}, {skips}"
 
 
 # --- case

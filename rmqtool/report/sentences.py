@@ -27,7 +27,7 @@ _REASONS = {
     "skipped": "skipped because of damage",
     "unreachable": "after the last record that a broker reaches",
     "left-out": "in the present queues only",
-    "damaged": "with a damaged record, a unit points to it",
+    "damaged": "damaged; its queue entry survives",
     "missing": "missing between their neighbours in the queue, without record and unit",
     "gone": "only the queue entry survives",
     "consumed": "only a consumer's offset shows them",
@@ -156,7 +156,7 @@ def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     if lost.missing_queue_offsets:
         offsets = several(lost.missing_queue_offsets, "queue offset")
         queues = several(lost.queues_with_missing, "queue")
-        yield "nowhere", f"{offsets} missing in {queues}: in no record of the log"
+        yield "no message", f"{offsets} in {queues}: no record of the log has them"
 
 
 def _topic_losses(topic: LostTopic) -> str:

@@ -37,7 +37,7 @@ def test_a_plan_shows_all_choices_and_changes_nothing(run: Callable[..., Run], r
     assert shown.status == 1
     assert "nothing is changed yet" in shown.out
     assert "config/consumerOffset.json: a broker now takes bak" in shown.out
-    assert "group billing in Orders/0 (0 to 12): goes on at 9, 0 to 3 again, up to 0 skipped" in shown.out
+    assert "group billing in Orders/0 (0 to 12): resumes at 9; redelivers at most 3, skips none" in shown.out
     assert sorted(map(str, root.rglob("*"))) == before
 
 
