@@ -1,6 +1,6 @@
 """Stores as a data source of a Spark session: ``spark.read.format("rocketmq-store")``.
 
-Spark calls ``source`` and ``stream``. Messages are read in the same pieces as by ``export``, files are proven
+Spark calls ``source``. Messages are read in the same pieces as by ``export``, files are proven
 as by the Spark engine. Nothing here is loaded before its use.
 """
 
@@ -28,7 +28,7 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``rocketmq-store`` a format of a session's ``read`` and ``readStream``.
+    """Make ``rocketmq-store`` a format of a session's ``read``.
 
     Warns where the session plans reads with a Python of this machine that lacks rmqtool.
 

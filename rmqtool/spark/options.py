@@ -33,14 +33,6 @@ class Table(StrEnum):
     SEGMENTS = "segments"
 
 
-class MessageSchema(StrEnum):
-    """Columns of messages."""
-
-    FULL = "full"
-    KAFKA = "kafka"  # those of Spark's source for Kafka, with headers
-    ROCKETMQ_SPARK = "rocketmq-spark"  # those of RocketMQ's own source for Spark 2
-
-
 class Mode(StrEnum):
     """Treatment of damaged records, as in Spark's readers of csv and JSON."""
 
@@ -52,7 +44,6 @@ class Mode(StrEnum):
 OPTIONS = {
     "path": "Store roots, their commitlog/, or globs of them; `load()` takes it, too.",
     "table": "`messages`, `consumequeue`, `index`, `damage` or `segments`.",
-    "schema": "Columns of messages: `full`, `kafka` or `rocketmq-spark`.",
     "columns": "Names of columns, separated by commas: only these are read.",
     "mode": "`PERMISSIVE`, `DROPMALFORMED` or `FAILFAST`.",
     "topic": "Only these topics: a glob.",
@@ -72,30 +63,20 @@ OPTIONS = {
     "timezone": "Zone of times without one.",
     "splitBytes": "Bytes of log that one task reads; 256 MiB by default.",
     "pushFilters": "`true` applies a query's filter while the log is read; for a table that one query reads.",
-    "maxBytesPerTrigger": "Bytes of log that a micro-batch reads at most, from Spark 4.2 on.",
-    "startingOffsets": "Start of a new stream: `earliest` or `latest`.",
-    "failOnDataLoss": "`false` lets a stream continue after files were deleted that it had not read.",
 }
 """All options, and the purpose of each."""
 
 _PATHS = "paths"
 _NAMES = {name.lower(): name for name in OPTIONS}
 _TRUTH = {"true": True, "false": False}
-LATEST = "latest"
 
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of a read.
-
-    Offsets are physical; ``bodies`` None leaves them bytes, ``max_bytes`` limits a micro-batch,
-    ``starts_latest`` lets a new stream skip the present messages, and ``fails_on_loss`` ends a stream whose
-    unread files were deleted.
-    """
+    """Options of a read; offsets are physical, ``bodies`` None leaves them bytes."""
 
     paths: tuple[str, ...]
     table: Table = Table.MESSAGES
-    schema: MessageSchema = MessageSchema.FULL
     columns: tuple[str, ...] | None = None
     mode: Mode = Mode.PERMISSIVE
     messages: MessageFilter = field(default_factory=MessageFilter)
@@ -109,9 +90,6 @@ class ReadOptions:
     timezone: str | None = None
     split_bytes: int = TASK_BYTES
     pushes_filters: bool = False
-    max_bytes: int | None = None
-    starts_latest: bool = False
-    fails_on_loss: bool = True
 
     def between(self, begin: int | None, end: int | None) -> ReadOptions:
         """Return the options with further bounds of physical offsets."""
@@ -130,29 +108,22 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
     filters["from_queue_offset"] = _number(texts, "fromQueueOffset", least=0)
     messages = request_of(MessageFilter, filters, zone)
     body, columns = texts.get("body", "binary"), texts.get("columns")
-    starts = texts.get("startingOffsets", "earliest").lower()
-    if starts not in {"earliest", LATEST}:
-        raise UsageError(f"startingOffsets={starts!r}: give earliest or latest")
     return ReadOptions(
         paths,
         table=word_of("table", texts.get("table", Table.MESSAGES).lower(), Table),
-        schema=word_of("schema", texts.get("schema", MessageSchema.FULL).lower(), MessageSchema),
         columns=None if columns is None else tuple(one.strip() for one in columns.split(",")),
         mode=word_of("mode", texts.get("mode", Mode.PERMISSIVE).upper(), Mode),
         messages=messages,
         from_offset=_number(texts, "fromOffset", least=0),
         to_offset=_number(texts, "toOffset", least=0),
         bodies=None if body == "binary" else word_of("body", body, TextBodies),
-        decompress=_truth(texts, "decompress", default=False),
+        decompress=_truth(texts, "decompress"),
         broker_conf=texts.get("brokerConf"),
         properties=tuple(one.strip() for one in texts.get("property", "").split(";") if one.strip()),
         broker_version=texts.get("brokerVersion"),
         timezone=texts.get("timezone"),
         split_bytes=_number(texts, "splitBytes", least=1) or TASK_BYTES,
-        pushes_filters=_truth(texts, "pushFilters", default=False),
-        max_bytes=_number(texts, "maxBytesPerTrigger", least=1),
-        starts_latest=starts == LATEST,
-        fails_on_loss=_truth(texts, "failOnDataLoss", default=True),
+        pushes_filters=_truth(texts, "pushFilters"),
     )
 
 
@@ -193,8 +164,8 @@ def _number(texts: Mapping[str, str], name: str, least: int | None = None) -> in
     return number
 
 
-def _truth(texts: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = texts.get(name, str(default)).lower()
+def _truth(texts: Mapping[str, str], name: str) -> bool:
+    text = texts.get(name, "false").lower()
     if text not in _TRUTH:
         raise UsageError(f"{name}={text!r}: give true or false")
     return _TRUTH[text]

@@ -80,25 +80,10 @@ def store_name(store: Store) -> str:
     return str(store.place.path)
 
 
-def parts_of(
-    store: Store,
-    options: ReadOptions,
-    choice: ColumnChoice,
-    *,
-    growing: bool = False,
-    ends_at_record: bool = False,
-) -> list[Part]:
-    """Return the parts of one store.
-
-    ``growing`` says that it is being written; otherwise its lock decides. With ``ends_at_record``, the range
-    ends at a record's start, unless there is damage. Raises `UsageError` if an option does not apply to the
-    table.
-    """
-    tasks = list(_TASKS[options.table](store, options, choice))
-    if ends_at_record:
-        tasks = [replace(one, ends_at_record=True) if isinstance(one, LogTask) else one for one in tasks]
-    packed = TaskPacker().tasks(tasks)
-    if growing or (store.root is not None and lock_holder(store.root) is not None):
+def parts_of(store: Store, options: ReadOptions, choice: ColumnChoice) -> list[Part]:
+    """Return the parts of one store; `UsageError` if an option does not apply to the table."""
+    packed = TaskPacker().tasks(list(_TASKS[options.table](store, options, choice)))
+    if store.root is not None and lock_holder(store.root) is not None:  # a broker writes it
         packed = _loosened(packed, FoundEdge.of(store))
     store.commitlog.close()
     return [Part(store_name(store), one) for one in packed]
@@ -192,14 +177,12 @@ _TASKS = {
 class LogTask:
     """Reads pieces of a log, in order: messages as columns, and damage.
 
-    ``split_bytes`` is the length of pieces of one file; with ``ends_at_record``, the job's end is a record's
-    start, unless there is damage.
+    ``split_bytes`` is the length of pieces of one file.
     """
 
     job: ColumnJob
     pieces: tuple[LogPiece, ...]
     split_bytes: int
-    ends_at_record: bool = False
 
     def __call__(self) -> Iterator[Row]:
         """Yield the rows."""
@@ -219,9 +202,6 @@ class LogTask:
         segment, piece_stop = piece.split.segment, piece.split.stop
         walk = GapWalk(segment, LENIENT, job.facts.stale_from)
         _, last = piece.range
-        crosses = piece_stop == job.end and end.next_log_offset > piece_stop and not end.closed
-        if crosses and self.ends_at_record:
-            raise _unclear(segment, piece_stop)
         for start in range(piece_stop, last, self.split_bytes):
             stop = min(start + self.split_bytes, last)
             first = walk.guess(start, stop)
@@ -246,8 +226,8 @@ class LogTask:
 def _unclear(segment: Segment, log_offset: int) -> EnvironmentFailureError:
     return EnvironmentFailureError(
         f"{segment.path}: what lies at {log_offset - segment.start} looks like a record, and the records"
-        " before it do not lead there, so its parts cannot be read apart; set the option splitBytes (of a"
-        f" stream, maxBytesPerTrigger) to {segment.size_bytes}, that one task reads the file"
+        " before it do not lead there, so its parts cannot be read apart; set the option splitBytes to"
+        f" {segment.size_bytes}, that one task reads the file"
     )
 
 

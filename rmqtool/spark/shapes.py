@@ -11,40 +11,33 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from rmqtool.columns import COLUMNS, ColumnChoice, TextBodies
+from rmqtool.columns import COLUMNS, ColumnChoice
 from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
-from rmqtool.columns.lines import body_texts, object_texts
-from rmqtool.spark.options import MessageSchema, ReadOptions, Table, unknown_column
+from rmqtool.columns.lines import body_texts
+from rmqtool.errors import UsageError
+from rmqtool.spark.options import ReadOptions, Table, unknown_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 STORE = "store"
-_LOG_APPEND_TIME = 1
 _MILLISECONDS = pa.timestamp("ms", tz="UTC")
-_HEADERS = "array<struct<key:string,value:binary>>"
 
 
 class TableColumn(NamedTuple):
-    """A column of messages.
-
-    ``needs`` are columns of ``rmqtool.columns``, ``make`` computes it from a batch of those.
-    ``may_lack`` allows nulls; ``filtered`` is the column of ours whose values these are.
-    """
+    """A column of messages: ``make`` computes it from that column of ours which it ``needs``."""
 
     kind: str
-    needs: tuple[str, ...]
-    make: Callable[[pa.RecordBatch], pa.Array]
+    needs: str
+    make: Callable[[pa.Array], pa.Array]
     may_lack: bool = False
-    filtered: str | None = None
 
 
-def _as_is(name: str, own: str) -> dict[str, TableColumn]:
-    kind = schema_of(ColumnChoice((own,))).field(own)
-    return {name: TableColumn(_spark_type(kind.type), (own,), lambda batch: batch[own], kind.nullable, own)}
+def _as_is(name: str) -> TableColumn:
+    kind = schema_of(ColumnChoice((name,))).field(name)
+    return TableColumn(_spark_type(kind.type), name, lambda column: column, kind.nullable)
 
 
 def _spark_type(kind: pa.DataType) -> str:
@@ -59,62 +52,12 @@ def _spark_type(kind: pa.DataType) -> str:
     return {pa.int32(): "int", pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}[kind]
 
 
-def _property(batch: pa.RecordBatch, name: str) -> pa.Array:
-    return pc.map_lookup(batch["properties"], query_key=pa.scalar(name), occurrence="first")
-
-
-def _headers(batch: pa.RecordBatch) -> pa.Array:
-    column = batch["properties"]
-    pairs = pa.StructArray.from_arrays([column.keys, column.items], ["key", "value"])
-    return pa.ListArray.from_arrays(column.offsets, pairs)
-
-
 def _message_columns(options: ReadOptions) -> dict[str, TableColumn]:
-    if options.schema is MessageSchema.KAFKA:
-        return {
-            "key": TableColumn(
-                "binary", ("properties",), lambda batch: _property(batch, "KEYS"), may_lack=True
-            ),
-            **_as_is("value", "body"),
-            **_as_is("topic", "topic"),
-            **_as_is("partition", "queueId"),
-            **_as_is("offset", "queueOffset"),
-            **_as_is("timestamp", "storeTimestamp"),
-            "timestampType": TableColumn("int", (), _log_append_time),
-            "headers": TableColumn(_HEADERS, ("properties",), _headers),
-        }
-    if options.schema is MessageSchema.ROCKETMQ_SPARK:
-        return {
-            **_as_is("topic", "topic"),
-            **_as_is("flag", "flag"),
-            **_as_is("body", "body"),
-            "properties": TableColumn(
-                "string", ("properties",), lambda batch: object_texts(batch["properties"])
-            ),
-            "brokerName": TableColumn("string", (), lambda batch: pa.nulls(len(batch)), may_lack=True),
-            **_as_is("queueId", "queueId"),
-            **_as_is("queueOffset", "queueOffset"),
-            **_as_is("bornTimestamp", "bornTimestamp"),
-            **_as_is("storeTimestamp", "storeTimestamp"),
-        }
-    found: dict[str, TableColumn] = {}
-    for name in COLUMNS:
-        if name == "body" and options.bodies is not None:
-            found |= _text_bodies(options.bodies)
-        else:
-            found |= _as_is(name, name)
-    return found
-
-
-def _log_append_time(batch: pa.RecordBatch) -> pa.Array:
-    return pa.array([_LOG_APPEND_TIME] * len(batch), pa.int32())
-
-
-def _text_bodies(bodies: TextBodies) -> dict[str, TableColumn]:
-    return {
-        "body": TableColumn("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[0]),
-        "bodyEncoding": TableColumn("string", ("body",), lambda batch: body_texts(batch["body"], bodies)[1]),
-    }
+    columns = {name: _as_is(name) for name in COLUMNS}
+    if (bodies := options.bodies) is not None:
+        columns["body"] = TableColumn("string", "body", lambda column: body_texts(column, bodies)[0])
+        columns["bodyEncoding"] = TableColumn("string", "body", lambda column: body_texts(column, bodies)[1])
+    return columns
 
 
 _ROW_KINDS: dict[Table, dict[str, str]] = {
@@ -182,12 +125,23 @@ class Shape:
             found.append(own[name.lower()])
         return tuple(found)
 
+    def checked_names(self, schema: Any) -> tuple[str, ...]:  # noqa: ANN401 - a StructType of Spark
+        """Return our names of a schema's columns; `UsageError` if one is unknown or of another type."""
+        names = self.own_names(schema.names)
+        for name, field in zip(names, schema.fields, strict=True):
+            kind = field.dataType.simpleString()
+            if kind != self.kinds[name]:
+                raise UsageError(
+                    f"the column {name} is {self.kinds[name]}, not {kind}; cast it after reading"
+                )
+        return names
+
     def choice(self, names: Sequence[str], *, decompress: bool, also: Sequence[str] = ()) -> ColumnChoice:
         """Return the columns of messages that must be read for these columns, and for others of ours."""
         needs = dict.fromkeys(also)
         for name in names:
             if name in self.columns:
-                needs |= dict.fromkeys(self.columns[name].needs)
+                needs[self.columns[name].needs] = None
         return ColumnChoice(tuple(needs) or ("queueId",), decompress)
 
     def batch(
@@ -195,7 +149,9 @@ class Shape:
     ) -> pa.RecordBatch:
         """Return columns of a batch of messages in the types of ``target``."""
         arrays = [
-            pa.array([store] * len(batch), pa.string()) if name == STORE else self.columns[name].make(batch)
+            pa.array([store] * len(batch), pa.string())
+            if name == STORE
+            else self.columns[name].make(batch[self.columns[name].needs])
             for name in names
         ]
         fitted = [array.cast(field.type) for array, field in zip(arrays, target, strict=True)]
@@ -212,9 +168,31 @@ def shape_of(options: ReadOptions) -> Shape:
         columns, marked = {}, _ROW_KINDS[options.table]
         kinds = {name: kind.rstrip("?") for name, kind in marked.items()}
         lacking = {name for name, kind in marked.items() if kind.endswith("?")}
-    if options.schema is MessageSchema.FULL or options.table is not Table.MESSAGES:
-        kinds[STORE] = "string"
+    kinds[STORE] = "string"
     return Shape(columns, kinds, frozenset(lacking))
+
+
+_ARROW_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+}
+
+
+def arrow_schema(schema: Any) -> pa.Schema:  # noqa: ANN401 - a StructType of Spark
+    """Return the schema of batches: Spark compares it whole, with what may be null inside of lists."""
+    return pa.schema([pa.field(one.name, _arrow_type(one.dataType), one.nullable) for one in schema.fields])
+
+
+def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - a DataType of Spark
+    name = kind.simpleString()
+    if name.startswith("array"):
+        return pa.list_(pa.field("element", pa.string(), kind.containsNull))
+    if name.startswith("map"):
+        return pa.map_(pa.string(), pa.field("value", pa.string(), kind.valueContainsNull))
+    return _ARROW_TYPES[name]
 
 
 def row_batch(rows: Sequence[Mapping[str, Any]], names: Sequence[str], target: pa.Schema) -> pa.RecordBatch:
@@ -284,16 +262,16 @@ def narrowed(options: ReadOptions, shape: Shape, filters: Iterable[Any]) -> tupl
 def _applied(left: Narrowed, shape: Shape, one: Any) -> tuple[Narrowed, bool] | None:  # noqa: ANN401
     """Return what a filter leaves, and whether all of that matches; None if the filter is not known."""
     kind, path = type(one).__name__, tuple(getattr(one, "attribute", ()))
-    if path == (STORE,) and STORE in shape.kinds and kind in {"EqualTo", "In"}:
+    if path == (STORE,) and kind in {"EqualTo", "In"}:
         return replace(left, stores=_both(left.stores, _values(one))), True
     column = shape.columns.get(path[0]) if len(path) == 1 else None
     if column is None:
         return None
     if kind == "IsNotNull":
         return None if column.may_lack else (left, True)
-    if column.filtered == "topic" and kind in {"EqualTo", "In"}:
+    if path == ("topic",) and kind in {"EqualTo", "In"}:
         return _of_topics(left, _both(left.topics, _values(one))), True
-    bound = _BOUNDS.get(column.filtered or "")
+    bound = _BOUNDS.get(path[0])
     return None if bound is None or kind not in _RANGES or one.value is None else bound(left, kind, one.value)
 
 

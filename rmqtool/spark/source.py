@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rmqtool.columns import require_library
 from rmqtool.errors import UsageError
@@ -56,23 +55,6 @@ class StoreSource(DataSource):  # type: ignore[misc]
             )
         return StoreReader(self.read_options, schema)
 
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of new messages."""
-        if self.read_options.pushes_filters:
-            raise UsageError("pushFilters: Spark hands a stream no filters; use options like topic and begin")
-        if find_spec("pyspark.sql.streaming.datasource") is not None:
-            from rmqtool.spark.admission import AdmittingStreamReader
-
-            return AdmittingStreamReader(self.read_options, schema)
-        if self.read_options.max_bytes is not None:
-            raise UsageError(
-                "maxBytesPerTrigger needs Spark 4.2 or newer: leave it out, and a batch takes all present "
-                "messages"
-            )
-        from rmqtool.spark.stream import StoreStreamReader
-
-        return StoreStreamReader(self.read_options, schema)
-
 
 class PushingSource(StoreSource):
     """The same, where Spark passes filters: Spark rejects readers that accept them where it does not.
@@ -91,11 +73,10 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
     """Reader of present stores; `UsageError` if a column is unknown or of another type."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
-        from rmqtool.spark.shapes import Narrowed, shape_of
-        from rmqtool.spark.stream import arrow_schema, checked_names
+        from rmqtool.spark.shapes import Narrowed, arrow_schema, shape_of
 
         self._left: Narrowed = Narrowed(options)
-        self._names = checked_names(shape_of(options), schema)
+        self._names = shape_of(options).checked_names(schema)
         self._target = arrow_schema(schema)
 
     def partitions(self) -> Sequence[InputPartition]:

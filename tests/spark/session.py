@@ -5,7 +5,8 @@ Run as ``python -m tests.spark.session FOLDER``.
 
 from __future__ import annotations
 
-import shutil
+import json
+import re
 import sys
 from operator import itemgetter
 from pathlib import Path
@@ -51,7 +52,6 @@ def main(folder: Path) -> None:
     keep_queries_apart(spark)
     push_filters(spark)
     say_what_is_wrong(spark, folder)
-    follow(spark, folder)
     spark.stop()
     print("done")  # noqa: T201 - what the test waits for
 
@@ -88,10 +88,27 @@ def read_all(spark: SparkSession) -> None:
         spark.read.format("rocketmq-store").schema("tags STRING, storeTimestamp TIMESTAMP").load(str(PLAIN))
     )
     assert [one.tags for one in pruned.collect()] == [one.tags for one in messages()]
-    kafka = spark.read.format("rocketmq-store").option("schema", "kafka").load(str(PLAIN))
-    assert [{one.key: one.value.decode() for one in row.headers} for row in kafka.collect()] == [
-        one.properties for one in messages()
-    ]
+    read_as_other_tools_do(spark)
+
+
+def read_as_other_tools_do(spark: SparkSession) -> None:
+    """The two selects of the manual."""
+    frame = spark.read.format("rocketmq-store").load(str(PLAIN))
+    frame.createOrReplaceTempView("messages")
+    page = (Path(rmqtool.__file__).parent / "docs" / "spark-tables.md").read_text()
+    (text,) = re.findall(r"```sql\n(-- as the source for Kafka.*?)```", page, re.DOTALL)
+    kafka, rocketmq = (spark.sql(one).collect() for one in text.split(";")[:2])
+    for row, others, wanted in zip(kafka, rocketmq, messages(), strict=True):
+        headers = {one.key: one.value.decode() for one in row.headers}
+        place = (wanted.topic, wanted.queue_id, wanted.queue_offset)
+        assert (row.topic, row.partition, row.offset) == place
+        assert (headers, row.timestampType) == (wanted.properties, 1)
+        key = None if row.key is None else row.key.decode()
+        assert (key, row.value) == (wanted.properties.get("KEYS"), wanted.body)
+        assert (others.topic, others.queueId, others.queueOffset) == place
+        assert (json.loads(others.properties), others.brokerName) == (wanted.properties, None)
+        assert (others.flag, others.body) == (wanted.flag, wanted.body)
+        assert row.timestamp == others.storeTimestamp
 
 
 def read_files(spark: SparkSession, folder: Path) -> None:
@@ -150,44 +167,6 @@ def say_what_is_wrong(spark: SparkSession, folder: Path) -> None:
         reader.option("mode", "FAILFAST").load(str(log)).collect()
     with pytest.raises(Exception, match="did you mean topic"):
         spark.read.format("rocketmq-store").option("topics", "x").load(str(log))
-
-
-def follow(spark: SparkSession, folder: Path, most: int | None = 12_000) -> None:
-    """A log grows file by file; every message comes once, through restarts, in bounded batches or not."""
-    log, out, checkpoint = folder / "growing" / "commitlog", folder / "out", folder / "checkpoint"
-    log.mkdir(parents=True)
-    files = sorted((PLAIN / "commitlog").iterdir())
-    reader = spark.readStream.format("rocketmq-store")
-    if most is not None:
-        reader = reader.option("maxBytesPerTrigger", str(most))
-    for some in (files[:3], [], files[3:]):
-        for path in some:
-            shutil.copyfile(path, log / path.name)
-        query = (
-            reader.load(str(log.parent))
-            .writeStream.format("parquet")
-            .option("checkpointLocation", str(checkpoint))
-            .option("path", str(out))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        assert facts(spark.read.parquet(str(out)).collect()) == facts_of(messages(log.parent))
-        if some:
-            forget_last_batch(checkpoint / "commits", out / "_spark_metadata")
-    batches = list((checkpoint / "offsets").glob("[0-9]*"))
-    if most is None:
-        assert len(batches) == 2
-    else:
-        assert len(batches) >= sum(path.stat().st_size for path in files[:-1]) // most
-
-
-def forget_last_batch(*folders: Path) -> None:
-    """Leave a checkpoint and a sink as if the query had been killed amid a batch."""
-    for folder in folders:
-        last = max(folder.glob("[0-9]*"), key=lambda path: int(path.name))
-        last.unlink()
-        last.with_name(f".{last.name}.crc").unlink()
 
 
 if __name__ == "__main__":

@@ -27,9 +27,6 @@ _TYPES: dict[str, Any] = {
     "timestamp": types.TimestampType(),
     "array<string>": types.ArrayType(_TEXTS),
     "map<string,string>": types.MapType(_TEXTS, _TEXTS),
-    "array<struct<key:string,value:binary>>": types.ArrayType(
-        types.StructType([types.StructField("key", _TEXTS), types.StructField("value", types.BinaryType())])
-    ),
 }
 
 

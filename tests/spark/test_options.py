@@ -45,7 +45,6 @@ def test_options() -> None:
         ({"path": "a", "splitBytes": "0"}, "splitBytes=0: must be at least 1"),
         ({"path": "a", "table": "x"}, "table='x': give one of messages"),
         ({"path": "a", "decompress": "1"}, "decompress='1': give true or false"),
-        ({"path": "a", "startingOffsets": "x"}, "startingOffsets='x': give earliest or latest"),
     ],
 )
 def test_what_makes_no_sense_is_said(options: dict[str, str], sentence: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ds = library("pyspark.sql.datasource")
-source_module = library("rmqtool.spark.source")
 
 pytestmark = pytest.mark.spark
 
@@ -80,31 +78,6 @@ def test_several_stores_and_globs() -> None:
     assert found == wanted
     with pytest.raises(EnvironmentFailureError, match="no match"):
         table(STORES / "none*")
-
-
-def test_schema_of_kafka() -> None:
-    wanted = expected(PLAIN)[0]
-    assert table(PLAIN, schema="kafka")[0] == {
-        "key": wanted["properties"]["KEYS"].encode(),
-        "value": wanted["body"],
-        "topic": wanted["topic"],
-        "partition": wanted["queueId"],
-        "offset": wanted["queueOffset"],
-        "timestamp": wanted["storeTimestamp"],
-        "timestampType": 1,
-        "headers": [{"key": key, "value": value.encode()} for key, value in wanted["properties"].items()],
-    }
-
-
-def test_schema_of_rocketmq_spark() -> None:
-    found, wanted = table(PLAIN, schema="rocketmq-spark"), expected(PLAIN)
-    assert list(found[0]) == [
-        *("topic", "flag", "body", "properties", "brokerName", "queueId", "queueOffset"),
-        *("bornTimestamp", "storeTimestamp"),
-    ]
-    assert [json.loads(one.pop("properties")) for one in found] == [one["properties"] for one in wanted]
-    assert all(one.pop("brokerName") is None for one in found)
-    assert found == [{name: one[name] for name in found[0]} for one in wanted]
 
 
 def test_bodies_as_text() -> None:
@@ -250,9 +223,6 @@ def test_filters_and_options_hold_together() -> None:
     assert table(PLAIN, filters=both) == wanted != []
     assert table(PLAIN, filters=both[1:], topic="Topic*") == wanted
     assert table(PLAIN, filters=[both[0], ds.EqualTo(("topic",), "x")]) == []
-    assert table(PLAIN, filters=[ds.EqualTo(("offset",), 2)], schema="kafka") == table(
-        PLAIN, schema="kafka", fromQueueOffset="2"
-    )
 
 
 def test_an_impossible_time_is_null(tmp_path: Path) -> None:
@@ -334,9 +304,3 @@ def test_without_pyarrow_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         source(PLAIN)
     with pytest.raises(EnvironmentFailureError, match="pyarrow is not installed"):
         register(object())
-
-
-def test_older_lines_of_spark_bound_no_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_module, "find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"^maxBytesPerTrigger needs Spark 4\.2 or newer: leave it out"):
-        source(PLAIN, maxBytesPerTrigger="1000").streamReader(struct_of("`topic` string"))
