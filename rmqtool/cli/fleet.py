@@ -170,7 +170,7 @@ class Fleet(Generic[R]):
         """Run the command on all stores with one engine, write the results, and return the exit status.
 
         Args:
-            question: Of the command; picklable.
+            question: Of the command.
             engine: Its engine; None is threads of this process.
             then: Receives the results before they are written.
             chosen: The output format; None is ``--format``.
@@ -179,7 +179,7 @@ class Fleet(Generic[R]):
         session.begin_case(*self.stores)
         with session.output(*self.stores, whole=True) as stream:
             with open_engine(engine or EngineOptions("local")) as working:
-                report = ask_members(self.members, question, working, session.console, travels=True)
+                report = ask_members(self.members, question, working, session.console)
             session.console.close()
             session.report_to_case(partial(fleet_document, report, self._forms))
             if then is not None:

@@ -3,10 +3,8 @@
 A question is any command's function of a store, an engine and a progress (`Ask`). The outcomes are one
 report, in the order in which the stores were named; its exit status is the worst.
 
-The largest store comes first. A small store has nothing to share out: one thread examines it, which is less
-work than several. Where the question can be pickled, worker processes examine small stores once that pays, as
-most of it is Python, at which threads would take turns: the first few run here, which shows what one takes,
-and keeps kernels on disk before several processes need them. A larger store gets the whole engine.
+One store comes after the other, the largest first, so that memory is that of one. A small store has nothing
+to share out: one thread examines it, which is less work than several; a larger one gets the whole engine.
 """
 
 from __future__ import annotations
@@ -14,14 +12,12 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
-from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from rmqtool.engine import Engine, LocalEngine, MapInterruptedError, usable_cpus
+from rmqtool.engine import Engine, LocalEngine
 from rmqtool.errors import ExitStatus, RefusedError, RmqtoolError, UsageError
 from rmqtool.findings import CATALOG, FailOn, Severity, status_of
 from rmqtool.io import Location, location_of, nothing_fits, places_of
@@ -143,7 +139,7 @@ class FleetMember(Generic[S]):
 
     Attributes:
         path: its path; as given, if that is a glob that nothing fits.
-        opening: opens it, here or where a task runs; picklable if questions are to travel.
+        opening: opens it.
         store: the store; None if it could not be opened.
         failure: why not.
         log_bytes: size of the files of its log.
@@ -260,11 +256,6 @@ S_contra = TypeVar("S_contra", contravariant=True)
 R_co = TypeVar("R_co", covariant=True)
 
 _NOT_REACHED = "interrupted before it was examined"
-_SAMPLE = 3
-"""Number of small stores that show what one takes."""
-
-_WORKER_START_S = 1.2
-"""Until a worker process has loaded numpy, numba and the kernels of a command; of one core."""
 
 
 class Ask(Protocol[S_contra, R_co]):
@@ -280,12 +271,10 @@ def ask_members(
     ask: Ask[S, R],
     engine: Engine,
     progress: Progress,
-    *,
-    travels: bool = False,
 ) -> FleetReport[R]:
-    """Run a question over all stores, in worker processes if it ``travels``; each is closed after it."""
+    """Run a question over all stores; each is closed after it."""
     start = time.perf_counter()
-    asking = _Asking(members, ask, engine, LimitedProgress(progress), travels=travels)
+    asking = _Asking(members, ask, engine, LimitedProgress(progress))
     asking.run()
     outcomes = tuple(asking.outcomes[number] for number in range(len(members)))
     return FleetReport(outcomes, round(time.perf_counter() - start, 3))
@@ -306,35 +295,17 @@ class _Stages(RecordingProgress):
 
 
 def _examined(member: FleetMember[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> StoreOutcome[R]:
-    """Run the question over an open store, and close it; any error is its outcome."""
+    """Run the question over a store, opened anew, that its caches go with it; any error is its outcome."""
     start, stages = time.perf_counter(), _Stages(shown)
     outcome: StoreOutcome[R]
-    if member.store is None:
-        raise ValueError(f"{member.path}: is not open")
     try:
-        report, status = ask(member.store, engine, stages)
+        with closing(member.opening()) as store:
+            report, status = ask(store, engine, stages)
         outcome = StoreOutcome(member.path, status, report)
     except (Exception, KeyboardInterrupt) as failure:
         outcome = member.failed(failure)
-    finally:
-        member.store.close()
     seconds = round(time.perf_counter() - start, 3)
     return replace(outcome, warnings=tuple(stages.warnings), log_bytes=member.log_bytes, seconds=seconds)
-
-
-def _examined_by_worker(ask: Ask[S, R], member: FleetMember[S]) -> StoreOutcome[R]:
-    try:
-        store = member.opening()
-    except (RmqtoolError, OSError) as failure:  # it was there a moment ago
-        return member.failed(failure)
-    with LocalEngine(1) as engine:
-        return _examined(replace(member, store=store), ask, engine, NullProgress())
-
-
-def _lost(member: FleetMember[S], reason: str) -> StoreOutcome[R]:
-    """Return the outcome of a store whose worker process died."""
-    failure = f"{reason} (run it alone for details)"
-    return StoreOutcome(member.path, ExitStatus.FAILED, failure=failure, log_bytes=member.log_bytes)
 
 
 class _Asking(Generic[S, R]):
@@ -346,12 +317,9 @@ class _Asking(Generic[S, R]):
         ask: Ask[S, R],
         engine: Engine,
         progress: LimitedProgress,
-        *,
-        travels: bool = False,
     ) -> None:
         self._members, self._ask = members, ask
         self._engine, self._progress = engine, progress
-        self._travels = travels
         self._done_bytes = 0
         self.outcomes: dict[int, StoreOutcome[R]] = {}
 
@@ -364,9 +332,7 @@ class _Asking(Generic[S, R]):
         self._stage()
         try:
             with suppress(KeyboardInterrupt):  # between two stores; those that are left have no outcome yet
-                small = [one for one in opened if self._travels and self._members[one].is_small]
-                self._ask_here(number for number in opened if number not in small)
-                self._ask_small(small)
+                self._ask_all(opened)
         finally:
             for one in self._members:
                 if one.store is not None:
@@ -380,14 +346,14 @@ class _Asking(Generic[S, R]):
         self._progress.stage("stores", sum(one.log_bytes for one in self._members))
         self._progress.advance(self._done_bytes)
 
-    def _ask_here(self, numbers: Iterable[int]) -> None:
+    def _ask_all(self, numbers: Iterable[int]) -> None:
         """Examine one store after the other; KeyboardInterrupt after the outcome of the one that it met."""
         with LocalEngine(1) as single:
             for number in numbers:
                 member = self._members[number]
-                alone = member.is_small and (self._travels or self._engine.name == "local")
+                engine = single if member.is_small else self._engine
                 shown = NullProgress() if member.is_small else self._progress
-                outcome = _examined(member, self._ask, single if alone else self._engine, shown)
+                outcome = _examined(member, self._ask, engine, shown)
                 self._take(number, outcome)
                 if member.is_small:
                     self._progress.advance(self._done_bytes)
@@ -395,48 +361,6 @@ class _Asking(Generic[S, R]):
                     self._stage()
                 if outcome.status is ExitStatus.INTERRUPTED:
                     raise KeyboardInterrupt
-
-    def _ask_small(self, numbers: Sequence[int]) -> None:
-        """Examine small stores here, until worker processes pay, and in these from there on."""
-        for place, number in enumerate(numbers):
-            count = self._workers_for(numbers[max(place - _SAMPLE, 0) : place], len(numbers) - place)
-            if count > 1:
-                self._ask_workers(numbers[place:], count)
-                break
-            self._ask_here([number])
-        # where no process could be started, there are no outcomes either
-        self._ask_here(number for number in numbers if number not in self.outcomes)
-
-    def _workers_for(self, answered: Sequence[int], left: int) -> int:
-        """Return how many workers have to do for twice the time of their start, by the last examined."""
-        if len(answered) < _SAMPLE:
-            return 0
-        seconds = median(self.outcomes[number].seconds for number in answered) * left
-        return min(self._engine.options.jobs or usable_cpus(), left, int(seconds / 2 / _WORKER_START_S))
-
-    def _ask_workers(self, numbers: Sequence[int], count: int) -> None:
-        """Examine small stores in worker processes; after KeyboardInterrupt, finished ones have outcomes."""
-        from rmqtool.engine.workers import map_in_workers  # few runs are over many stores
-
-        tasks = [replace(self._members[number], store=None) for number in numbers]
-        done = [*accumulate((one.log_bytes for one in tasks), initial=self._done_bytes)]
-        found: dict[int, StoreOutcome[R]]
-        is_interrupted = False
-        try:
-            found = map_in_workers(
-                partial(_examined_by_worker, self._ask),
-                tasks,
-                _lost,
-                count,
-                lambda number: self._progress.advance(done[number]),
-            )
-        except MapInterruptedError as stop:
-            found, is_interrupted = stop.results, True
-        for place in sorted(found):
-            self._take(numbers[place], found[place])
-        self._progress.advance(self._done_bytes)
-        if is_interrupted:
-            raise KeyboardInterrupt
 
     def _take(self, number: int, outcome: StoreOutcome[R]) -> None:
         self.outcomes[number] = outcome

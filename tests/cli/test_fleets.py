@@ -7,10 +7,6 @@ import io
 import json
 import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 from xml.etree import ElementTree as ET
@@ -19,7 +15,6 @@ import pytest
 
 from rmqtool.cli import verify
 from rmqtool.cli.fleet import MakingQuestion
-from rmqtool.commands.fleet import _Asking
 from rmqtool.errors import RefusedError
 from rmqtool.formats.message import HEAD_OFFSETS
 from rmqtool.scan.classify import FoundEdge
@@ -30,13 +25,12 @@ from tests.cli.spoiling import spoil_queue, state_of
 from tests.schemas.validating import defects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from tests.runs import Run
 
     Runner = Callable[..., Run]
 
-ROOT = Path(__file__).parents[2]
 LOCAL = ("--engine", "local")
 
 
@@ -383,62 +377,6 @@ def test_all_fixtures_are_asked_as_they_are_alone(run: Runner) -> None:
     for name, one in zip(names, found["stores"], strict=True):
         alone = run("verify", STORES / name, "--format", "json")
         assert (one["document"], one["exitStatus"]) == (alone.document, alone.status)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("command", ["verify", "topics", "rebuild", "export"])
-def test_workers_find_and_make_what_this_process_does(
-    run: Runner, fleet: Path, tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    more = {"rebuild": ("--out", tmp_path / "out", *LOCAL), "export": ("--out", tmp_path / "out", "--resume")}
-    words = (command, fleet / "*" / "store", *more.get(command, ()))
-    shown = "csv" if command == "export" else "json"
-    if command == "export":
-        pytest.importorskip("pyarrow")
-    here = run(*words, "--format", shown)
-    if command in more:
-        (tmp_path / "out").rename(tmp_path / "here")
-    shares: list[int] = []
-
-    def workers_for(_asking: object, answered: Sequence[int], left: int) -> int:
-        shares.append(left)
-        return min(2, left) if answered else 0
-
-    monkeypatch.setattr(_Asking, "_workers_for", workers_for)
-    apart = run(*words, "--format", shown)
-    assert shares == [3, 2]
-    assert apart.status == here.status
-    if command == "export":
-        assert rows(apart.out) == rows(here.out)
-    else:
-        assert [*map(_steady, apart.document["stores"])] == [*map(_steady, here.document["stores"])]
-    if command in more:
-        assert not _differing(tmp_path / "out", tmp_path / "here", {"rebuild.json", "_export.json"})
-
-
-@pytest.mark.full
-def test_an_interrupt_ends_workers_and_leaves_nothing(fleet: Path, tmp_path: Path) -> None:
-    """Of a terminal: it goes to all processes at once."""
-    script = "from tests.cli.holding import main_with_workers; main_with_workers()"
-    words = ("rebuild", fleet / "*" / "store", "--out", tmp_path / "out", *LOCAL, "--format", "json")
-    process = subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path / "marks"), *map(str, words)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
-    try:
-        while process.poll() is None and not (tmp_path / "marks").exists():
-            time.sleep(0.02)
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=240)
-    finally:
-        process.kill()
-    assert (process.returncode, b"Traceback" in err) == (130, False)
-    stores = json.loads(out)["stores"]
-    assert [one["exitStatus"] for one in stores] == [0, 130, 3, 130]
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"a-store"}
 
 
 @pytest.mark.full

@@ -1,10 +1,8 @@
-"""Many stores: small ones in this process or in workers, large ones with the whole engine."""
+"""Many stores: small ones by a thread of this process, large ones with the whole engine."""
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
+import weakref
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -12,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 
 from rmqtool.commands import fleet
-from rmqtool.commands.fleet import FleetMember, FleetReport, StoreOutcome, ask_members, gathered
+from rmqtool.commands.fleet import FleetMember, FleetReport, ask_members, gathered
 from rmqtool.engine import Engine, EngineOptions, LocalEngine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.progress import LimitedProgress, NullProgress
+from rmqtool.progress import NullProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +25,7 @@ SMALL, LARGE = 10, 1000
 CLUSTER = "spark://host:7077"
 
 
-@dataclass
+@dataclass(eq=False)
 class Stored:
     """A store of so many bytes."""
 
@@ -54,8 +52,6 @@ def question(store: Stored, engine: Engine, progress: Progress) -> tuple[str, Ex
     progress.stage(name, None)
     if name == "stop":
         raise KeyboardInterrupt
-    if name == "dies" and os.getpid() != int(os.environ["PYTEST_ASKER"]):
-        os.kill(os.getpid(), signal.SIGKILL)
     if name == "odd":
         raise SystemError("fspath returned a result with an exception set") from KeyboardInterrupt()
     if name == "warns":
@@ -124,75 +120,36 @@ def test_large_stores_get_the_engine_and_small_ones_a_thread(members: Callable[.
     assert not any(one.store.is_open for one in stores if one.store is not None)
 
 
-@pytest.fixture
-def cheap_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let two workers pay behind the first small store."""
-
-    def workers_for(_asking: object, answered: Sequence[int], left: int) -> int:
-        return min(2, left) if answered else 0
-
-    monkeypatch.setattr(fleet._Asking, "_workers_for", workers_for)
-
-
-@pytest.mark.parametrize(("left", "workers"), [(3, 0), (40, 0), (60, 2), (1000, 3)])
-def test_workers_have_to_pay(left: int, workers: int) -> None:
-    with LocalEngine(3) as engine:
-        asking: fleet._Asking[Stored, str] = fleet._Asking([], question, engine, LimitedProgress(Told()))
-        for number, seconds in enumerate((5.0, 0.08, 0.1)):
-            asking.outcomes[number] = StoreOutcome("x", ExitStatus.CLEAN, "", seconds=seconds)
-        found = asking._workers_for([0, 1, 2], left)
-    assert (found if found > 1 else 0) == workers
-    assert asking._workers_for([0, 1], left) == 0
-
-
-@pytest.mark.usefixtures("cheap_workers")
-def test_many_small_stores_are_asked_by_workers(
-    members: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the order in which they were named; one whose process dies is one failure."""
-    monkeypatch.setenv("PYTEST_ASKER", str(os.getpid()))
+def test_remarks_have_the_name_of_their_store(members: Callable[..., Any]) -> None:
+    """In the order in which they were named, whichever came first."""
     told = Told()
     with LocalEngine(2) as engine:
-        found = ask_members(
-            members("x", "large", "dies", "bad", "warns", "a", "b"), question, engine, told, travels=True
-        )
-    assert reports(found) == ["local 1", "local 2", None, None, "local 1", "local 1", "local 1"]
-    assert [int(one.status) for one in found] == [0, 0, 3, 3, 0, 0, 0]
-    assert found.outcomes[2].failure == (
-        "its process was killed by SIGKILL, perhaps for lack of memory (run it alone for details)"
-    )
+        found = ask_members(members("x", "large", "bad", "warns", "a"), question, engine, told)
+    assert reports(found) == ["local 1", "local 2", None, "local 1", "local 1"]
+    assert [int(one.status) for one in found] == [0, 0, 3, 0, 0]
     (warning,) = told.warnings
     assert warning.endswith("/warns: mind the gap")
     assert told.done == sorted(told.done)
-    assert told.done[-1] == LARGE + 5 * SMALL
 
 
-@pytest.mark.usefixtures("cheap_workers")
-@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c", "d")])
-def test_without_workers_stores_are_asked_here(
-    members: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
-) -> None:
-    """One that is left is no work for two; and no process may be to be had."""
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with LocalEngine(2) as engine:
-        found = ask_members(members(*names), question, engine, Told(), travels=True)
-    assert reports(found) == ["local 1"] * len(names)
+def test_only_one_store_is_in_memory(members: Callable[..., Any]) -> None:
+    """What a store caches goes with it, however many stores there are."""
+    alive: weakref.WeakSet[Stored] = weakref.WeakSet()
+
+    def caching(store: Stored, _engine: Engine, _progress: Progress) -> tuple[int, ExitStatus]:
+        alive.add(store)
+        return len(alive), ExitStatus.CLEAN
+
+    with LocalEngine(1) as engine:
+        found = ask_members(members(*"abcdef"), caching, engine, Told())
+    assert [one.report for one in found] == [1] * 6
 
 
-@pytest.mark.parametrize("master", ["local[2]", CLUSTER])
-def test_questions_stay_where_they_cannot_travel(members: Callable[..., Any], master: str) -> None:
-    engine = Tasks(EngineOptions("spark", jobs=7, master=master))
-    found = ask_members(members("a", "b"), question, engine, Told())
-    assert reports(found) == ["spark 7", "spark 7"]
-    assert engine.maps == [1]
-
-
-@pytest.mark.usefixtures("cheap_workers")
 @pytest.mark.parametrize("master", ["local[2]", CLUSTER])
 def test_small_stores_stay_on_this_machine(members: Callable[..., Any], master: str) -> None:
     """However many executors there are; the engine must come up all the same."""
     engine = Tasks(EngineOptions("spark", jobs=7, master=master))
-    found = ask_members(members("a", "large", "b", "c"), question, engine, Told(), travels=True)
+    found = ask_members(members("a", "large", "b", "c"), question, engine, Told())
     assert reports(found) == ["local 1", "spark 7", "local 1", "local 1"]
     assert engine.maps == [1]
 

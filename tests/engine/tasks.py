@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import sys
 import time
 from pathlib import Path
 
@@ -83,33 +81,3 @@ def say_and_sleep(folder: Path, seconds: float) -> None:
     """Note this process's id, so that the test can look for it afterwards, and stay."""
     (folder / f"worker-{os.getpid()}").touch()
     time.sleep(seconds)
-
-
-def printed_process(number: int) -> tuple[int, int]:
-    """Print, which nobody is to see, and tell where that was."""
-    print(number)  # noqa: T201
-    print(number, file=sys.stderr)  # noqa: T201
-    return number, os.getpid()
-
-
-def end_of_process(number: int) -> object:
-    """End the process in a way that the number tells, or give something that cannot be sent."""
-    if number in {1, 2}:
-        os.kill(os.getpid(), signal.SIGKILL if number == 1 else signal.SIGSEGV)
-    if number == 3:
-        os._exit(7)
-    if number == 4:
-        raise MemoryError("all of it")
-    return number if number < 6 else (lambda: number)
-
-
-def wait_for_interrupt(item: tuple[str, bool]) -> str:
-    """Answer when an interrupt comes, or go on as if there were none."""
-    mark, is_deaf = item
-    Path(mark).touch()
-    try:
-        time.sleep(60)
-    except KeyboardInterrupt:
-        if is_deaf:
-            time.sleep(60)
-    return "interrupted"
