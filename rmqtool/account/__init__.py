@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.queue_files import ends_by, messages_from
+from rmqtool.derived.queues import queues_of
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -227,12 +227,12 @@ def lists_beyond(
         ends: where the log's records end queues, if known; those that do end there list no more.
     """
     for kind in UNIT_QUEUE_KINDS:
-        for queue in store.queues(kind):
+        for queue in queues_of(store, kind):
             end = (ends or {}).get((queue.topic or "", queue.queue_id or 0))
-            is_known = end is not None and ends_by(queue, end)
-            if not is_known and messages_from(queue, max(log_start, log_end)):
+            is_known = end is not None and queue.ends_by(end)
+            if not is_known and queue.messages_from(max(log_start, log_end)):
                 return True
-            queue.files.close()
+            queue.close()
     return False
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.arrays import Bools, Int64s
-    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.derived.queues import LiveUnits
     from rmqtool.store import Store
 
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from rmqtool.account.beyond import UnitsBeyond
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, by_queue, read_record
-from rmqtool.derived.queue_files import LiveUnits, queue_units
+from rmqtool.derived.queues import LiveUnits, queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.scan.records import PropertyWitness

@@ -29,12 +29,12 @@ from rmqtool.account.survey import (
     unaccounted,
     unreached_finding,
 )
-from rmqtool.derived.queue_files import LiveUnits, all_live_units, live_units, queue_units
+from rmqtool.derived.queues import LiveUnits, Queue, all_units, queue_units, queues_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.kernels.continuity import RUN_ROW
 from rmqtool.scan.records import holds_bytes, record_at
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding, FindingLog
-    from rmqtool.store import QueueFiles, Store
+    from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
 
 
@@ -65,7 +65,7 @@ class LogAccount:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._files: dict[QueueKey, QueueFiles] = {}
+        self._queues: dict[QueueKey, Queue] = {}
         self._places: dict[QueueKey, Int64s] = {}  # to which the units of a queue lead
         self._short: dict[QueueKey, LiveUnits] = {}
         self._indexed: Int64s | None = None
@@ -73,16 +73,16 @@ class LogAccount:
         self._beyond = UnitsBeyond(store)
         for queue, units in queue_units(store, self.unread):
             key = queue.topic or "", queue.queue_id or 0
-            self._files[key], self._places[key] = queue, np.sort(units.physical_offsets)
+            self._queues[key], self._places[key] = queue, np.sort(units.physical_offsets)
             if len(units.keys) <= _KEPT:
                 self._short[key] = units
             self._beyond.add(key, units)
 
     def units(self, key: QueueKey) -> LiveUnits:
         """Return the units of a queue; none of one that is not there, or cannot be read."""
-        if key in self._short or key not in self._files:
+        if key in self._short or key not in self._queues:
             return self._short.get(key, _NO_UNITS)
-        return all_live_units(self._files[key])
+        return all_units(self._queues[key])
 
     def lists(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
         """Return to which records, ``(n,)``, a unit of a queue leads."""
@@ -161,7 +161,7 @@ class LogAccount:
 
     def _is_whole(self, key: QueueKey, looked: SurveyedLog) -> bool:
         """Return whether a queue lists its last record in the log: no consumer has read more than that."""
-        if key not in self._files:
+        if key not in self._queues:
             return False
         units = self._proven(key, looked)
         recorded = looked.runs.get(key, _NO_RUNS)["stop"].max(initial=0)
@@ -278,18 +278,17 @@ def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, Live
         return
     named, unread = [_NOWHERE], list[str]()
     for kind in UNIT_QUEUE_KINDS:
-        root = store.roots.get(kind)
-        if root is None or is_rocksdb(root.paths[0]):
+        if store.read_root(kind) is None:
             continue
         with suppress(EnvironmentFailureError):
-            for queue in store.queues(kind):
+            for queue in queues_of(store, kind):
                 if (queue.topic or "").startswith(LMQ_PREFIX):
                     continue
                 with suppress(EnvironmentFailureError):
                     for units in _units_before(queue, start):
                         named.append(units.physical_offsets)
                         yield (queue.topic or "", queue.queue_id or 0), units
-                queue.files.close()
+                queue.close()
     places = indexed_places(
         store,
         lambda places, sizes: (places >= 0) & (places + sizes <= start),
@@ -302,8 +301,8 @@ def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, Live
         yield None, LiveUnits(none, places, none, none, none + 1)
 
 
-def _units_before(queue: QueueFiles, start: int) -> Iterator[LiveUnits]:
-    for units in live_units(queue):
+def _units_before(queue: Queue, start: int) -> Iterator[LiveUnits]:
+    for units in queue.units():
         stop = int(np.argmax(np.append(units.physical_offsets >= start, [True])))
         found = units.only(np.arange(len(units.keys)) < stop).sane
         if len(found.keys):

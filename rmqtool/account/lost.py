@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rmqtool.arrays import Int64s
-    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.derived.queues import LiveUnits
     from rmqtool.store.segments import FileQueue
 
 

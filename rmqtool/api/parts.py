@@ -12,7 +12,7 @@ from rmqtool.columns import ColumnChoice, column_names, require_library
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.run import dump
 from rmqtool.derived.index_files import IndexFile
-from rmqtool.derived.queue_files import Bounds, queue_bounds
+from rmqtool.derived.queues import Bounds, queue_in
 from rmqtool.errors import UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.options import check_least, request_of
@@ -68,10 +68,11 @@ class Queue:
 
     @cached_property
     def _bounds(self) -> Bounds:
+        queue = queue_in(self._files)
         try:
-            return queue_bounds(self._files, self._log_start)
+            return queue.bounds(self._log_start)
         finally:
-            self._files.files.close()
+            queue.close()
 
     @property
     def min_offset(self) -> int:

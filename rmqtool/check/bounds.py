@@ -5,15 +5,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.queue_files import QueueFile, queue_bounds
+from rmqtool.derived.queues import queues_of
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, codes, counted
-from rmqtool.formats import consumequeue
 from rmqtool.formats.checkpoint import CheckpointFields
+from rmqtool.formats.consumequeue import PREBLANK
 from rmqtool.formats.message import HEAD_SIZES, RECORD_MAGICS, decode_head
 from rmqtool.recovery import Refusal, log_recovery
 from rmqtool.scan.classify import FoundEdge
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.check.log import LogResult
-    from rmqtool.formats.fields import Decoder
+    from rmqtool.derived.queues import Queue
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
 
@@ -68,19 +69,21 @@ def _of_plans(plans: Sequence[QueuePlan]) -> list[int]:
 def of_queues(store: Store, latest_ms: int | None, plans: Sequence[QueuePlan] | None = None) -> HeadOfLog:
     """Return the facts that the bounds of the present queues show, also about messages where plans do not."""
     start, units, files, firsts = store.commitlog.start, 0, 0, list[int]()
-    for queue in store.queues(PathKind.CONSUMEQUEUE) if start > 0 else ():
-        low, high = queue_bounds(queue, start)
-        if len(queue.files):
-            first = QueueFile(queue.files.segments[0], consumequeue.UNITS)
-            unblank = bisect_left(
-                range(first.room), True, key=lambda number: first.unit(number) != consumequeue.PREBLANK
-            )
-            units += max(low - first.first_number - unblank, 0)
-            files += high > low >= first.first_number + first.room
+    for queue in queues_of(store) if start > 0 else ():
+        low, high = queue.bounds(start)
+        if queue.file_count:
+            numbers = range(queue.first_number, low)
+            units += len(numbers) - bisect_left(numbers, True, key=partial(_is_written, queue))
+            places = [queue.place(number) for number in (queue.first_number, low)]
+            files += high > low and len({place and place.label for place in places}) > 1
             if low > 0 and not (queue.topic or "").startswith(LMQ_PREFIX):
                 firsts.append(low)
-        queue.files.close()
+        queue.close()
     return HeadOfLog(start, latest_ms, firsts if plans is None else _of_plans(plans), units, files)
+
+
+def _is_written(queue: Queue, number: int) -> bool:
+    return queue.unit(number) != PREBLANK
 
 
 def check_expiry(store: Store, head: HeadOfLog) -> Iterator[Finding]:
@@ -302,20 +305,10 @@ def _queue_ends(store: Store) -> Iterator[int]:
     """Yield where the record of each queue's last unit ends."""
     for kind in UNIT_QUEUE_KINDS:
         with suppress(EnvironmentFailureError):  # the check of that queue says so
-            for queue in store.queues(kind):
-                is_batch = kind is PathKind.BATCHCONSUMEQUEUE
-                yield _queue_end(queue.files, consumequeue.BATCH_UNITS if is_batch else consumequeue.UNITS)
-
-
-def _queue_end(files: FileQueue, units: Decoder[Any]) -> int:
-    for segment in reversed(files.segments):
-        file = QueueFile(segment, units)
-        count = bisect_left(range(file.room), True, key=lambda number: file.unit(number).size <= 0)
-        last = file.unit(count - 1) if count else None
-        segment.close()
-        if last is not None and last.size != consumequeue.PREBLANK_SIZE:
-            return int(last.physical_offset) + int(last.size)
-    return 0
+            for queue in queues_of(store, kind):
+                last = queue.last_unit()
+                queue.close()
+                yield 0 if last is None else last.physical_offset + last.size
 
 
 def _index_ends(store: Store) -> Iterator[int]:

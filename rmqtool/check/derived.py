@@ -12,6 +12,7 @@ from rmqtool.check.bounds import Lag, confirmed_lag, lag_of
 from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.check.queue_offsets import restarts, with_queues_gone
 from rmqtool.check.queue_units import tell_delay_table_once
+from rmqtool.derived.queues import open_queue
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, MapInterruptedError, together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
@@ -22,7 +23,7 @@ from rmqtool.reput.indexes import index_stream
 from rmqtool.store.broker_conf import Origin
 from rmqtool.store.broker_json import ListedTopics
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
-from rmqtool.store.kinds import QUEUE_KINDS, UNIT_QUEUE_KINDS, PathKind, is_rocksdb
+from rmqtool.store.kinds import QUEUE_KINDS, UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.names import is_illegal
 from rmqtool.topics import LMQ_PREFIX
 
@@ -65,14 +66,13 @@ class ShownQueues:
 
 def shown_kinds(store: StoreFiles) -> set[PathKind]:
     """Return the kinds of queues that can be examined."""
-    kinds = store.roots.keys() & UNIT_QUEUE_KINDS
-    return {kind for kind in kinds if not is_rocksdb(store.roots[kind].paths[0])}
+    return {kind for kind in UNIT_QUEUE_KINDS if store.read_root(kind) is not None}
 
 
 def list_queues(store: StoreFiles, kind: PathKind) -> ShownQueues:
     """List the queues of a kind, topic by topic."""
-    root = store.roots.get(kind)
-    if root is None or is_rocksdb(root.paths[0]):
+    root = store.read_root(kind)
+    if root is None:
         return ShownQueues()
     try:
         topics = store.topics(kind) if root.depth == TREE_DEPTH else [None]
@@ -247,7 +247,9 @@ class _DerivedTasks:
         """Return the queues with older messages of a topic that was created again, and where that shows."""
         blocks = () if self._expected is None else self._expected.blocks
         try:
-            found = restarts(plans.values(), blocks, lambda *key: files.get(key))
+            found = restarts(
+                plans.values(), blocks, lambda *key: open_queue(self._store, *key) if key in files else None
+            )
             found = with_queues_gone(found, plans.values(), blocks, lambda *key: key in files)
             return {key: older.physical_offset for key, older in found.items()}
         except EnvironmentFailureError:
@@ -255,8 +257,8 @@ class _DerivedTasks:
 
     def index_tasks(self) -> list[IndexCheckTask]:
         """Return the index's one task; none if it is not shown, or has no files."""
-        root = self._store.roots.get(PathKind.INDEX)
-        if root is None or is_rocksdb(root.paths[0]):
+        root = self._store.read_root(PathKind.INDEX)
+        if root is None:
             return []
         settings = self._store.settings
         try:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.derived.queue_files import QueueFile
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
-from rmqtool.formats.consumequeue import PREBLANK_SIZE, UNITS
+from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.kernels.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress
 from rmqtool.reput.blocks import UNIT_COLUMNS, Block
 from rmqtool.reput.queues import PLACE, QueuePlan
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.derived.queues import Queue
     from rmqtool.engine import Engine
 
 
@@ -366,24 +366,18 @@ class Older(NamedTuple):
     physical_offset: int
 
 
-def _first_of_those_there(files: FileQueue | None) -> tuple[int, int] | None:
-    """Return number and physical offset of the first unit in the queue's first file; None without any.
+def _first_of_those_there(queue: Queue | None) -> tuple[int, int] | None:
+    """Return number and physical offset of a queue's first unit; None without any.
 
     Those before it are pre-blank, if the queue was deleted while messages of the new generation came.
     """
-    if files is None or not files.segments or files.start != 0:
+    if queue is None or queue.first_number != 0:
         return None
-    file = QueueFile(files.segments[0], UNITS)
-    try:
-        for number in range(file.room):
-            unit = file.unit(number)
-            if unit.size <= 0:
-                return None
-            if unit.size != PREBLANK_SIZE:
-                return number, unit.physical_offset
-        return None
-    finally:
-        files.segments[0].close()
+    number = 0
+    while (unit := queue.unit(number)) is not None and unit.size == PREBLANK_SIZE:
+        number += 1
+    queue.close()
+    return None if unit is None or unit.size <= 0 else (number, unit.physical_offset)
 
 
 def _restart(pieces: Iterable[QueueUnits], number: int, first_there: int) -> Older | None:
@@ -429,13 +423,13 @@ def _physical_offset_of(plan: QueuePlan, blocks: Sequence[Block], row: int) -> i
 def restarts(
     plans: Iterable[QueuePlan],
     blocks: Sequence[Block],
-    files_of: Callable[[str, int], FileQueue | None],
+    queue_of: Callable[[str, int], Queue | None],
 ) -> dict[tuple[str, int], Older]:
     """Return the older units of the present queues that hold a later generation."""
     found: dict[tuple[str, int], Older] = {}
     for plan, pieces in by_queue(_doubtful(plans), blocks):
         key = plan.topic, plan.queue_id
-        first_there = _first_of_those_there(files_of(*key))
+        first_there = _first_of_those_there(queue_of(*key))
         older = None if first_there is None else _restart(pieces, *first_there)
         if older is not None:
             found[key] = older

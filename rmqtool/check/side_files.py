@@ -22,7 +22,7 @@ from rmqtool.times import utc_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.derived.queue_files import Bounds
+    from rmqtool.derived.queues import Bounds
 
 
 _FIELDS = offsets(CHECKPOINT)

@@ -12,7 +12,6 @@ To read the log itself, name its directory, not the store.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import replace
 from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,14 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
-from rmqtool.derived.queue_files import QueueFile
+from rmqtool.derived.queues import queues_of
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.rows.log_splits import Ranges, ReadSplit, before_segment, number_of, within
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.log_pass import Split, SplitTask, read_split
 from rmqtool.scan.record_walk import first_record
 from rmqtool.scan.records import record_at
-from rmqtool.store.kinds import KINDS, UNIT_QUEUE_KINDS, PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -36,9 +35,10 @@ if TYPE_CHECKING:
     from rmqtool import rows
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.columns import ColumnChoice
+    from rmqtool.derived.queues import Queue
     from rmqtool.progress import Progress
     from rmqtool.rows.messages import MessageFilter
-    from rmqtool.store import QueueFiles, Segment, Store
+    from rmqtool.store import Segment, Store
 
 TASK_BYTES = 256 << 20
 """Bytes that one task reads; smaller files of the log are combined."""
@@ -271,7 +271,7 @@ class _Units(NamedTuple):
 class _Trial(NamedTuple):
     """A unit to test by its record, whose own number does not matter if the unit has none."""
 
-    queue: QueueFiles
+    queue: Queue
     number: int | None
     start: int
     size: int
@@ -282,7 +282,7 @@ class QueueCoverage:
 
     def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:
         self._log, self._wanted, self._limits = store.commitlog, wanted, limits
-        queues = chain.from_iterable(store.queues(kind) for kind in UNIT_QUEUE_KINDS)
+        queues = chain.from_iterable(queues_of(store, kind) for kind in UNIT_QUEUE_KINDS)
         own = [one for one in queues if not (one.topic or "").startswith(LMQ_PREFIX)]
         self._asked = [one for one in own if wanted.admits_queue(one.topic, one.queue_id)]
         self._others = [one for one in own if not wanted.admits_queue(one.topic, one.queue_id)]
@@ -385,7 +385,7 @@ def _some(units: _Units, wanted: Bools) -> _Units:
     return _Units(*(column[wanted] for column in units))
 
 
-def _trials(queue: QueueFiles, units: _Units, wanted: int) -> Iterator[_Trial]:
+def _trials(queue: Queue, units: _Units, wanted: int) -> Iterator[_Trial]:
     count = len(units.starts)
     numbered = queue.kind is PathKind.CONSUMEQUEUE
     for row in np.unique(np.linspace(0, count - 1, min(wanted, count)).astype(np.int64)).tolist():
@@ -397,25 +397,12 @@ def _thinned(trials: list[_Trial]) -> list[_Trial]:
     return trials[:: len(trials) // (4 * _TRIED) + 1]
 
 
-def _units_between(queue: QueueFiles, start: int, stop: int) -> _Units:
+def _units_between(queue: Queue, start: int, stop: int) -> _Units:
     """Return the units that lead into a range of the log; of a queue out of order, some."""
     found = [_Units(*(np.empty(0, np.int64) for _ in _Units._fields))]
-    decoder = KINDS[queue.kind].units
-    if decoder is None:
-        raise ValueError(f"{queue.kind} has no units")
-    files = [QueueFile(one, decoder) for one in queue.files]
-
-    def leads_to(number: int, log_offset: int) -> bool:
-        unit = files[number].unit(0)
-        return bool(unit.size <= 0 or unit.physical_offset >= log_offset)
-
-    first = bisect_left(range(len(files)), True, key=lambda number: leads_to(number, start))
-    last = bisect_left(range(len(files)), True, key=lambda number: leads_to(number, stop))
-    for file in files[max(first - 1, 0) : last]:
-        for units in file.columns(file.segment.size_bytes, []):
-            starts, sizes = units.column("physicalOffset"), units.column("size")
-            inside = (starts >= start) & (starts < stop) & (sizes > 0) & (sizes < PREBLANK_SIZE)
-            numbers = units.first_number + np.arange(len(units))
-            found.append(_some(_Units(numbers, starts, sizes), inside))
-    queue.files.close()
+    for units in queue.units_leading_to(start, stop):
+        starts, sizes = units.physical_offsets, units.sizes
+        inside = (starts >= start) & (starts < stop) & (sizes < PREBLANK_SIZE)
+        found.append(_some(_Units(units.keys, starts, sizes), inside))
+    queue.close()
     return _Units(*map(np.concatenate, zip(*found, strict=True)))

@@ -11,7 +11,7 @@ from rmqtool.account import LogLosses, indexes_beyond
 from rmqtool.check.side_files import config_findings
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint
-from rmqtool.derived.queue_files import messages_from, queue_bounds
+from rmqtool.derived.queues import queues_of
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure, codes
 from rmqtool.projection import json_object
@@ -27,7 +27,8 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.store import QueueFiles, Setting, Store
+    from rmqtool.derived.queues import Queue
+    from rmqtool.store import Setting, Store
 
 _LONGEST_PROCESS_ID = 10
 
@@ -302,17 +303,17 @@ def _queue_summaries(
             topics = [*store.topics(kind)] or topics
         for topic in topics:
             with denied.noted():
-                for queue in store.queues(kind, topic):
+                for queue in queues_of(store, kind, topic):
                     with denied.noted():
                         yield _queue_summary(queue, start, end)
 
 
-def _queue_summary(queue: QueueFiles, start: int, end: int | None) -> tuple[QueueSummary, int]:
-    bounds, beyond = queue_bounds(queue, start), 0
+def _queue_summary(queue: Queue, start: int, end: int | None) -> tuple[QueueSummary, int]:
+    bounds, beyond = queue.bounds(start), 0
     if end is not None and not (queue.topic or "").startswith(LMQ_PREFIX):  # light queues list what others do
-        beyond = messages_from(queue, max(end, start), bounds.max_offset)
-    queue.files.close()
-    messages, files = bounds.max_offset - bounds.min_offset, len(queue.files)
+        beyond = queue.messages_from(max(end, start), bounds.max_offset)
+    queue.close()
+    messages, files = bounds.max_offset - bounds.min_offset, queue.file_count
     return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, files, *bounds, messages), beyond
 
 

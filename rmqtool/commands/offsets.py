@@ -12,10 +12,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.derived.positions import DELAY_FILE, Consumed, consumed_offsets
-from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
+from rmqtool.derived.queues import Bounds, bounds_of, unit_of
 from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState, read_copy
 from rmqtool.findings import Finding, codes
-from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.lookup.delivery import SoundIndex, count_passed
 from rmqtool.scan.records import record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -175,7 +174,7 @@ class _Queues:
         """Return the bounds of a queue; None where there is none."""
         key = topic, queue_id
         if key not in self._bounds:
-            self._bounds[key] = self._look(*key)
+            self._bounds[key] = bounds_of(self._store, *key)
         return self._bounds[key]
 
     def passed_over(self, consumed: Consumed) -> int | None:
@@ -186,24 +185,6 @@ class _Queues:
 
     def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
         """Return when the message at a queue offset was stored; None where the log does not have it."""
-        queue = self._store.queue(topic, queue_id)
-        position = queue_offset * UNIT_SIZE
-        segment = None if queue is None else queue.files.segment_at(position)
-        if segment is None:
-            return None
-        physical_offset = (
-            QueueFile(segment, UNITS).unit((position - segment.start) // UNIT_SIZE).physical_offset
-        )
-        segment.close()
-        record = record_at(self._store.commitlog, physical_offset)
+        unit = unit_of(self._store, topic, queue_id, queue_offset)
+        record = None if unit is None else record_at(self._store.commitlog, unit.physical_offset)
         return None if record is None else record.head.store_timestamp_ms
-
-    def _look(self, topic: str, queue_id: int) -> Bounds | None:
-        for kind in UNIT_QUEUE_KINDS:
-            queue = self._store.queue(topic, queue_id, kind)
-            if queue is not None and len(queue.files):
-                try:
-                    return queue_bounds(queue, self._store.commitlog.start)
-                finally:
-                    queue.files.close()
-        return None

@@ -1,30 +1,16 @@
-"""Files of consume queues and batch consume queues: units of one length, and the bounds of a queue."""
+"""Files of consume queues and batch consume queues: units of one length."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from rmqtool.errors import EnvironmentFailureError
-from rmqtool.formats.consumequeue import (
-    BATCH_UNITS,
-    PREBLANK,
-    PREBLANK_SIZE,
-    UNITS,
-    BatchUnitFields,
-    UnitFields,
-)
-from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
-
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from rmqtool.arrays import Array, Bools, Int64s
+    from rmqtool.arrays import Array, Int64s
     from rmqtool.formats import Decoder
     from rmqtool.io.location import UnreadableRange
-    from rmqtool.store import QueueFiles, Store
     from rmqtool.store.segments import FileQueue, Segment, Window
 
 
@@ -129,13 +115,13 @@ class QueueFile(Generic[UnitT]):
         """Return the same, with zeros up to the file's end: ``(units in a file,)``."""
         return padded(self.written(size_bytes), size_bytes // self._units.size)
 
-    def columns(self, stop: int, unreadable: list[UnreadableRange]) -> Iterator[Units]:
-        """Yield its units in chunks up to the position ``stop``; holes of a sparse file are not read."""
+    def columns(self, stop: int, unreadable: list[UnreadableRange], position: int = 0) -> Iterator[Units]:
+        """Yield its units in chunks from a position to before ``stop``; holes of a file are not read."""
         import numpy as np
 
         width, dtype = self._units.size, self._units.dtype
         whole = stop // width * width
-        position, chunk = 0, _FIRST_CHUNK_UNITS * width
+        chunk = _FIRST_CHUNK_UNITS * width
         while position < whole:
             data_start = min(self.segment.next_data(position), whole) // width * width
             if data_start > position:
@@ -197,12 +183,14 @@ class Units:
 class QueueReader:
     """Reader of one queue's units, column by column; each file is closed after its last unit.
 
-    ``unreadable`` are ranges that the disk did not deliver, by file; ``ragged`` are files that end inside a
-    unit, with the position and the bytes there.
+    ``start`` and ``stop`` are addresses of units. ``unreadable`` are ranges that the disk did not deliver, by
+    file; ``ragged`` are files that end inside a unit, with the position and the bytes there.
     """
 
     files: FileQueue
     units: Decoder[Any]
+    start: int = 0
+    stop: int | None = None
     unreadable: list[tuple[Segment, list[UnreadableRange]]] = field(default_factory=list)
     ragged: list[tuple[Segment, int, bytes]] = field(default_factory=list)
 
@@ -212,8 +200,13 @@ class QueueReader:
             stop = segment.size_bytes
             if number + 1 < len(segments):
                 stop = min(stop, segments[number + 1].start - segment.start)
+            if self.stop is not None:
+                stop = min(stop, self.stop - segment.start)
+            first = max(self.start - segment.start, 0)
+            if first > stop:
+                continue
             bad: list[UnreadableRange] = []
-            yield from QueueFile(segment, self.units).columns(stop, bad)
+            yield from QueueFile(segment, self.units).columns(stop, bad, first)
             whole = stop // self.units.size * self.units.size
             tail = segment.read_at(whole, stop - whole, bad)
             if any(tail):
@@ -221,181 +214,3 @@ class QueueReader:
             if bad:
                 self.unreadable.append((segment, bad))
             segment.close()
-
-
-class LiveUnits(NamedTuple):
-    """Units of a queue, ``(n,)`` each.
-
-    ``keys`` are numbers of the units, of a batch queue their base offsets; ``sizes`` are those of the records
-    in bytes; ``messages`` are more than one in a batch queue.
-    """
-
-    keys: Array
-    physical_offsets: Array
-    sizes: Array
-    tags_codes: Array
-    messages: Array
-
-    def only(self, which: Bools) -> LiveUnits:
-        """Return some of them."""
-        return LiveUnits(*(column[which] for column in self))
-
-    @property
-    def sane(self) -> LiveUnits:
-        """Return units of a message whose size can be that of a record."""
-        in_size = (self.sizes >= SMALLEST_RECORD) & (self.sizes < PREBLANK_SIZE)
-        return self.only(in_size & (self.messages > 0))
-
-
-def live_units(queue: QueueFiles) -> Iterator[LiveUnits]:
-    """Yield the units of a consume queue, or batch consume queue, chunk by chunk."""
-    is_batch = queue.kind is PathKind.BATCHCONSUMEQUEUE
-    for units in QueueReader(queue.files, BATCH_UNITS if is_batch else UNITS):
-        if len(units):
-            yield _live(units, is_batch=is_batch)
-
-
-def _live(units: Units, *, is_batch: bool) -> LiveUnits:
-    import numpy as np
-
-    offsets, sizes = units.column("physicalOffset"), units.column("size")
-    numbers: Int64s = units.first_number + np.arange(len(units))
-    messages: Int64s = np.ones(len(units), np.int64)
-    if is_batch:
-        numbers, messages = units.column("msgBaseOffset"), units.column("batchSize")
-    is_preblank = (offsets == 0) & (sizes == PREBLANK_SIZE)
-    valid = (sizes > 0) & (offsets >= 0) & ~is_preblank
-    return LiveUnits(numbers, offsets, sizes, units.column("tagsCode"), messages).only(valid)
-
-
-def all_live_units(queue: QueueFiles) -> LiveUnits:
-    """Return all units of a queue."""
-    import numpy as np
-
-    parts = [*live_units(queue)] or [LiveUnits(*(np.empty(0, np.int64) for _ in LiveUnits._fields))]
-    return parts[0] if len(parts) == 1 else LiveUnits(*map(np.concatenate, zip(*parts, strict=True)))
-
-
-def queue_units(store: Store, unread: list[str]) -> Iterator[tuple[QueueFiles, LiveUnits]]:
-    """Yield the queues of a store that are files, each with its list."""
-    for kind in UNIT_QUEUE_KINDS:
-        root = store.roots.get(kind)
-        if root is None or is_rocksdb(root.paths[0]):
-            continue
-        try:
-            queues = list(store.queues(kind))
-        except EnvironmentFailureError as failure:
-            unread.append(str(failure))
-            continue
-        for queue in queues:
-            try:
-                units = all_live_units(queue)
-            except EnvironmentFailureError as failure:
-                unread.append(str(failure))
-                continue
-            yield queue, units
-
-
-class Bounds(NamedTuple):
-    """Offsets of a queue: units from ``min_offset`` to before ``max_offset`` point into the log."""
-
-    min_offset: int
-    max_offset: int
-
-
-def queue_bounds(queue: QueueFiles, log_start: int) -> Bounds:
-    """Return the bounds of a (batch) consume queue whose units are in order, as in an undamaged store.
-
-    Java: ``ConsumeQueue#recover``, ``ConsumeQueue#correctMinOffset`` (4.9.8, 5.3.3), but for two things that
-    these miss: pre-blank units never count, and expired units are skipped in all files. ``log_start`` is a
-    physical offset.
-    """
-    if not queue.files.segments:
-        return Bounds(0, 0)
-    if queue.kind is PathKind.BATCHCONSUMEQUEUE:
-        return _batch_bounds(queue.files, log_start)
-    files = [QueueFile(segment, UNITS) for segment in queue.files]
-    last = _last_begun(files)
-    valid = _count_valid(last)
-    max_offset = last.first_number + valid
-    for file in files:
-
-        def is_alive(number: int) -> bool:
-            unit = file.unit(number)  # noqa: B023 - used at once
-            return unit != PREBLANK and unit.physical_offset >= log_start
-
-        count = valid if file is last else _count_valid(file)
-        alive = bisect_left(range(count), True, key=is_alive)
-        if alive < count:
-            return Bounds(file.first_number + alive, max_offset)
-    return Bounds(max_offset, max_offset)
-
-
-def messages_from(queue: QueueFiles, physical_offset: int, max_offset: int | None = None) -> int:
-    """Return how many messages at the end of a queue lie at a physical offset, or after it.
-
-    The queue's units are in order; ``max_offset`` is its end as in `queue_bounds`, if known. Most often the
-    offset is after all of them: then only the last unit is read.
-    """
-    if not queue.files.segments:
-        return 0
-    if queue.kind is not PathKind.BATCHCONSUMEQUEUE:
-        if max_offset is None:
-            last_file = _last_begun([QueueFile(segment, UNITS) for segment in queue.files])
-            max_offset = last_file.first_number + _count_valid(last_file)
-        position = (max_offset - 1) * UNITS.size
-        segment = queue.files.segment_at(position)
-        if segment is None:
-            return 0
-        last = QueueFile(segment, UNITS).unit((position - segment.start) // UNITS.size)
-        if last.physical_offset < physical_offset:
-            return 0
-    bounds = queue_bounds(queue, physical_offset)
-    return bounds.max_offset - bounds.min_offset
-
-
-def ends_by(queue: QueueFiles, max_offset: int) -> bool:
-    """Return whether the last file of a consume queue, with units in order, shows that it ends by then."""
-    if queue.kind is PathKind.BATCHCONSUMEQUEUE or not queue.files.segments:
-        return False
-    file, position = QueueFile(queue.files.segments[-1], UNITS), max_offset * UNITS.size
-    if not file.segment.start <= position < file.segment.stop:
-        return position == file.segment.stop
-    return _is_invalid(file.unit(max_offset - file.first_number))
-
-
-def _last_begun(files: Sequence[QueueFile[UnitT]]) -> QueueFile[UnitT]:
-    """Return the last file with a unit, or else the first one."""
-    return next((file for file in reversed(files) if file.is_begun), files[0])
-
-
-def _count_valid(file: QueueFile[UnitFields]) -> int:
-    """Return the units before the first invalid one, as if all after it were invalid."""
-    return bisect_left(range(file.room), True, key=lambda number: _is_invalid(file.unit(number)))
-
-
-def _is_invalid(unit: UnitFields) -> bool:
-    return unit.physical_offset < 0 or unit.size <= 0
-
-
-def _batch_bounds(queue: FileQueue, log_start: int) -> Bounds:
-    """Return base of the first live unit, and last base with its batch."""
-    files = [QueueFile(segment, BATCH_UNITS) for segment in queue]
-    last = _last_begun(files)
-    count = _count_batch_units(last)
-    if count == 0:
-        return Bounds(0, 0)
-    newest = last.unit(count - 1)
-    max_offset = newest.msg_base_offset + newest.batch_size
-    for file in files:
-        count = _count_batch_units(file)
-        alive = bisect_left(
-            range(count), True, key=lambda number: file.unit(number).physical_offset >= log_start
-        )
-        if alive < count:
-            return Bounds(file.unit(alive).msg_base_offset, max_offset)
-    return Bounds(max_offset, max_offset)
-
-
-def _count_batch_units(file: QueueFile[BatchUnitFields]) -> int:
-    return bisect_left(range(file.room), True, key=lambda number: file.unit(number).size <= 0)

@@ -9,7 +9,7 @@ Delay levels without one begin at the start (``ScheduleMessageService#start``).
 from __future__ import annotations
 
 import json
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
@@ -25,7 +25,7 @@ from rmqtool.topics import SCHEDULE_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rmqtool.derived.queue_files import Bounds
+    from rmqtool.derived.queues import Bounds
     from rmqtool.io import Location
     from rmqtool.store import Store
 
@@ -173,19 +173,14 @@ class QueueEnds:
 
     def bounds(self, topic: str, queue_id: int) -> Bounds | None:
         """Return the bounds of a queue; None if it does not exist or cannot be read."""
-        from rmqtool.derived.queue_files import queue_bounds  # loads numpy, for stores that need it
+        from rmqtool.derived.queues import bounds_of  # loads numpy, for stores that need it
 
         key = topic, queue_id
         if key in self._found:
             return self._found[key]
         self._found[key] = None
         with suppress(EnvironmentFailureError):  # the check of that queue reports it
-            for kind in UNIT_QUEUE_KINDS:
-                queue = self._store.queue(topic, queue_id, kind)
-                if queue is not None and len(queue.files):
-                    with closing(queue.files):
-                        self._found[key] = queue_bounds(queue, self._store.log.start)
-                    break
+            self._found[key] = bounds_of(self._store, topic, queue_id)
         return self._found[key]
 
     def queue_ids(self, topic: str) -> list[int]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import DELAY_FILE, passed_delays
+from rmqtool.derived.queues import find_queue
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
 from rmqtool.lookup.index import IndexSearch, index_problem
-from rmqtool.lookup.queue import QueueConsumer, find_queue
+from rmqtool.lookup.queue import QueueConsumer
 from rmqtool.progress import NullProgress, RecordingProgress
 from rmqtool.scan.records import Record, record_at
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC
@@ -96,7 +97,7 @@ def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
     """
     store = index.store
     queue = find_queue(store, SCHEDULE_TOPIC, queue_id) if passed_delays(store) else None
-    if queue is None or not len(queue.files):
+    if queue is None or not queue.file_count:
         return None
     reader = QueueConsumer(QueryContext(store, QueryRequest(), NullProgress()), queue)
     low, high = reader.bounds
@@ -107,6 +108,6 @@ def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
         for entry in (reader.entries(low, high - low) if high > low else ())
         if (record := reader.record(entry)) is not None and name_of(record) is not None
     ]
-    queue.files.close()
+    queue.close()
     copies = index.delivered([one for one in records if one.properties["REAL_TOPIC"] != HALF_TOPIC])
     return None if copies is None else sum(not one for one in copies)

@@ -14,17 +14,16 @@ from rmqtool.derived.index_files import (
     open_index_file,
     warn_of_assumed_geometry,
 )
-from rmqtool.derived.queue_files import QueueFile
+from rmqtool.derived.queues import queues_of, unit_of
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.findings import Finding, Severity, codes, counted
-from rmqtool.formats.consumequeue import UNIT_SIZE, UNITS
 from rmqtool.formats.message import TRANSACTION_MASK, TRANSACTION_ROLLBACK
 from rmqtool.javacompat import item_hashes, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_walk import record_finding
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.kinds import PathKind, is_rocksdb
+from rmqtool.store.kinds import PathKind
 from rmqtool.times import time_text
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -76,7 +75,7 @@ def index_problem(store: Store) -> tuple[Reason, str] | None:
     if store.index_files:
         return None
     directory = store.root / "index" if store.root is not None else None
-    if directory is not None and is_rocksdb(directory):
+    if directory is not None and store.around.is_in_database(PathKind.INDEX):
         return Reason.INDEX_ROCKSDB, f"{directory} is a RocksDB database, which is not read"
     if not store.settings.message_index_enable:
         return Reason.INDEX_DISABLED, "messageIndexEnable is false: this broker builds no index"
@@ -269,7 +268,7 @@ class IndexSearch:
         from rmqtool.lookup.queue import unit_at  # an answer needs none of it
 
         topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
-        queues = self._context.store.queues(PathKind.CONSUMEQUEUE, topic)
+        queues = queues_of(self._context.store, PathKind.CONSUMEQUEUE, topic)
         found = (unit_at(queue, item.physical_offset) for queue in queues)
         unit = next((facts for start, facts in filter(None, found) if start == item.physical_offset), None)
         by_unit = "" if unit is None else f", {unit}"
@@ -446,13 +445,12 @@ def _unit_contradicts(store: Store, record: Record) -> bool:
     head = record.head
     if PathKind.CONSUMEQUEUE not in store.roots or record.topic == SCHEDULE_TOPIC or head.queue_offset < 0:
         return False
-    queue = store.queue(record.topic, head.queue_id)
-    segment = None if queue is None else queue.files.segment_at(head.queue_offset * UNIT_SIZE)
-    if queue is None or segment is None:
-        return False
-    unit = QueueFile(segment, UNITS).unit((head.queue_offset * UNIT_SIZE - segment.start) // UNIT_SIZE)
-    segment.close()
-    if unit.physical_offset != record.physical_offset or not _INT_MIN <= unit.tags_code <= _INT_MAX:
-        return False  # another message's, or an address of an ext unit
+    unit = unit_of(store, record.topic, head.queue_id, head.queue_offset)
+    if (
+        unit is None
+        or unit.physical_offset != record.physical_offset
+        or not _INT_MIN <= unit.tags_code <= _INT_MAX
+    ):
+        return False  # an address of an ext unit
     tags = record.properties.get("TAGS", "")
     return unit.tags_code != (string_hash(tags) if tags else 0)

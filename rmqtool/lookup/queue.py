@@ -6,19 +6,13 @@ unit that a queue or an index knows, a short walk down the log finds newer messa
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from itertools import count, islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.derived.queue_files import QueueFile, queue_bounds
+from rmqtool.derived.queues import queues_of
 from rmqtool.findings import Finding
 from rmqtool.formats.consumequeue import (
-    BATCH_UNIT_SIZE,
-    BATCH_UNITS,
     PREBLANK_SIZE,
-    UNIT_SIZE,
-    UNITS,
-    UnitFields,
 )
 from rmqtool.javacompat import parse_long
 from rmqtool.lookup.context import QueryContext, Reason
@@ -26,16 +20,15 @@ from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.kinds import KINDS, PathKind, is_rocksdb
-from rmqtool.store.segments import Window
+from rmqtool.store.kinds import PathKind
 from rmqtool.times import time_text
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.store import FileQueue, QueueFiles, Segment, Store
-    from rmqtool.store.settings import Settings
+    from rmqtool.derived.queues import Queue
+    from rmqtool.store import FileQueue, Store
 
 
 _LOOKED_AT = 200
@@ -63,42 +56,6 @@ def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[R
         if isinstance(event, Record) and event.physical_offset > start and wanted(event):
             return Look(event, is_complete=True)
     return Look(None, is_complete=seen < _LOOKED_AT)
-
-
-def file_doubts(queue: QueueFiles, settings: Settings, log_start: int) -> Iterator[str]:
-    """Yield a sentence for every sign that messages of a queue may be missed.
-
-    ``log_start`` is the physical offset at which the log begins.
-    """
-    is_of_batches = queue.kind is PathKind.BATCHCONSUMEQUEUE
-    size = settings.batchconsumequeue_file_size if is_of_batches else settings.consumequeue_file_size
-    files = queue.files
-    for stray in files.strays:
-        yield f"{stray.label} {stray.reason}"
-    for segment in files:
-        if segment.size_bytes != size:
-            yield f"{segment.label} has {segment.size_bytes} bytes where the settings require {size}"
-    for gap in files.gaps(size):
-        yield f"between {gap.after.label} and {gap.before.label} files are missing"
-    if len(files) and files.start > 0 and log_start == 0:
-        yield f"the files before {files.segments[0].label} are missing, though the log goes back to 0"
-    yield from _edge_doubts(files.segments, queue.kind)
-
-
-def _edge_doubts(segments: tuple[Segment, ...], kind: PathKind) -> Iterator[str]:
-    """Yield which files lack a unit at their start or end, or lead back in the log."""
-    highest = -1
-    for segment in segments:
-        file: QueueFile[Any] = QueueFile(segment, KINDS[kind].units or UNITS)
-        units = [file.unit(0), file.unit(max(0, file.room - 1))]
-        whole = [one for one in units if one.size > 0]
-        is_unused = not whole and Window(segment).skip_zeros(0) == segment.size_bytes
-        if len(whole) < len(units) and not (segment == segments[-1] and (units[0].size > 0 or is_unused)):
-            yield f"{segment.label} has no unit at its start, or none at its end"
-        places = [-1 if one.size == PREBLANK_SIZE else int(one.physical_offset) for one in whole]
-        if whole[:1] == units[:1] and 0 <= places[0] <= highest:
-            yield f"{segment.label} points to an offset of the log before the end of the previous file"
-        highest = max([highest, *places])
 
 
 class QueueEntry(NamedTuple):
@@ -132,7 +89,7 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
     """Return why no queue can answer; None if they can."""
     names = ["consumequeue"] if next(store.queues(), None) is not None else ["consumequeue", "consumequeue_r"]
     for directory in () if store.root is None else [store.root / name for name in names]:
-        if is_rocksdb(directory):
+        if store.is_database(directory):
             return Reason.QUEUE_MISSING, f"{directory} is a RocksDB database, which is not read"
     return None
 
@@ -140,15 +97,15 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
 class QueueConsumer:
     """One queue of a store, as a consumer reads it; damage is reported and never trusted."""
 
-    def __init__(self, context: QueryContext, queue: QueueFiles) -> None:
+    def __init__(self, context: QueryContext, queue: Queue) -> None:
         self._context = context
         self._log = context.store.commitlog
         self._explanation = context.explanation
         self._end_is_reported = False
         self.queue = queue
-        self.bounds = queue_bounds(queue, self._log.start)
+        self.bounds = queue.bounds(self._log.start)
         self.name = f"{queue.topic}/{queue.queue_id}"
-        doubts = [*file_doubts(queue, context.store.settings, self._log.start)]
+        doubts = [*queue.doubts(context.store.settings, self._log.start)]
         self._is_damaged = bool(doubts)
         for sentence in doubts:
             context.explain_doubt(Reason.QUEUE_DAMAGED, sentence)
@@ -179,7 +136,7 @@ class QueueConsumer:
                     break
             elif record is not None:
                 yield record
-        self.queue.files.close()
+        self.queue.close()
 
     def entries(self, queue_offset: int, wanted: int | None = None) -> Iterator[QueueEntry]:
         """Yield the units from a queue offset on."""
@@ -258,25 +215,23 @@ class QueueConsumer:
     def _is_of_another(self, physical_offset: int) -> bool:
         """Return whether another ordinary queue lists a place, too: the account settles whose it is."""
         own = self.queue.topic, self.queue.queue_id
-        for one in self._context.store.queues(PathKind.CONSUMEQUEUE):
+        for one in queues_of(self._context.store):
             names = [own[0] or "", one.topic or ""]
             if (one.topic, one.queue_id) != own and not any(name.startswith(LMQ_PREFIX) for name in names):
                 found = unit_at(one, physical_offset)
-                one.files.close()
+                one.close()
                 if found is not None and found[0] == physical_offset:
                     return True
         return False
 
     def _unit_entries(self, queue_offsets: Iterable[int]) -> Iterator[QueueEntry]:
         for number in queue_offsets:
-            segment = self.queue.files.segment_at(number * UNIT_SIZE)
-            if segment is None:
+            unit = self.queue.unit(number)
+            if unit is None:
                 self._note_missing_file(number)
                 return
-            position = number * UNIT_SIZE - segment.start
-            unit = QueueFile(segment, UNITS).unit(position // UNIT_SIZE)
             if unit.physical_offset < 0 or unit.size <= 0:
-                self._note_end(segment, position, f"{self.name} offset {number} is not a valid unit")
+                self._note_end(number, f"{self.name} offset {number} is not a valid unit")
                 return
             if unit.size == PREBLANK_SIZE:
                 message = f"{self.name} offset {number} is a pre-blank unit: the queue began after it"
@@ -285,16 +240,14 @@ class QueueConsumer:
                 yield QueueEntry(number, unit.physical_offset)
 
     def _note_missing_file(self, number: int) -> None:
-        if number * UNIT_SIZE < self.queue.files.stop:
+        if self.queue.goes_on_after(number):
             message = f"{self.name}: no file would hold offset {number}"
             self._explanation.add(Reason.UNIT, message, queueOffset=number)
         else:
             self.check_end()
 
-    def _note_end(self, segment: Segment, position: int, message: str) -> None:
-        after = Window(segment).skip_zeros(position)
-        later = any(one.start > segment.start and any(one.read_at(0, UNIT_SIZE)) for one in self.queue.files)
-        if later or after < segment.size_bytes:
+    def _note_end(self, number: int, message: str) -> None:
+        if self.queue.goes_on_after(number):
             self._context.doubt(f"{message}, but valid units follow: the queue may be damaged")
         else:
             self.check_end()
@@ -336,26 +289,21 @@ class QueueConsumer:
     def _batch_entries(self, queue_offset: int) -> Iterator[QueueEntry]:
         """Yield the batches from the one that holds an offset on; each begins where one ends."""
         expected, is_first = max(queue_offset, self.bounds.min_offset), True
-        for segment in self.queue.files:
-            file = QueueFile(segment, BATCH_UNITS)
-
-            def ends_after(number: int) -> bool:
-                unit = file.unit(number)  # noqa: B023 - used at once
-                return unit.size <= 0 or unit.msg_base_offset + unit.batch_size > queue_offset
-
-            for number in range(bisect_left(range(file.room), True, key=ends_after), file.room):
-                unit = file.unit(number)
-                base = unit.msg_base_offset
-                if unit.size <= 0:
-                    message = f"unit {number} of {segment.label} is not a valid batch"
-                    self._note_end(segment, number * BATCH_UNIT_SIZE, message)
-                    return
-                if base > expected or (base < expected and not is_first):
-                    why = f"begins with offset {base}, the one before it ends before {expected}"
-                    self._context.doubt(f"unit {number} of {segment.label} {why}")
-                expected, is_first = base + unit.batch_size, False
-                yield QueueEntry(base, unit.physical_offset)
+        for number, unit in self.queue.batches(queue_offset):
+            base = unit.msg_base_offset
+            if unit.size <= 0:
+                self._note_end(number, f"{self._unit_name(number)} is not a valid batch")
+                return
+            if base > expected or (base < expected and not is_first):
+                why = f"begins with offset {base}, the one before it ends before {expected}"
+                self._context.doubt(f"{self._unit_name(number)} {why}")
+            expected, is_first = base + unit.batch_size, False
+            yield QueueEntry(base, unit.physical_offset)
         self.check_end()
+
+    def _unit_name(self, number: int) -> str:
+        place = self.queue.place(number)
+        return f"unit {number}" if place is None else f"unit {place.row} of {place.label}"
 
 
 def is_in_batch(queue_offset: int, entry: QueueEntry, record: Record | None) -> bool:
@@ -364,46 +312,31 @@ def is_in_batch(queue_offset: int, entry: QueueEntry, record: Record | None) -> 
     return entry.queue_offset <= queue_offset and (record is None or queue_offset < entry.queue_offset + size)
 
 
-def unit_at(queue: QueueFiles, physical_offset: int, log: FileQueue | None = None) -> tuple[int, str] | None:
+def unit_at(queue: Queue, physical_offset: int, log: FileQueue | None = None) -> tuple[int, str] | None:
     """Return the start of the record around a physical offset, and facts, by a unit of a queue in order.
 
     With ``log``, they give its store time, by the records before and after it.
     """
-    if queue.kind is not PathKind.CONSUMEQUEUE:
+    number = queue.number_leading_to(physical_offset)
+    unit = None if number is None else queue.unit(number)
+    if number is None or unit is None or unit.size == PREBLANK_SIZE:
         return None
-    files = [QueueFile(segment, UNITS) for segment in queue.files]
-
-    def leads_past(file: QueueFile[UnitFields], number: int) -> bool:
-        unit = file.unit(number)
-        return unit.size <= 0 or (unit.size != PREBLANK_SIZE and unit.physical_offset > physical_offset)
-
-    past = bisect_left(range(len(files)), True, key=lambda number: leads_past(files[number], 0))
-    if not past:
+    start = unit.physical_offset
+    if not start <= physical_offset < start + unit.size:
         return None
-    file = files[past - 1]
-    row = bisect_left(range(file.room), True, key=lambda number: leads_past(file, number)) - 1
-    unit = file.unit(row)
-    start, stop = unit.physical_offset, unit.physical_offset + unit.size
-    if unit.size == PREBLANK_SIZE or not start <= physical_offset < stop:
-        return None
-    place = f"{queue.topic}/{queue.queue_id} #{file.first_number + row}"
-    when = "" if log is None else _stored(file, row, log)
+    place = f"{queue.topic}/{queue.queue_id} #{number}"
+    when = "" if log is None else _stored(queue, number, log)
     return start, f"{place}, {unit.size} bytes with tags code {unit.tags_code} by its unit{when}"
 
 
-def _stored(file: QueueFile[UnitFields], row: int, log: FileQueue) -> str:
+def _stored(queue: Queue, number: int, log: FileQueue) -> str:
     """Return when the message of a unit was stored, by the records that the units around it lead to."""
     words = []
-    before, after = range(row - 1, max(row - _NEAR, -1), -1), range(row + 1, min(row + _NEAR, file.room))
-    for word, rows in (("after", before), ("before", after)):
-        units = (file.unit(one) for one in rows)
-        records = (record_at(log, one.physical_offset) for one in units if 0 < one.size != PREBLANK_SIZE)
-        nearest = next((one for one in records if one is not None), None)
+    before, after = range(number - 1, max(number - _NEAR, -1), -1), range(number + 1, number + _NEAR)
+    for word, numbers in (("after", before), ("before", after)):
+        units = (unit for unit in map(queue.unit, numbers) if unit is not None)
+        records = (record_at(log, unit.physical_offset) for unit in units if 0 < unit.size != PREBLANK_SIZE)
+        nearest = next((record for record in records if record is not None), None)
         if nearest is not None:
             words.append(f"{word} {time_text(nearest.head.store_timestamp_ms)}")
     return f", stored {' and '.join(words)}" if words else ""
-
-
-def find_queue(store: Store, topic: str, queue_id: int) -> QueueFiles | None:
-    """Return the consume queue or batch consume queue; None if there is neither."""
-    return store.queue(topic, queue_id) or store.queue(topic, queue_id, PathKind.BATCHCONSUMEQUEUE)

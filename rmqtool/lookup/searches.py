@@ -7,12 +7,12 @@ from bisect import bisect_left
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
+from rmqtool.derived.queues import find_queue, queues_of
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, tag_rule
 from rmqtool.findings import counted
-from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
-from rmqtool.lookup.queue import QueueConsumer, QueueEntry, find_queue, is_in_batch
+from rmqtool.lookup.queue import QueueConsumer, QueueEntry, is_in_batch
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.times import time_text
@@ -20,7 +20,8 @@ from rmqtool.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.store import QueueFiles, Segment
+    from rmqtool.derived.queues import LiveUnits, Queue
+
 
 _SKIPPED = 1000  # units without a message that are skipped to find the time of a place in the queue
 
@@ -34,7 +35,7 @@ def records_by_time(context: QueryContext) -> Iterator[Record]:
     store, request = context.store, context.request
     topic, queue_id = request.topic or "", request.queue_id
     if queue_id is None:
-        queues = list(chain.from_iterable(store.queues(kind, topic) for kind in UNIT_QUEUE_KINDS))
+        queues = list(chain.from_iterable(queues_of(store, kind, topic) for kind in UNIT_QUEUE_KINDS))
     else:
         queues = list(filter(None, [find_queue(store, topic, queue_id)]))
     found = [_TimeSearch(context, QueueConsumer(context, queue)).records() for queue in queues]
@@ -75,7 +76,7 @@ class _TimeSearch:
             self._reader.check_begin()
         yield from self._walk(first)
         self._check_order(first)
-        self._reader.queue.files.close()
+        self._reader.queue.close()
 
     def _walk(self, first: int) -> Iterator[Record]:
         end_ms = self._request.end_ms
@@ -141,7 +142,7 @@ def has_all_tag_items(context: QueryContext) -> bool:
 
 def records_by_tag(context: QueryContext, question: KeyQuestion) -> Iterator[Record]:
     """Yield the newest messages of a topic that have a tag, in the order of the log."""
-    queues = chain.from_iterable(context.store.queues(kind, question.topic) for kind in UNIT_QUEUE_KINDS)
+    queues = chain.from_iterable(queues_of(context.store, kind, question.topic) for kind in UNIT_QUEUE_KINDS)
     sought = context.limit.sought
     searches = [_TagSearch(context, question, queue) for queue in queues]
     newest = heapq.merge(
@@ -162,7 +163,7 @@ def records_by_tag(context: QueryContext, question: KeyQuestion) -> Iterator[Rec
 class _TagSearch:
     """The search in one queue, from its end on."""
 
-    def __init__(self, context: QueryContext, question: KeyQuestion, queue: QueueFiles) -> None:
+    def __init__(self, context: QueryContext, question: KeyQuestion, queue: Queue) -> None:
         self._queue = QueueConsumer(context, queue)
         self._context = context
         self._question = question
@@ -172,8 +173,8 @@ class _TagSearch:
     def records(self) -> Iterator[Record]:
         """Yield the messages that answer, newest first."""
         request = self._context.request
-        for segment in reversed(self._queue.queue.files.segments):
-            for physical_offset in self._offsets(segment):
+        for units in self._queue.queue.newest_units():
+            for physical_offset in self._offsets(units):
                 record = record_at(self._context.store.commitlog, physical_offset)
                 if record is None or not self._question.answered_by(record):
                     continue
@@ -182,20 +183,14 @@ class _TagSearch:
                 else:
                     self._context.rejected.add_time(record.head.store_timestamp_ms)
 
-    def _offsets(self, segment: Segment) -> list[int]:
-        """Return the places of a file's candidates, newest first.
+    def _offsets(self, units: LiveUnits) -> list[int]:
+        """Return the places of candidates, newest first.
 
         A code beyond 32 bits is not that of tags but the address of an ext unit, or a time of delivery.
         """
-        import numpy as np  # most questions need none
-
-        units = BATCH_UNITS if self._queue.is_of_batches else UNITS
-        data = segment.read_at(0, segment.size_bytes, [])
-        rows = np.frombuffer(data, units.dtype, len(data) // units.size)
-        rows = rows[rows["size"] > 0]
-        codes = rows["tagsCode"]
-        found = rows["physicalOffset"][(codes == self._code) | (codes < -(1 << 31)) | (codes >= 1 << 31)]
-        self._units += len(rows)
+        codes = units.tags_codes
+        found = units.physical_offsets[(codes == self._code) | (codes < -(1 << 31)) | (codes >= 1 << 31)]
+        self._units += len(codes)
         self._candidates += len(found)
         offsets: list[int] = found[::-1].tolist()
         return offsets
@@ -206,4 +201,4 @@ class _TagSearch:
         self._context.explanation.add(Reason.QUEUE, message, None, tagsCode=self._code)
         self._queue.check_begin()
         self._queue.check_end()
-        self._queue.queue.files.close()
+        self._queue.queue.close()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.account.log_losses import LogAccount, StoreAccount
     from rmqtool.account.survey import LogSurvey, SurveyedLog
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.derived.queues import LiveUnits
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery.delivery import LogRecords

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import Absent
     from rmqtool.arrays import Bools
-    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.derived.queues import LiveUnits
     from rmqtool.engine import Engine
     from rmqtool.store import FileQueue, Store
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
-from rmqtool.store.kinds import BACKUP, PathKind, is_config_name, rocksdb_files
+from rmqtool.store.kinds import BACKUP, PathKind, is_config_name, is_rocksdb, rocksdb_files
 from rmqtool.store.names import (
     Listing,
     digits_of,
@@ -85,6 +85,19 @@ class StoreFiles:
         self.root = root
         self.listing = listing or Listing()
         self._topic_queues: dict[tuple[PathKind, Location], list[QueueFiles]] = {}
+
+    def is_in_database(self, kind: PathKind) -> bool:
+        """Whether RocksDB holds what is shown of a kind, and no files do."""
+        root = self.roots.get(kind)
+        return root is not None and self.is_database(root.paths[0])
+
+    def is_database(self, directory: Location) -> bool:
+        """Whether RocksDB holds what a directory is for, and no files do; the only place that looks."""
+        return is_rocksdb(directory)
+
+    def read_root(self, kind: PathKind) -> Root | None:
+        """Return the place of a kind; None where it is not shown, or in a form that is not read."""
+        return None if self.is_in_database(kind) else self.roots.get(kind)
 
     def list_anew(self) -> None:
         """Have the queues listed again, to which a running broker adds."""

@@ -16,7 +16,7 @@ from rmqtool.store.broker_conf import Origin, Setting
 from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json, topic_names
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
-from rmqtool.store.kinds import QUEUE_KINDS, PathKind, is_rocksdb
+from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.places import Feature, side_findings
 from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray, denied_finding, label_of
 
@@ -420,8 +420,8 @@ def _gap(code: FindingCode, gap: FileGap) -> Finding:
 
 
 def _queue_tree_findings(store: Store, kind: PathKind) -> Iterator[Finding]:
-    root = store.roots.get(kind)
-    if root is None or is_rocksdb(root.paths[0]) or root.is_file:
+    root = store.read_root(kind)
+    if root is None or root.is_file:
         return
     contradictions: list[Finding] = []
     simple = _simple_topics(store) if kind is PathKind.BATCHCONSUMEQUEUE else frozenset()

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.derived.queue_files import Bounds, QueueFile, queue_bounds
+from rmqtool.derived.queue_files import QueueFile
+from rmqtool.derived.queues import Bounds, queue_in
 from rmqtool.formats.consumequeue import BATCH_UNITS, PREBLANK_SIZE, UNITS, BatchUnitFields
 from rmqtool.io import location_of
 from rmqtool.store import PathKind, QueueFiles
@@ -36,18 +37,18 @@ def units(first: int, count: int) -> bytes:
 def test_plain_queues(tmp_path: Path, count: int, log_start: int) -> None:
     queue = queue_of(tmp_path, PathKind.CONSUMEQUEUE, 0, units(0, count), UNITS.size)
     alive = [number for number in range(count) if 100 * number >= log_start]
-    assert queue_bounds(queue, log_start) == Bounds(alive[0] if alive else count, count)
+    assert queue_in(queue).bounds(log_start) == Bounds(alive[0] if alive else count, count)
 
 
 def test_preblank_units_never_count(tmp_path: Path) -> None:
     data = 4 * PREBLANK + units(24, 8)
     queue = queue_of(tmp_path, PathKind.CONSUMEQUEUE, 2, data, UNITS.size)
-    assert queue_bounds(queue, 0) == Bounds(24, 32)
+    assert queue_in(queue).bounds(0) == Bounds(24, 32)
 
 
 def test_a_file_allocated_ahead_does_not_hide_the_end(tmp_path: Path) -> None:
     queue = queue_of(tmp_path, PathKind.CONSUMEQUEUE, 0, units(0, 10) + bytes(200), UNITS.size)
-    assert queue_bounds(queue, 0) == Bounds(0, 10)
+    assert queue_in(queue).bounds(0) == Bounds(0, 10)
 
 
 def test_batch_queues(tmp_path: Path) -> None:
@@ -55,16 +56,15 @@ def test_batch_queues(tmp_path: Path) -> None:
         BATCH_UNITS.encode((100 * number, 100, 0, 1, 5 + 3 * number, 3, -1, 0)) for number in range(12)
     )
     queue = queue_of(tmp_path, PathKind.BATCHCONSUMEQUEUE, 0, data, BATCH_UNITS.size)
-    assert queue_bounds(queue, 0) == Bounds(5, 41)
-    assert queue_bounds(queue, 150) == Bounds(11, 41)
-    assert queue_bounds(queue, 10_000) == Bounds(41, 41)
+    assert queue_in(queue).bounds(0) == Bounds(5, 41)
+    assert queue_in(queue).bounds(150) == Bounds(11, 41)
+    assert queue_in(queue).bounds(10_000) == Bounds(41, 41)
 
 
 def test_empty_queues(tmp_path: Path) -> None:
     for kind in (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE):
-        assert queue_bounds(
-            QueueFiles(kind, "T", 0, location_of(tmp_path), location_of(tmp_path)), 0
-        ) == Bounds(0, 0)
+        queue = QueueFiles(kind, "T", 0, location_of(tmp_path), location_of(tmp_path))
+        assert queue_in(queue).bounds(0) == Bounds(0, 0)
 
 
 def test_a_batch_queue_of_many_units_takes_few_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,5 +80,5 @@ def test_a_batch_queue_of_many_units_takes_few_reads(tmp_path: Path, monkeypatch
         return read(file, number)
 
     monkeypatch.setattr(QueueFile, "unit", counted)
-    assert queue_bounds(queue, 100 * 4999) == Bounds(4999, 5000)
+    assert queue_in(queue).bounds(100 * 4999) == Bounds(4999, 5000)
     assert reads < 60

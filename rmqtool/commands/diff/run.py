@@ -17,7 +17,7 @@ from rmqtool.commands.diff.log import diff_logs, log_reaches
 from rmqtool.derived.ext_files import ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import read_checkpoint
-from rmqtool.derived.queue_files import LiveUnits, QueueReader, Units
+from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity
 from rmqtool.formats import consumequeue as formats
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rmqtool.account.lost import Absent
     from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Rows
+    from rmqtool.derived.queues import LiveUnits
 
     Key = tuple[str | int | None, ...]
     _Rows = Callable[[FileQueue, StoreComparison], Iterator[Any]]

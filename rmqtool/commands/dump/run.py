@@ -12,11 +12,12 @@ from rmqtool.commands.dump.derived import dump_config, dump_index_file, dump_que
 from rmqtool.commands.dump.hex import HexRows
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.derived.positions import read_checkpoint
+from rmqtool.derived.queues import find_queue
 from rmqtool.errors import UsageError
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE
 from rmqtool.lookup.context import QueryContext, QueryRequest
-from rmqtool.lookup.queue import QueueConsumer, find_queue
+from rmqtool.lookup.queue import QueueConsumer
 from rmqtool.lookup.searches import records_by_time
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows.bodies import decompressed, with_inner_messages
@@ -24,13 +25,15 @@ from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import record_defects, walk_log
 from rmqtool.scan.records import Record, check_record
-from rmqtool.store import FileQueue, QueueFiles, Store
+from rmqtool.store import FileQueue, Store
 from rmqtool.store.kinds import KINDS, QUEUE_KINDS, PathKind
 from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from rmqtool.derived.queues import Queue
 
     _Dump = Callable[[Store, DumpRequest, Progress], Iterator[rows.Row]]
 
@@ -192,7 +195,7 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
 
 
 def _queue_messages(
-    store: Store, queue: QueueFiles, wanted: MessageFilter, progress: Progress
+    store: Store, queue: Queue, wanted: MessageFilter, progress: Progress
 ) -> Iterator[rows.Row]:
     make = MessageRows(store.commitlog, store.settings.delay_levels)
     request = QueryRequest(

@@ -26,11 +26,11 @@ from rmqtool.commands.query.group_records import (
     queue_meant_for,
 )
 from rmqtool.derived.positions import DELAY_FILE, offsets_in
-from rmqtool.derived.queue_files import queue_bounds
+from rmqtool.derived.queues import bounds_of
 from rmqtool.findings import Finding, counted
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.lookup.delivery import never_delivered
-from rmqtool.lookup.queue import RecordPlace, find_queue
+from rmqtool.lookup.queue import RecordPlace
 from rmqtool.lookup.topic_names import near_names, topics_of
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.records import Record, record_at
@@ -362,14 +362,9 @@ class ConsumptionJudge:
 
     def _offset_problem(self, place: RecordPlace, committed: int) -> str | None:
         """Return why an offset after a message does not show that it was consumed; None if it does."""
-        queue = find_queue(self._context.store, place.topic, place.queue_id)
-        if queue is not None and queue.files.segments:
-            end = queue_bounds(queue, self._context.store.commitlog.start).max_offset
-            queue.files.close()
-            if committed > end:
-                return (
-                    f"after the queue's end, {end}: it is of another queue of that name, or the log was cut"
-                )
+        bounds = bounds_of(self._context.store, place.topic, place.queue_id)
+        if bounds is not None and committed > (end := bounds.max_offset):
+            return f"after the queue's end, {end}: it is of another queue of that name, or the log was cut"
         if self.offsets.popped_elsewhere and self._is_popping(place.topic):
             what = f"unacknowledged messages are in {self.offsets.popped_elsewhere}, not read"
             return f"but the group gets the topic by pop, and {what}"

@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.query.scan import LogScan
+from rmqtool.derived.queues import queues_of
 from rmqtool.findings import Finding, counted
 from rmqtool.javacompat import parse_int, split_keys, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
@@ -151,7 +152,7 @@ class TopicRecords:
 
     def _of_queues(self, topic: str) -> Iterator[Record]:
         context = self._context
-        for queue in (one for kind in UNIT_QUEUE_KINDS for one in context.store.queues(kind, topic)):
+        for queue in (one for kind in UNIT_QUEUE_KINDS for one in queues_of(context.store, kind, topic)):
             reader = QueueConsumer(context, queue)
             low, high = reader.bounds
             if high - low > NEWEST_UNITS:
@@ -162,7 +163,7 @@ class TopicRecords:
                 record = record_at(context.store.commitlog, entry.physical_offset)
                 if record is not None and record.topic == topic:
                     yield record
-            queue.files.close()
+            queue.close()
 
 
 class MessageCopies:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from rmqtool.derived.queues import find_queue
 from rmqtool.errors import RmqtoolError
 from rmqtool.findings import Finding, Severity, codes, some
 from rmqtool.javacompat import id_spellings, split_keys
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
 from rmqtool.lookup.delivery import SoundIndex, never_delivered
 from rmqtool.lookup.index import IndexSearch, coverage, index_problem, is_rolled_back
-from rmqtool.lookup.queue import find_queue, queues_problem
+from rmqtool.lookup.queue import queues_problem
 from rmqtool.lookup.topic_names import topics_of, unknown_topic
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.account.lost import Absent
-    from rmqtool.derived.queue_files import LiveUnits
+    from rmqtool.derived.queues import LiveUnits
 
 
 _ALL = 1 << 62

@@ -352,7 +352,8 @@ class Query:
         return self.limit.first(records_by_time(self._context))
 
     def _by_queue_offset(self, topic: str, queue_id: int, queue_offset: int) -> Iterator[Record]:
-        from rmqtool.lookup.queue import QueueConsumer, find_queue
+        from rmqtool.derived.queues import find_queue
+        from rmqtool.lookup.queue import QueueConsumer
 
         self._answered_by("the consume queue")
         queue = find_queue(self._store, topic, queue_id)
@@ -392,10 +393,11 @@ class Query:
 
     def _proves_lost(self, offset: int) -> bool:
         """Keep the unit or index item that leads to a physical offset; return whether one does."""
+        from rmqtool.derived.queues import queues_of
         from rmqtool.lookup.queue import unit_at
 
         log, rejected = self._store.commitlog, self._rejected
-        for queue in self._store.queues():
+        for queue in queues_of(self._store):
             start, facts = unit_at(queue, offset, log) or (-1, "")
             if start >= log.start and record_at(log, start) is None:
                 rejected.add(rejected.absence(start)[0], start)

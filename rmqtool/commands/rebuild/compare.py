@@ -13,7 +13,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location, ReadOnlyFile, UnreadableRange
 from rmqtool.store import PathKind, StoreFile, Stray
 from rmqtool.store.files import Root, StoreFiles
-from rmqtool.store.kinds import KIND_OF_DIRECTORY, is_rocksdb
+from rmqtool.store.kinds import KIND_OF_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -61,7 +61,7 @@ def compare_derived(
 
 
 def _compare_directory(ours: Location, files: StoreFiles, kind: PathKind) -> Iterator[FileDifference]:
-    if is_rocksdb(files.base / ours.name):
+    if files.is_in_database(kind):
         message = "is a RocksDB database, which holds no files to compare with"
         yield FileDifference(ours.name, None, None, None, message)
         return

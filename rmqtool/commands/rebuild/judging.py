@@ -16,9 +16,9 @@ from rmqtool.check.log_findings import (
 )
 from rmqtool.check.queue_offsets import Breaks, Older, add_breaks, breaks_of, without_copies
 from rmqtool.commands.rebuild import Generations
+from rmqtool.derived.queues import open_queue
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
-from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.progress import NullProgress, Progress
 from rmqtool.reput.damage import SkippedRange, counted_skips, log_findings
 from rmqtool.scan.classify import FoundEdge, LogEdge, copied_records
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rmqtool.arrays import Rows
+    from rmqtool.derived.queues import Queue
     from rmqtool.engine import Engine
     from rmqtool.reput.blocks import Block
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
-    from rmqtool.store.segments import FileQueue
 
 
 _FILES = 2
@@ -249,8 +249,8 @@ class GenerationChoice:
         # What few logs need is loaded for these only.
         from rmqtool.check.queue_offsets import last_restarts, restarts, with_queues_gone
 
-        found = restarts(plans, blocks, self._files_of)
-        anew = with_queues_gone(found, plans, blocks, lambda *key: self._files_of(*key) is not None)
+        found = restarts(plans, blocks, self._queue_of)
+        anew = with_queues_gone(found, plans, blocks, lambda *key: self._queue_of(*key) is not None)
         others = [plan for plan in plans if self._shows_nothing(plan, anew)]
         last = last_restarts(others, blocks)
         if self.mode is Generations.LIVE:
@@ -272,9 +272,9 @@ class GenerationChoice:
         """
         if (plan.topic, plan.queue_id) in anew:
             return False
-        files = None if self.mode is Generations.LIVE else self._files_of(plan.topic, plan.queue_id)
-        first_place = max(int(plan.runs()[0]["first_queue_offset"]), 0) * UNIT_SIZE
-        return files is None or files.start > first_place
+        queue = None if self.mode is Generations.LIVE else self._queue_of(plan.topic, plan.queue_id)
+        first = max(int(plan.runs()[0]["first_queue_offset"]), 0)
+        return queue is None or queue.first_number > first
 
     def _chosen(
         self, plan: QueuePlan, blocks: Sequence[Block], anew: dict[tuple[str, int], Older]
@@ -286,14 +286,13 @@ class GenerationChoice:
         self.dropped.append(Dropped(*key, older.units, plan.units - older.units, older.physical_offset))
         return None if older.units == plan.units else plan.with_runs(_after(plan, blocks, older.units))
 
-    def _files_of(self, topic: str, queue_id: int) -> FileQueue | None:
-        """Return the files of a queue that is there; what cannot be listed shows nothing."""
-        try:
-            queue = self.store.queue(topic, queue_id)
-            files = None if queue is None else queue.files
-        except EnvironmentFailureError:
-            return None
-        return files
+    def _queue_of(self, topic: str, queue_id: int) -> Queue | None:
+        """Return a queue that is there; what cannot be listed shows nothing."""
+        with suppress(EnvironmentFailureError):
+            queue = open_queue(self.store, topic, queue_id)
+            if queue is not None and queue.file_count >= 0:  # it can be listed
+                return queue
+        return None
 
 
 def _unsettled(plan: QueuePlan, restart: int) -> str:

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.derived.index_files import index_headers
-from rmqtool.derived.queue_files import LiveUnits, all_live_units
+from rmqtool.derived.queues import LiveUnits, Queue, all_units, queues_of
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog, codes
-from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, UnitFields
+from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, BatchUnitFields, UnitFields
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
 from rmqtool.reput.units import KeptUnits, QueueUnits, by_queue, kept_units, no_units
 from rmqtool.scan.records import PropertyWitness
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind, is_rocksdb
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.scan.classify import FoundEdge
-    from rmqtool.store import QueueFiles, Store
+    from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
 
 
@@ -161,22 +161,21 @@ class PresentComparison:
                     self.messages += made[key].units
                 else:
                     self._count(queue, key, made.get(key))
-                queue.files.close()
+                queue.close()
             except EnvironmentFailureError as failure:
                 self.unread.append(str(failure))
         self.more += sum(plan.units for key, plan in made.items() if key not in there)
 
-    def _there(self, kind: PathKind) -> Iterator[QueueFiles]:
-        root = self._store.roots.get(kind)
-        if root is None or is_rocksdb(root.paths[0]):
+    def _there(self, kind: PathKind) -> Iterator[Queue]:
+        if self._store.read_root(kind) is None:
             return
         try:
-            yield from self._store.queues(kind)
+            yield from queues_of(self._store, kind)
         except EnvironmentFailureError as failure:
             self.unread.append(str(failure))
 
     def _same_queues(
-        self, there: Mapping[tuple[str, int], QueueFiles], made: Mapping[tuple[str, int], QueuePlan]
+        self, there: Mapping[tuple[str, int], Queue], made: Mapping[tuple[str, int], QueuePlan]
     ) -> set[tuple[str, int]]:
         """Return the queues that hold the units made, and no others."""
         same = set()
@@ -184,26 +183,26 @@ class PresentComparison:
         for plan, pieces in by_queue(both, self._result.blocks):
             key = plan.topic, plan.queue_id
             with suppress(EnvironmentFailureError):  # the comparison of the queue says so
-                files = there[key].files
-                if all(_holds(files, piece) for piece in pieces) and self._has_no_more(files, plan):
+                queue = there[key]
+                if all(_holds(queue, piece) for piece in pieces) and self._has_no_more(queue, plan):
                     same.add(key)
         return same
 
-    def _has_no_more(self, files: FileQueue, plan: QueuePlan) -> bool:
+    def _has_no_more(self, queue: Queue, plan: QueuePlan) -> bool:
         """Return whether no unit is there before those made or after them."""
         first, stop = plan.shape.first_queue_offset, plan.shape.last_queue_offset + 1
         if stop <= 0 or stop * UNIT_SIZE % self._plan.queue_geometry.consumequeue == 0:
             return False
-        before = _unit_at(files, first - 1) if first else PREBLANK
+        before = _unit_at(queue, first - 1) if first else PREBLANK
         is_old = before == PREBLANK or before.physical_offset < self._plan.log.start
-        return not any(_unit_at(files, stop)) and (is_old or not any(before))
+        return not any(_unit_at(queue, stop)) and (is_old or not any(before))
 
-    def _count(self, queue: QueueFiles, key: tuple[str, int], plan: QueuePlan | None) -> None:
+    def _count(self, queue: Queue, key: tuple[str, int], plan: QueuePlan | None) -> None:
         """Count what one has and the other has not."""
         made = no_units()
         if plan is not None:
             made = kept_units(plan, self._result.blocks, self._plan.queue_geometry.consumequeue)
-        there = all_live_units(queue)
+        there = all_units(queue)
         there = there.only(there.physical_offsets >= self._plan.log.start)
         is_older = there.physical_offsets < self._since.get(key, 0)  # of a topic that was deleted since
         missing = ~np.isin(there.physical_offsets, made.physical_offsets) & ~is_older
@@ -231,23 +230,22 @@ class PresentComparison:
         self.more += int(made.messages[is_new].sum())
 
 
-def _holds(there: FileQueue, made: QueueUnits) -> bool:
-    """Return whether a queue has the bytes of units made, which follow each other, in their place."""
-    units = made.column("units")
-    start = int(made.runs["first_queue_offset"][0]) * UNIT_SIZE
-    while len(units) and (segment := there.segment_at(start)) is not None:
-        part = units[: (segment.stop - start) // UNIT_SIZE]
-        if not len(part) or segment.read_at(start - segment.start, part.nbytes, []) != part.tobytes():
+def _holds(there: Queue, made: QueueUnits) -> bool:
+    """Return whether a queue has the units made, which follow each other, in their place."""
+    units, first = made.column("units"), int(made.runs["first_queue_offset"][0])
+    done, columns = 0, (units["physicalOffset"], units["size"], units["tagsCode"])
+    for part in there.units(first, first + len(units)):
+        stop = done + len(part.keys)
+        expected = np.arange(first + done, first + stop), *(column[done:stop] for column in columns)
+        if not all(map(np.array_equal, part[: len(expected)], expected)):
             return False
-        units, start = units[len(part) :], start + part.nbytes
-    return not len(units)
+        done = stop
+    return done == len(units)
 
 
-def _unit_at(there: FileQueue, number: int) -> UnitFields:
+def _unit_at(there: Queue, number: int) -> UnitFields | BatchUnitFields:
     """Return the unit of a number in the queue; zeros past the end of its file."""
-    segment = there.segment_at(number * UNIT_SIZE)
-    data = b"" if segment is None else segment.read_at(number * UNIT_SIZE - segment.start, UNIT_SIZE, [])
-    return UNITS.padded(data)
+    return there.unit(number) or UNITS.padded(b"")
 
 
 def _other_tags(there: LiveUnits, made: KeptUnits) -> list[int]:
