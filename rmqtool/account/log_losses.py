@@ -35,6 +35,7 @@ from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.kernels.continuity import RUN_ROW
 from rmqtool.scan.records import holds_bytes, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
+from rmqtool.store.layouts import Deed
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -481,7 +482,9 @@ class StoreAccount:
     @property
     def can_tell(self) -> bool:
         """Whether the store has proofs of lost messages, and its log is fully read, or missing."""
-        if self._store.is_log_unread or (self._store.kind is not PathKind.STORE and not len(self.log)):
+        if not self._store.can(Deed.COMPARE) or (
+            self._store.kind is not PathKind.STORE and not len(self.log)
+        ):
             return False
         return not self._store.roots.keys().isdisjoint((*UNIT_QUEUE_KINDS, PathKind.INDEX))
 

@@ -24,6 +24,7 @@ from rmqtool.store.broker_conf import Origin
 from rmqtool.store.broker_json import ListedTopics
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
 from rmqtool.store.kinds import QUEUE_KINDS, UNIT_QUEUE_KINDS, PathKind
+from rmqtool.store.layouts import Deed
 from rmqtool.store.names import is_illegal
 from rmqtool.topics import LMQ_PREFIX
 
@@ -190,9 +191,8 @@ class _DerivedTasks:
         }
         # One file of a queue is not all of it: other records may have their units elsewhere.
         is_one_file = self._store.place.is_file
-        unread = [one for one in self._store.unread if one.unread is Structure.UNREAD]
-        self._no_light_queues = any(one.light_only for one in unread)
-        self._is_elsewhere = not all(one.light_only for one in unread)
+        self._is_elsewhere = not self._store.can(Deed.READ_QUEUES)
+        self._no_light_queues = not (self._is_elsewhere or self._store.can(Deed.READ_LIGHT_QUEUES))
         self._level = level
         self._queue_level = min(level, _EXPECTED_LEVEL) if is_one_file or self._is_elsewhere else level
 

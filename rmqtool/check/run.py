@@ -26,6 +26,7 @@ from rmqtool.findings import (
 )
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
+from rmqtool.store.layouts import Deed
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.segments import is_zero, tails_text, unfetched
 
@@ -63,12 +64,12 @@ def limits_of(request: VerifyRequest) -> Iterator[str]:
 
 def _other_layouts(store: Store) -> Iterator[str]:
     for feature in store.features:
-        if feature.unread is Structure.UNREAD_LOG:
+        if Deed.COMPARE not in feature.layout.can:
             is_path = feature.code is codes.ST_ONE_PATH
             what = f"{'' if is_path else 'without '}{feature.label}: {feature.code.title}"
-            yield f"{what}, so nothing was compared with the log"
+            yield what + Deed.COMPARE.value
         elif feature.code is codes.ST_ROCKSDB and store.kind in {PathKind.STORE, PathKind.CONSUMEQUEUE}:
-            what = " of light queues" if feature.light_only else ""
+            what = " of light queues" if Deed.READ_QUEUES in feature.layout.can else ""
             yield f"without {feature.label}: {feature.code.title}{what}"
 
 
@@ -141,7 +142,7 @@ def _advise(run: VerifyRun, store: Store) -> None:
     Command lines in the advice get the store's path.
     """
     findings = run.findings
-    if (elsewhere := (*store.unread, *store.queue_databases)) and store.root is not None:
+    if (elsewhere := store.bars(Deed.INSTALL)) and store.root is not None:
         _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
     elif store.kind is PathKind.STORE and not len(store.commitlog):
         _advise_no_rebuild(findings, _KEEP.format(what="every message"), store)
@@ -159,7 +160,7 @@ def _advise(run: VerifyRun, store: Store) -> None:
 
 def _advise_no_rebuild(findings: FindingLog, remedy: str, store: Store) -> None:
     for finding in list(findings):
-        is_alone = finding.structure is Structure.INDEX and not store.is_log_unread
+        is_alone = finding.structure is Structure.INDEX and store.can(Deed.REBUILD)
         if advises_rebuild(finding.remedy, finding.structure) and not is_alone:
             findings.exchange(finding, replace(finding, remedy_override=remedy))
 

@@ -23,6 +23,7 @@ from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
 from rmqtool.scan.classify import page_writer
+from rmqtool.store.layouts import Deed
 from rmqtool.topics import TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class ContentCheck:
             if options_of(options).kind != "local":
                 compile_kernels()  # while Java starts; in this process, threads share what the first compiles
             log, is_denied = self._log_stage(area.handle, engine)
-            is_partial = is_denied or store.is_log_unread
+            is_partial = is_denied or not store.can(Deed.COMPARE)
             log_cut = log is not None and not is_partial and self._is_log_cut(log)
             with self._stage("derived"):
                 if request.live:
@@ -109,7 +110,7 @@ class ContentCheck:
     def _check_whole_store(self, log: LogResult | None, *, is_partial: bool) -> None:
         """Check what needs all structures of the store; what needs the log only if that was read whole."""
         store = self._request.store
-        if not any(one.unread is Structure.UNREAD and not one.light_only for one in store.unread):
+        if store.can(Deed.READ_QUEUES):
             timed = log is None or is_partial or any(plan.topic == TIMER_TOPIC for plan in log.plans)
             self._add(
                 Structure.STORE, partial(check_offsets, timed=timed)
@@ -199,7 +200,7 @@ class ContentCheck:
 
     def _log(self, log: FileQueue, staging: StagingHandle, engine: Engine) -> LogResult:
         request = self._request
-        is_whole = len(log) == len(request.store.log) and not request.store.is_log_unread
+        is_whole = len(log) == len(request.store.log) and request.store.can(Deed.COMPARE)
         is_asked = is_whole and request.level >= _BALANCE_LEVEL and len(request.store.commitlog)
         policy = DispatchPolicy.to_check(request.store.settings)
         check = LogCheck(

@@ -20,6 +20,7 @@ from rmqtool.projection import json_value
 from rmqtool.report.output import Format
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
 from rmqtool.rows.messages import MessageFilter
+from rmqtool.store.layouts import Deed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Set
@@ -106,7 +107,7 @@ def query_command(
         answered, unanswered = _write(answer, sink, options, session.console)
         if unanswered is None:
             negative = not answered or answer.missing_group is not None
-            unread = not answered and store.files.is_log_unread
+            unread = not answered and not store.files.can(Deed.READ_LOG)
             status = status_of(answer.findings, session.fail_on, negative=negative, unread=unread)
         else:
             status = ExitStatus.FAILED

@@ -14,6 +14,7 @@ from rmqtool.commands.topics import TopicsReport, TopicsRequest, TopicTotals
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.output import Format, document_of, several, write_records
 from rmqtool.report.topics_text import topics_text, topics_verdict
+from rmqtool.store.layouts import Deed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,7 @@ def _add_up(
     for feature in store.files.features:
         progress.warn(feature.unshown)
     report = store.topics(progress=progress, **given)
-    negative, unread = bool(problems) or not report.rows, store.files.is_log_unread
+    negative, unread = bool(problems) or not report.rows, not store.files.can(Deed.READ_LOG)
     return report, status_of(report.findings, fail_on, negative=negative, unread=unread)
 
 

@@ -12,8 +12,8 @@ from rmqtool import options
 from rmqtool.account import before_words, lost_words
 from rmqtool.check.digests import manifest_lines
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError
-from rmqtool.findings import FailOn, Structure, counted
+from rmqtool.errors import ExitStatus, RefusedError, UsageError
+from rmqtool.findings import FailOn, counted
 from rmqtool.progress import Progress, timed
 from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart
@@ -33,6 +33,7 @@ from rmqtool.salvage.sidecars import (
 )
 from rmqtool.salvage.writing import PlannedLog, is_link, write_found, writing_log
 from rmqtool.store.kinds import SALVAGE_REPORT, SALVAGE_SIDECARS
+from rmqtool.store.layouts import Deed
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import AnyArea, Target, fetched, output_area, resting_on
 from rmqtool.store.segments import StoreFile
@@ -338,12 +339,7 @@ def _check(request: SalvageRequest) -> None:
     for store in request.stores:
         store.base.source.fetch_tails()  # every intact record counts, wherever it lies
         store.require_log("salvage")
-        for feature in store.unread:
-            if feature.unread is Structure.UNREAD_LOG:
-                raise EnvironmentFailureError(
-                    f"{store.base}: {feature.sentence}: that part of the log is not read, and a result would"
-                    " hide its messages; to salvage commitlog/ alone, copy it into a directory of its own"
-                )
+        store.require(Deed.SALVAGE)
         holder = None if store.root is None or request.live else lock_holder(store.root)
         if holder is not None:
             raise RefusedError(

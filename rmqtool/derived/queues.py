@@ -1,7 +1,7 @@
 """Queues of a store: bounds, and units by their numbers, in whatever form a store keeps them.
 
-`Queue` is what commands ask. Who needs the files themselves (sizes, names, bytes that are no units) asks the
-store for `QueueFiles`.
+Commands read a `Queue`. The files themselves, for their sizes, names, and bytes that are no units, are the
+store's `QueueFiles`.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class LiveUnits(NamedTuple):
 
 
 class UnitPlace(NamedTuple):
-    """Where a unit lies: label of the file, and the unit's number in it."""
+    """Place of a unit: label of its file, and its number in that."""
 
     label: str
     row: int
@@ -85,7 +85,7 @@ class Queue(Protocol):
 
     @property
     def file_count(self) -> int:
-        """How many files it has."""
+        """Number of its files."""
 
     @property
     def first_number(self) -> int:

@@ -16,6 +16,7 @@ from rmqtool.outcomes.repairs import repair_change
 from rmqtool.recovery import Change
 from rmqtool.recovery.delivery import Delivery, indexed, measure
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
+from rmqtool.store.layouts import Deed
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -152,8 +153,8 @@ class _Actions:
         return self._refused(Action.REPAIR, words)
 
     def _rebuild(self) -> Outcome:
-        for feature in (*self._store.unread, *self._store.queue_databases):
-            return self._refused(Action.REBUILD, f"{feature.sentence}, which is not rebuilt")
+        for feature in self._store.bars(Deed.INSTALL):
+            return self._refused(Action.REBUILD, feature.refusal(Deed.INSTALL))
         if not len(self._store.commitlog):
             return self._refused(Action.REBUILD, "there is no log")
         return self._changed(Action.REBUILD, _REBUILT)

@@ -8,6 +8,7 @@ from rmqtool.doctor.diagnose import diagnose
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.io import FileKind
 from rmqtool.recovery import Change
+from rmqtool.store.layouts import Deed
 from rmqtool.store.twins import own_records
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structur
         is_open = one.code is codes.CQ_TYPE and not (store.root / "config/topics.json").is_there()
         if one.severity is Severity.ERROR and one.code in _IN_THE_WAY and not is_open:
             return f"{one.sentence}: {_IN_THE_WAY[one.code]}"
-    for feature in (*store.unread, *store.queue_databases):
-        return f"{feature.sentence}, which is not rebuilt"
+    for feature in store.bars(Deed.INSTALL):
+        return feature.refusal(Deed.INSTALL)
     for name in (name for part in parts for name in DERIVED[part]):
         place = store.root / name
         is_linked = place.real() != store.root.real() / name

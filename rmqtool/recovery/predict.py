@@ -60,6 +60,7 @@ from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
 from rmqtool.store.kinds import PathKind
+from rmqtool.store.layouts import Deed
 from rmqtool.store.segments import Segment, Window
 from rmqtool.store.twins import shadowed
 
@@ -100,8 +101,8 @@ def predict_start(
     """Predict a start, see `predict_recovery`; return the store in the broker's memory after it, too."""
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
-    for feature in (*store.unread, *store.queue_databases):
-        raise NotPredictedError(f"{feature.sentence}; a start of such a store is not predicted")
+    for feature in store.bars(Deed.PREDICT):
+        raise NotPredictedError(feature.refusal(Deed.PREDICT))
     if store.confirm_offset is not None:
         raise NotPredictedError(
             "controller mode: a start may cut records that replicas have not confirmed; it is not predicted"

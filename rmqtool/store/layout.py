@@ -17,6 +17,7 @@ from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
+from rmqtool.store.layouts import Deed
 from rmqtool.store.places import Feature, side_findings
 from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray, denied_finding, label_of
 
@@ -190,7 +191,7 @@ def _root_findings(store: Store) -> Iterator[Finding]:
         if not store.place.is_file and store.kind in {PathKind.COMMITLOG, *QUEUE_KINDS, PathKind.INDEX}:
             of_queues = store.kind is PathKind.CONSUMEQUEUE
             yield from (
-                _feature(one) for one in store.unread if of_queues or one.unread is Structure.UNREAD_LOG
+                _feature(one) for one in store.unread if of_queues or Deed.READ_LOG not in one.layout.can
             )
         return
     yield from map(_feature, store.features)

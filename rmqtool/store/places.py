@@ -27,6 +27,16 @@ from rmqtool.store.kinds import (
     has_queue_files,
     holds,
 )
+from rmqtool.store.layouts import (
+    BESIDE,
+    DLEDGER_LOG,
+    LIGHT_QUEUES_IN_ROCKSDB,
+    LOG_ON_OTHER_PATHS,
+    QUEUES_IN_ROCKSDB,
+    QUEUES_TWICE,
+    Deed,
+    Layout,
+)
 from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS, FileQueue
 from rmqtool.topics import LMQ_PREFIX
@@ -56,17 +66,23 @@ _LISTED = 100
 class Feature:
     """Something in the store that is recognised by its name and left alone.
 
-    ``unread`` is ``UNREAD_LOG`` where it holds the log or a part of it, ``UNREAD`` where it alone holds
-    queues, None where the rest is complete without it. With ``light_only`` those are light queues. ``note``
-    says why it counts.
+    ``layout`` says what a command can do beside it, ``note`` why it counts.
     """
 
     code: FindingCode
     label: str
     is_empty: bool = False
-    unread: Structure | None = None
-    light_only: bool = False
+    layout: Layout = BESIDE
     note: str = ""
+
+    @property
+    def unread(self) -> Structure | None:
+        """The part of the store that counts as not read; None where the rest is complete without it."""
+        return self.layout.unread
+
+    def refusal(self, deed: Deed, purpose: str = "") -> str:
+        """Return why something is not done with the store."""
+        return self.sentence + deed.value.format(purpose=purpose)
 
     @property
     def sentence(self) -> str:
@@ -86,14 +102,14 @@ def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
         if place.code is not None:
             for path in islice(place.found_in(root), _LISTED):
                 is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
-                unread = Structure.UNREAD_LOG if place.code is codes.ST_DLEDGER else None
-                found.append(Feature(place.code, path.relative_to(root), is_empty, unread))
+                layout = DLEDGER_LOG if place.code is codes.ST_DLEDGER else BESIDE
+                found.append(Feature(place.code, path.relative_to(root), is_empty, layout))
     queues = [one for one in found if one.label in QUEUE_DATABASES]
     others = [one for one in found if one.label not in QUEUE_DATABASES]
     if settings["enableDLegerCommitLog"].value and not any(one.code is codes.ST_DLEDGER for one in found):
         label = f"dledger-{settings['dLegerSelfId'].value or '*'}"
         note = "which enableDLegerCommitLog requires, is missing"
-        others.insert(0, Feature(codes.ST_DLEDGER, label, unread=Structure.UNREAD_LOG, note=note))
+        others.insert(0, Feature(codes.ST_DLEDGER, label, layout=DLEDGER_LOG, note=note))
     return (*_queue_features(root, settings, queues), *others)
 
 
@@ -104,26 +120,21 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
     """
     has_files = has_queue_files(root / FILE_QUEUES)
     note = _why_unread(root, settings, has_files=has_files, has_database=bool(databases))
-    light_only = note in {_LIGHT, _PERHAPS_LIGHT}
+    layout = LIGHT_QUEUES_IN_ROCKSDB if note in {_LIGHT, _PERHAPS_LIGHT} else QUEUES_IN_ROCKSDB
     if not databases and note:
-        yield Feature(
-            codes.ST_ROCKSDB,
-            FILE_QUEUES,
-            unread=Structure.UNREAD,
-            light_only=light_only,
-            note=f"{note}, not here",
-        )
+        yield Feature(codes.ST_ROCKSDB, FILE_QUEUES, layout=layout, note=f"{note}, not here")
     if not databases and not note and _wants_database(settings):
-        yield Feature(codes.ST_ROCKSDB_BESIDE, FILE_QUEUES, note="which the settings require, is missing")
+        note = "which the settings require, is missing"
+        yield Feature(codes.ST_ROCKSDB_BESIDE, FILE_QUEUES, layout=QUEUES_TWICE, note=note)
     for one in databases:
         if note:
-            yield replace(one, unread=Structure.UNREAD, light_only=light_only, note=note)
+            yield replace(one, layout=layout, note=note)
         elif (root / "abort").status() is None and not _has_rows(
             root / one.label
         ):  # a clean stop flushes rows
-            yield replace(one, unread=Structure.UNREAD, note="its tables (.sst) are missing")
+            yield replace(one, layout=QUEUES_IN_ROCKSDB, note="its tables (.sst) are missing")
         else:
-            yield replace(one, code=codes.ST_ROCKSDB_BESIDE)
+            yield replace(one, code=codes.ST_ROCKSDB_BESIDE, layout=QUEUES_TWICE)
 
 
 def _wants_database(settings: Settings) -> bool:
@@ -179,9 +190,8 @@ def split_log(log: FileQueue, settings: Settings) -> Iterator[Feature]:
     parts = stride // size
     if len(gaps) >= _FEWEST_GAPS or (parts == _paths_in(settings) > _directories_of(log)):
         note = f"1 of {parts} (storePathCommitLog): the files between are in the others"
-        yield Feature(
-            codes.ST_ONE_PATH, log.segments[0].path.parent.name, unread=Structure.UNREAD_LOG, note=note
-        )
+        label = log.segments[0].path.parent.name
+        yield Feature(codes.ST_ONE_PATH, label, layout=LOG_ON_OTHER_PATHS, note=note)
 
 
 def _paths_in(settings: Settings) -> int:

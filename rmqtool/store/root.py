@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
-from rmqtool.findings import Structure
 from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.io import Location, location_of
 from rmqtool.store.broker_conf import OPTION_NOTE, GivenSettings, Setting, given_settings
@@ -16,12 +15,12 @@ from rmqtool.store.inference import SettingsInference
 from rmqtool.store.kinds import (
     CONFIG_DIRECTORY,
     DIRECTORY_NAMES,
-    QUEUE_DATABASES,
     QUEUE_KINDS,
     PathKind,
     Place,
     find_place,
 )
+from rmqtool.store.layouts import DATABASES_OF_QUEUES, Deed
 from rmqtool.store.names import Listing, list_directories
 from rmqtool.store.places import Feature, features_of, split_log
 from rmqtool.store.segments import FileQueue, label_of
@@ -134,25 +133,26 @@ class Store(StoreFiles):
     def require_log(self, purpose: str) -> None:
         """Raise `EnvironmentFailureError` if there is no commit log to do what ``purpose`` says."""
         if not len(self.commitlog):
-            for feature in self.parts:
-                if feature.unread is Structure.UNREAD_LOG:
-                    raise EnvironmentFailureError(
-                        f"{self.place.path}: {feature.sentence}: the log there is not read, and there is no"
-                        f" other to {purpose}"
-                    )
+            for feature in self.bars(Deed.READ_LOG):
+                raise EnvironmentFailureError(f"{self.place.path}: {feature.refusal(Deed.READ_LOG, purpose)}")
             raise EnvironmentFailureError(
                 f"{self.place.path}: no commit log there to {purpose}; give a store root, or its commitlog/,"
                 " or its log's place with -p storePathCommitLog=DIR"
             )
 
-    def require_read_log(self) -> None:
-        """Raise `EnvironmentFailureError` if a part of the log is in a form that is not read."""
-        for feature in self.parts:
-            if feature.unread is Structure.UNREAD_LOG:
-                raise EnvironmentFailureError(
-                    f"{self.base}: {feature.sentence}: that part of the log is not read, and a result "
-                    "without it would hide its messages; leave queues and index as they are"
-                )
+    def bars(self, deed: Deed) -> tuple[Feature, ...]:
+        """Return the parts in a layout with which something cannot be done, those that are not read first."""
+        barring = [feature for feature in self.parts if deed not in feature.layout.can]
+        return tuple(sorted(barring, key=lambda feature: feature.unread is None))
+
+    def can(self, deed: Deed) -> bool:
+        """Return whether every layout in the store lets a command do something."""
+        return not self.bars(deed)
+
+    def require(self, deed: Deed) -> None:
+        """Raise `EnvironmentFailureError` if a layout in the store bars something."""
+        for feature in self.bars(deed):
+            raise EnvironmentFailureError(f"{self.base}: {feature.refusal(deed)}")
 
     @property
     def abort(self) -> Location | None:
@@ -198,9 +198,7 @@ class Store(StoreFiles):
     @property
     def queue_databases(self) -> tuple[Feature, ...]:
         """Databases of queues that exist, or should; files never take their place."""
-        return tuple(
-            one for one in self.parts if one.unread is Structure.UNREAD or one.label in QUEUE_DATABASES
-        )
+        return tuple(one for one in self.parts if one.layout in DATABASES_OF_QUEUES)
 
     @property
     def confirm_offset(self) -> int | None:
@@ -217,14 +215,9 @@ class Store(StoreFiles):
         return CHECKPOINTS.padded(head).confirm_phy_offset
 
     @property
-    def is_log_unread(self) -> bool:
-        """Whether a part of the log is in a form that is not read: the files are not all of it."""
-        return any(feature.unread is Structure.UNREAD_LOG for feature in self.parts)
-
-    @property
     def has_only_unread_log(self) -> bool:
         """Whether this is a store all of whose log is in a form that is not read."""
-        return self.kind is PathKind.STORE and not len(self.commitlog) and self.is_log_unread
+        return self.kind is PathKind.STORE and not len(self.commitlog) and not self.can(Deed.READ_LOG)
 
     @cached_property
     def evidence_roots(self) -> tuple[Path, ...]:

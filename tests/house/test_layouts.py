@@ -1,4 +1,4 @@
-"""Who knows that queues are files, and that RocksDB may hold them: few, so that another layout is one room."""
+"""Few modules know that queues are files, and that RocksDB may hold them: another layout is one room."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import rmqtool
 
 _PACKAGE = Path(rmqtool.__file__).parent
-_QUEUES = {"queue", "cq", "batch_queue", "one"}
+_QUEUES = {"queue", "cq", "batch_queue"}
 OPENS_FILES = {
     "check/derived.py": "the check of the files themselves",
     "commands/diff/run.py": "positions of units in two stores",

@@ -30,6 +30,7 @@ from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import record_at
 from rmqtool.store import FileQueue, PathKind, QueueFiles, Store
 from rmqtool.store.files import TREE_DEPTH
+from rmqtool.store.layouts import Deed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -362,7 +363,7 @@ def _lost_its_log(store: Store) -> bool:
     """Whether a store has no log, and had one: a rebuilt folder has nothing but queues and index."""
     others = (store.checkpoint, store.config, store.abort, store.lock)
     is_of_broker = any(others) or any(one.is_directory() for one in store.commitlog.directories)
-    return is_of_broker and not store.is_log_unread
+    return is_of_broker and store.can(Deed.READ_LOG)
 
 
 def _queues(store: Store, kind: PathKind) -> dict[Key, QueueFiles]:

@@ -30,6 +30,7 @@ from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogExtent, find_log_end
 from rmqtool.store.broker_json import why_denied
 from rmqtool.store.kinds import REBUILD_REPORT, PathKind
+from rmqtool.store.layouts import Deed
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import AnyArea, output_area, temporary_place
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, ROCKSDB_HALF_TOPIC, ROCKSDB_OP_TOPIC
@@ -110,7 +111,7 @@ def _check(request: RebuildRequest, progress: Progress) -> None:
 
 
 def _check_log(store: Store) -> None:
-    store.require_read_log()
+    store.require(Deed.REBUILD)
     store.require_log("rebuild from")
     if store.root is not None and store.settings.release.batch_queues:
         reason = why_denied(store.root / "config" / "topics.json")
