@@ -86,7 +86,7 @@ def memory_segment(data: bytes, start: int = 0, size_bytes: int | None = None) -
     """Make a segment of bytes."""
     name = f"{start:020d}"
     size = len(data) if size_bytes is None else size_bytes
-    return MemorySegment(location_of(name), f"commitlog/{name}", size, start, data)
+    return MemorySegment(location_of(name), f"commitlog/{name}", size, start, data=data)
 
 
 def memory_log(files: Mapping[int, bytes]) -> FileQueue:

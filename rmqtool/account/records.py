@@ -26,10 +26,10 @@ from rmqtool.kernels.rows import MessageBatch, rules_of
 from rmqtool.kernels.transactions import Role, TransactionRows
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
-from rmqtool.scan.gap_walk import GapWalk, HiddenRecords, is_file_end
+from rmqtool.scan.gap_walk import GapWalk, HiddenRecords
 from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
 from rmqtool.scan.record_checks import RecordChecker, most_have_none
-from rmqtool.scan.records import Gap, Record, check_record
+from rmqtool.scan.records import Gap, Record, check_record, is_file_end
 from rmqtool.store.names import HIGHEST_QUEUE_ID, component_problem
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def read_record(log: FileQueue, row: Row) -> Record | None:
     segment = log.segment_at(at)
     if segment is None:
         return None
-    return check_record(segment, at - segment.start, NEWEST.records, base=segment.start).record
+    return check_record(segment, segment.frame_position(at), NEWEST.records, base=segment.start).record
 
 
 def forgive_foreign_sums(survey: Survey) -> None:
@@ -383,7 +383,7 @@ class _Reader:
             hidden = self._hidden.find(body_stop, stop)
         else:
             hidden = self._hidden.below(start, stop, body_stop, lambda: False)
-        if hidden is not None and is_file_end(self._segment, hidden):
+        if hidden is not None and is_file_end(self._segment, hidden - self._segment.start):
             self._swallowed.append(start)
             return None
         if proven or hidden is None or hidden >= body_stop or self._job.below:

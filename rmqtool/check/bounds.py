@@ -343,7 +343,7 @@ def _record_from(log: FileQueue, start: int, stop: int) -> tuple[int, int] | Non
         window = Window(segment)
         position = find_true(window, start - segment.start, segment.start, stop - segment.start)
         if position is not None:
-            head = decode_head(window.read_at(position, max(HEAD_SIZES)))
+            head = decode_head(window.read_at(position + segment.framing.lead, max(HEAD_SIZES)))
             if head is not None and head.magic in RECORD_MAGICS:
                 return segment.start + position, head.store_timestamp_ms
         start = segment.stop

@@ -155,7 +155,7 @@ def _first_ms(segment: Segment) -> int | None:
         window = Window(segment)
         found = check_record(window, 0, LENIENT, base=segment.start).record
         if found is None:
-            at = find_true(window, max(0, window.skip_zeros(0) - 3), segment.start)
+            at = find_true(window, max(0, window.skip_zeros(0) - segment.framing.most_zeros), segment.start)
             found = None if at is None else check_record(window, at, LENIENT, base=segment.start).record
         return None if found is None else found.head.store_timestamp_ms
     return None

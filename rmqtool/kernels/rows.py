@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.formats import message
+from rmqtool.formats.framing import PLAIN
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Buffer, Int64s, Rows
+    from rmqtool.formats.framing import Framing
     from rmqtool.releases import RecordRules
 
 
@@ -44,24 +46,40 @@ MESSAGE_ROW = np.dtype(
         ("sys_flag", np.int32),
         ("properties_length", np.int32),
         ("stray_pieces", np.int32),  # of the properties: pieces without a name and a value
+        ("lead", np.int32),  # bytes of its frame before it
     ],
     align=True,
 )
 
 
+def frame_starts(rows: Rows) -> Int64s:
+    """Return where the frames of records begin, ``(n,)``: of ``MESSAGE_ROW``, or rows with those columns."""
+    starts: Int64s = rows["log_offset"] - rows["lead"]
+    return starts
+
+
+def frame_stops(rows: Rows, place: str = "log_offset") -> Int64s:
+    """Return where the frames of records end, ``(n,)``, by the column that has their places."""
+    stops: Int64s = rows[place] + rows["total_size"]
+    return stops
+
+
 MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
-"""A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other."""
+"""A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other.
+
+All three take in what its frame has before it."""
 
 GAP_ROW = np.dtype(
     [
         ("row", np.int64),  # messages of the batch before it
         ("start", np.int64),  # physical offset
-        ("stop", np.int64),  # physical offset of the next intact record or BLANK
+        ("stop", np.int64),  # physical offset of the next intact frame or end mark
         ("data_start", np.int64),  # physical offset of the first byte that is not zero
         ("reason", np.int64),  # an Outcome
         ("total_size", np.int64),
         ("magic", np.int64),
-        ("own", np.int64),  # whether PHYSICALOFFSET is ``start``
+        ("own", np.int64),  # whether PHYSICALOFFSET is that of a record in a frame at ``start``
+        ("is_end", np.int64),  # whether an end mark lies at ``start``
     ]
 )
 """A ``Gap`` inside a window: the record after it is in the window, too."""
@@ -123,13 +141,25 @@ class Rules(IntEnum):
     REFUSES_NEGATIVE_SIZE = 3  # 5.5.1+: a negative TOTALSIZE fails, whatever the magic
     REQUIRES_NUMBERS = 4  # every broker: text in place of a number makes the record fail
     KEPT_ARRAY = 5  # 5.5.1+: up to so many bytes a thread keeps the array that it reads parts into
+    LEAD = 6  # of the file's framing, from here on: see ``rmqtool.formats.framing.Framing``
+    END_MAGIC = 7
+    END_MAGIC_AT = 8
+    END_SIZE_AT = 9
 
 
-def rules_of(records: RecordRules) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def rules_of(records: RecordRules, framing: Framing = PLAIN) -> Int64s:
     """Return rules of reading as the kernels take them, by ``Rules``."""
     rules = np.zeros(len(Rules), np.int64)
     for rule in Rules:
-        rules[rule] = getattr(records, rule.name.lower())
+        rules[rule] = getattr(records if rule < Rules.LEAD else framing, rule.name.lower())
+    return rules
+
+
+def framed(rules: Int64s, framing: Framing) -> Int64s:
+    """Return rules of reading for a file of another framing."""
+    rules = rules.copy()
+    for rule in (Rules.LEAD, Rules.END_MAGIC, Rules.END_MAGIC_AT, Rules.END_SIZE_AT):
+        rules[rule] = getattr(framing, rule.name.lower())
     return rules
 
 

@@ -5,8 +5,8 @@ one segment: ``window_stop`` ends the bytes at hand, ``segment_stop`` the segmen
 window). ``base`` is the physical offset of index 0. ``cut`` body bytes of the record at hand are left out of
 the window (long records; 0 otherwise): indices up to the body are plain, ranges after it are shifted down.
 ``rows`` is ``(k,)`` of ``MESSAGE_ROW``, ``values`` ``(k, 8, 2)``: the ranges of the values of ``Property``.
-``rules`` are by ``Rules``; ``kept`` is the bytes of the array that the thread has kept, 0 without
-``Rules.KEPT_ARRAY``.
+``rules`` are by ``Rules``, the file's framing among them: walks go from frame to frame, and ``at`` is where
+one begins. ``kept`` is the bytes of the array that the thread has kept, 0 without ``Rules.KEPT_ARRAY``.
 
 Origin: ``CommitLog#checkMessageAndReturnSize`` without reading bodies, as reput calls it (4.9.8, 5.3.3).
 """
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 # Kernels freeze constants; `jit` keeps that fresh.
 _NAMES, _NAME_BOUNDS = pack_names([name.name for name in Property])
 _WIDEST_HOST = np.array([8, 20, 20, 20])  # both hosts are read through an array
-_MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
-_MAGIC_BYTES = (_MAGIC_V1 >> 24 & 0xFF, _BLANK_MAGIC >> 24 & 0xFF)
+_MAGIC_V1, _MAGIC_V2 = message.MAGIC_V1, message.MAGIC_V2
+_FIRST_OF_MAGIC = _MAGIC_V1 >> 24 & 0xFF  # of either
 _SCHEDULE_TOPIC = np.frombuffer(SCHEDULE_TOPIC.encode(), np.uint8)
 
 
@@ -89,6 +89,12 @@ def head_of(row: Row) -> tuple[int, int]:
     return row.body_start - HEAD_SIZES[variant], variant
 
 
+@inlined
+def frame_stop(row: Row) -> int:
+    """Return the physical offset after a message's frame."""
+    return as_int(row.log_offset + row.total_size)
+
+
 @kernel
 def is_schedule_topic(buffer: Buffer, start: int, stop: int) -> bool:
     """Whether the bytes are exactly SCHEDULE_TOPIC_XXXX (``TopicValidator.RMQ_SYS_SCHEDULE_TOPIC``)."""
@@ -99,20 +105,26 @@ def is_schedule_topic(buffer: Buffer, start: int, stop: int) -> bool:
 def _check_start(
     buffer: Buffer, at: int, window_stop: int, segment_stop: int, rules: Int64s
 ) -> tuple[int, int, int]:
-    """Check TOTALSIZE and MAGICCODE; return an outcome (RECORD: go on), TOTALSIZE and magic."""
-    room = segment_stop - at
-    if room < 8:
+    """Check what a frame begins with; return an outcome (RECORD: go on), TOTALSIZE and magic."""
+    if segment_stop - at < 8:
         return Outcome.BAD_LENGTH, 0, 0
     if window_stop - at < 8:
         return Outcome.NEED, 0, 0
-    total_size = read_i32(buffer, at)
+    is_end = read_i32(buffer, at + rules[Rules.END_MAGIC_AT]) == rules[Rules.END_MAGIC]
+    size_at = at + (rules[Rules.END_SIZE_AT] if is_end else rules[Rules.LEAD])
+    room = segment_stop - (at if is_end else size_at)
+    if room < 8:
+        return Outcome.BAD_LENGTH, 0, 0
+    if window_stop - size_at < 8 and not is_end:
+        return Outcome.NEED, 0, 0
+    total_size = read_i32(buffer, size_at)
     if rules[Rules.CHECKS_ROOM] and room - 4 < as_int(np.int32(total_size - 4)):
         return Outcome.BAD_LENGTH, total_size, 0
     if rules[Rules.REFUSES_NEGATIVE_SIZE] and total_size < 0:
         return Outcome.BAD_LENGTH, total_size, 0
-    magic = read_i32(buffer, at + MAGIC_AT)
-    if magic == _BLANK_MAGIC:
-        return Outcome.BLANK, total_size, magic
+    if is_end:
+        return Outcome.BLANK, total_size, as_int(rules[Rules.END_MAGIC])
+    magic = read_i32(buffer, size_at + MAGIC_AT)
     if magic != _MAGIC_V1 and not (magic == _MAGIC_V2 and rules[Rules.KNOWS_V2]):
         return Outcome.BAD_MAGIC, total_size, magic
     return Outcome.RECORD, total_size, magic
@@ -199,7 +211,7 @@ def check_record(
     row: Row,
     values: Int64s,
 ) -> int:
-    """Return the ``Outcome`` at ``at``; fills ``row`` and its ``values`` for RECORD and MISMATCH.
+    """Return the ``Outcome`` of a frame; fills ``row`` and its ``values`` for RECORD and MISMATCH.
 
     ``row`` has TOTALSIZE wherever a record begins, else 0. A 0 on disk is not a size to skip.
     """
@@ -207,6 +219,8 @@ def check_record(
     outcome, total_size, magic = _check_start(buffer, at, window_stop, segment_stop, rules)
     if outcome != Outcome.RECORD:
         return outcome
+    row.lead = rules[Rules.LEAD]
+    at += row.lead
     row.total_size = total_size
     array = max(total_size, kept)
     outcome, position = _check_head(buffer, at, window_stop, segment_stop, array, row)
@@ -267,12 +281,12 @@ def walk_records(
         if kept < rows[count].total_size <= rules[Rules.KEPT_ARRAY]:
             kept = as_int(rows[count].total_size)
         if outcome == Outcome.RECORD:
-            at += rows[count].total_size
+            at = frame_stop(rows[count]) - base
             count += 1
         elif outcome == Outcome.MISMATCH and len(passed):
-            lying = passed[mismatches]
-            lying.log_offset, lying.total_size = base + at, rows[count].total_size
-            lying.read_length = rows[count].read_length
+            lying, lead = passed[mismatches], rules[Rules.LEAD]
+            lying.log_offset, lying.total_size = base + at, lead + rows[count].total_size
+            lying.read_length = lead + rows[count].read_length
             at += lying.read_length
             mismatches += 1
         else:
@@ -295,28 +309,31 @@ def find_record(
     rows: Rows,
     values: Int64s,
 ) -> tuple[int, int]:
-    """Find the first intact record or BLANK at ``at`` or after it.
+    """Find the first intact frame or end mark at ``at`` or after it.
 
-    Intact means: the magic is right, PHYSICALOFFSET is its place, and the lengths add up; for a BLANK,
-    TOTALSIZE is the rest of the segment.
+    Intact means: the magic is right, PHYSICALOFFSET is the record's place, and the lengths add up; an end
+    mark states the rest of the segment.
 
     Returns:
         RECORD or BLANK with its index; NEED with the index from which more bytes are needed; STOP.
     """
+    lead, end_at = rules[Rules.LEAD], rules[Rules.END_MAGIC_AT]
+    end_byte = np.uint8(rules[Rules.END_MAGIC] >> 24 & 0xFF)
     while at < stop:
         if segment_stop - at < 8:
             return Outcome.STOP, stop
-        if window_stop - at < 8:
+        if window_stop - at < min(lead + 8, segment_stop - at):
             return Outcome.NEED, at
-        first = buffer[at + MAGIC_AT]
-        if first in _MAGIC_BYTES:
+        has_room = lead + 8 <= segment_stop - at
+        if buffer[at + end_at] == end_byte or (has_room and buffer[at + lead + MAGIC_AT] == _FIRST_OF_MAGIC):
             outcome, total_size, _ = _check_start(buffer, at, window_stop, segment_stop, rules)
             if outcome == Outcome.BLANK and total_size == segment_stop - at:
                 return Outcome.BLANK, at
-            if outcome == Outcome.RECORD and segment_stop - at >= SYS_FLAG_AT:
-                if window_stop - at < SYS_FLAG_AT:
+            place = at + lead
+            if outcome == Outcome.RECORD and segment_stop - place >= SYS_FLAG_AT:
+                if window_stop - place < SYS_FLAG_AT:
                     return Outcome.NEED, at
-                if read_i64(buffer, at + PHYSICAL_OFFSET_AT) == base + at:
+                if read_i64(buffer, place + PHYSICAL_OFFSET_AT) == base + place:
                     outcome = check_record(
                         buffer, at, window_stop, segment_stop, base, 0, rules, 0, rows[0], values[0]
                     )
@@ -324,6 +341,18 @@ def find_record(
                         return outcome, at
         at += 1
     return Outcome.STOP, stop
+
+
+@kernel
+def _tell_head(buffer: Buffer, at: int, base: int, rules: Int64s, gap: Row) -> None:
+    """Note what a gap that begins at ``at`` has in place of a frame."""
+    place = at + rules[Rules.LEAD]
+    gap.own = read_i64(buffer, place + PHYSICAL_OFFSET_AT) == base + place
+    gap.is_end = read_i32(buffer, at + rules[Rules.END_MAGIC_AT]) == rules[Rules.END_MAGIC]
+    if gap.is_end:
+        gap.total_size, gap.magic = read_i32(buffer, at + rules[Rules.END_SIZE_AT]), rules[Rules.END_MAGIC]
+    else:
+        gap.total_size, gap.magic = read_i32(buffer, place), read_i32(buffer, place + MAGIC_AT)
 
 
 _LARGEST_HEAD = max(message.HEAD_SIZES)
@@ -378,9 +407,11 @@ def walk_over_damage(
             passed,
         )
         count += walked
-        if outcome in _NO_DAMAGE or cut or found == len(gaps) or window_stop - at < _LARGEST_HEAD:
+        room = window_stop - at
+        if outcome in _NO_DAMAGE or cut or found == len(gaps) or room < rules[Rules.LEAD] + _LARGEST_HEAD:
             return outcome, at, count, mismatches, kept_now, found
-        if outcome == Outcome.BLANK and read_i32(buffer, at) == segment_stop - at:
+        size_at = at + rules[Rules.END_SIZE_AT]
+        if outcome == Outcome.BLANK and read_i32(buffer, size_at) == segment_stop - at:
             return outcome, at, count, mismatches, kept_now, found
         met, after = find_record(
             buffer, at + 1, stop, window_stop, segment_stop, base, rules, rows[count:], values[count:]
@@ -390,8 +421,7 @@ def walk_over_damage(
         gap = gaps[found]
         gap.row, gap.start, gap.stop = count, base + at, base + after
         gap.reason = Outcome.MISMATCH if outcome == Outcome.BLANK else outcome
-        gap.total_size, gap.magic = read_i32(buffer, at), read_i32(buffer, at + MAGIC_AT)
-        gap.own = read_i64(buffer, at + PHYSICAL_OFFSET_AT) == base + at
+        _tell_head(buffer, at, base, rules, gap)
         gap.data_start = min(base + _first_nonzero(buffer, at, after), base + stop)
         found += 1
         at = after

@@ -18,7 +18,7 @@ from rmqtool.formats.index import HEADERS, HeaderFields
 from rmqtool.formats.message import Outcome
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
-from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch
+from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch, frame_stops
 from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import (
     NO_CHANGE,
@@ -197,10 +197,10 @@ class LoadedStore:
             done.units += self._put(key, put.units[order[starts[number] : starts[number + 1]]])
         if stalled is not None:
             raise DispatchStallError(int(batch.rows["log_offset"][stalled]))
-        log_offset, last = int(batch.rows["log_offset"][0]), batch.rows[-1]
+        log_offset, last = int(batch.rows["log_offset"][0]), int(batch.rows["log_offset"][-1])
         done.start = log_offset if done.start is None else done.start
-        done.stop = int(last["log_offset"] + last["total_size"])
-        self.log_offsets.append((log_offset, int(last["log_offset"]) + 1))
+        done.stop = int(frame_stops(batch.rows[-1:])[0])
+        self.log_offsets.append((log_offset, last + 1))
 
     def truncate(self, physical_offset: int) -> None:
         """Drop what lies after the log's new end from all queues."""

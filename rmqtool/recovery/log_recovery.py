@@ -13,6 +13,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.message import HEAD_SIZES, MAGIC_V1, MAGIC_V2, MessageHead, Outcome, decode_head
 from rmqtool.javacompat import PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits, wrap_int
+from rmqtool.kernels.rows import frame_starts
 from rmqtool.kernels.units import first_bad_crc, first_bad_property
 from rmqtool.recovery import Recovery, Refusal
 from rmqtool.recovery.batch_queue import BatchQueue
@@ -258,7 +259,7 @@ def _first_record(segment: Segment, start: Start) -> MessageHead | None:
         if record is None or (start.switches.check_property and not holds_property(record)):
             return None
         return None if start.switches.check_dup_info and lacks_dup_info(record) else record.head
-    head = decode_head(segment.read_at(0, max(HEAD_SIZES), []))
+    head = decode_head(segment.read_at(segment.framing.lead, max(HEAD_SIZES), []))
     magics = (MAGIC_V1, MAGIC_V2) if records.knows_v2 else (MAGIC_V1,)
     return head if head is not None and head.magic in magics else None
 
@@ -379,7 +380,7 @@ class RecoveryWalk:
         for batch in walk.batches(start, walk.segment.stop):
             good = self._first_bad(walk, batch)
             if good < len(batch.rows):
-                self.end = int(batch.rows["log_offset"][good])
+                self.end = int(frame_starts(batch.rows)[good])
                 yield batch.only(slice(good))
                 return False
             yield batch
@@ -399,7 +400,7 @@ class RecoveryWalk:
             good = int(outside.argmax()) if outside.any() else good
         if self.switches.check_dup_info:
             window = Window(walk.segment)
-            places = (batch.rows["log_offset"][:good] - walk.segment.start).tolist()
+            places = (frame_starts(batch.rows)[:good] - walk.segment.start).tolist()
             good = next((n for n, at in enumerate(places) if _lacks_dup_info_at(window, walk, at)), good)
         return good
 
@@ -409,7 +410,7 @@ def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
         return int(first_bad_crc(batch))
     row = batch.rows[0]  # a record longer than the window is alone in it, without its body
     position, left = (
-        int(row["log_offset"]) - walk.segment.start + int(row["body_start"]),
+        batch.base - walk.segment.start + int(row["body_start"]),
         int(row["body_length"]),
     )
     value = 0
@@ -424,7 +425,7 @@ def _first_bad_crc(walk: SegmentWalk, batch: MessageBatch) -> int:
 def _first_bad_property(walk: SegmentWalk, batch: MessageBatch) -> int:
     if not walk.window.cut:
         return int(first_bad_property(batch))
-    position = int(batch.rows["log_offset"][0]) - walk.segment.start
+    position = walk.segment.frame_position(int(batch.rows["log_offset"][0]))
     found = check_record(Window(walk.segment), position, base=walk.segment.start)
     return int(found.record is not None and holds_property(found.record))
 

@@ -20,7 +20,7 @@ from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import UsageError
 from rmqtool.findings import FindingCode, codes, counted
 from rmqtool.formats.message import RECORD_STARTS
-from rmqtool.kernels.rows import MessageBatch, rules_of
+from rmqtool.kernels.rows import MessageBatch, frame_stops, rules_of
 from rmqtool.recovery import (
     Change,
     Cut,
@@ -314,7 +314,7 @@ class _Start:
 
     def _dispatch_again(self, batch: MessageBatch) -> None:
         if self.loaded.unclean and self.start.switches.confirmed_only:
-            ends = batch.rows["physical_offset"] + batch.rows["total_size"]
+            ends = frame_stops(batch.rows, "physical_offset")
             confirmed = ends <= self._confirm_offset
             batch = batch.only(confirmed)
         if not self.loaded.unclean:
@@ -410,7 +410,7 @@ def cut_at(
     found = check_record(
         window, position, release.records, base=segment.start, check_crc=switches.check_body, read_body=True
     )
-    start = RECORD_STARTS.padded(window.read_at(position, RECORD_STARTS.size))
+    start = segment.framing.head(window.read_at(position, segment.framing.head_size))
     code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
     reason = found.reason
     if found.record is not None and switches.check_property and not log_recovery.holds_property(found.record):

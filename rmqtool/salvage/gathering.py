@@ -301,8 +301,7 @@ class LogCopies:
         for row in sound[:: max(len(sound) // _SAMPLE, 1)]:
             segment = self.logs[int(row["source"])].segment_at(int(row["log_offset"]))
             if segment is not None:
-                record = check_record(
-                    segment, int(row["log_offset"]) - segment.start, rules, base=segment.start
-                ).record
+                position = segment.frame_position(int(row["log_offset"]))
+                record = check_record(segment, position, rules, base=segment.start).record
                 if record is not None:
                     yield record.properties, record.head.store_host

@@ -19,14 +19,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes, counted
-from rmqtool.formats.message import (
-    BLANK_MAGIC,
-    END_FILE_MIN_BLANK_LENGTH,
-    MAGIC_V1,
-    MAGIC_V2,
-    Outcome,
-    RecordStart,
-)
+from rmqtool.formats.framing import END_MARK_BYTES, FrameHead
+from rmqtool.formats.message import RECORD_MAGICS, Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.records import Gap, Record, check_record, find_true, holds_record
 from rmqtool.store.broker_conf import Origin
@@ -80,7 +74,7 @@ def first_stale_record(segments: Sequence[Segment], last: int) -> int | None:
         if position > page and _is_copy(record, segments):
             true = find_true(window, position + 1, segment.start, used)
             return segment.start + position if true is None else None
-        position += len(record.raw)
+        position = record.frame_stop - segment.start
     return None
 
 
@@ -93,7 +87,7 @@ def copied_records(segment: Segment, log_offset: int) -> frozenset[int]:
         if record is None:
             break
         found.add(record.head.physical_offset)
-        position += len(record.raw)
+        position = record.frame_stop - segment.start
     return frozenset(found)
 
 
@@ -192,7 +186,7 @@ def classify(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Finding:
 def classified(gap: Gap, segment: Segment, number: int, edge: LogEdge) -> Iterator[Finding]:
     """Yield the name of a gap, and that its file lost the BLANK with it."""
     yield classify(gap, segment, number, edge)
-    torn = gap.stop == segment.stop and not gap.zero and gap.magic != BLANK_MAGIC
+    torn = gap.stop == segment.stop and not gap.zero and not gap.is_end
     if torn and number < edge.last:
         yield missing_blank(segment)
 
@@ -238,10 +232,10 @@ def _inside(gap: Gap, segment: Segment) -> Finding:
         return _hiding(gap, segment)
     to_end = gap.stop == segment.stop
     length = counted(gap.length, "byte")
-    if gap.magic == BLANK_MAGIC and not to_end:
+    if gap.is_end and not to_end:
         message = f"BLANK of TOTALSIZE {gap.total_size}, but records continue after {length}"
         return _found(codes.CL_BLANK_LEN, gap, segment, message, Severity.ERROR)
-    if gap.magic == BLANK_MAGIC:
+    if gap.is_end:
         return _blank_length(gap, segment)
     if gap.zero and to_end and gap.start > segment.start:
         message = f"zeros up to the end of the file ({length}), though the log continues after it"
@@ -268,7 +262,7 @@ def _tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
     """Name the bytes after the last record of the log."""
     if gap.zero:
         return _found(codes.CL_TAIL_ZERO, gap, segment, "")
-    if gap.magic == BLANK_MAGIC:
+    if gap.is_end:
         return _blank_length(gap, segment)
     if edge.page_writer and not gap.own and ends_in_page(segment, gap.start):
         return _page_tail(gap, segment, edge)
@@ -295,7 +289,7 @@ def _page_tail(gap: Gap, segment: Segment, edge: LogEdge) -> Finding:
 
 
 def _is_short(gap: Gap) -> bool:
-    return gap.length < END_FILE_MIN_BLANK_LENGTH
+    return gap.length < END_MARK_BYTES
 
 
 def _blank_length(gap: Gap, segment: Segment) -> Finding:
@@ -307,7 +301,7 @@ def _blank_length(gap: Gap, segment: Segment) -> Finding:
     )
 
 
-def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> FindingCode:
+def failure_code(outcome: Outcome | None, start: FrameHead | Gap, left: int) -> FindingCode:
     """Return the code of what a broker fails on, whatever lies around it.
 
     ``outcome`` is None where only the body's checksum is wrong; ``left`` is the bytes up to the end of the
@@ -319,26 +313,25 @@ def failure_code(outcome: Outcome | None, start: RecordStart, left: int) -> Find
         return codes.CL_NUMBER
     if outcome not in {Outcome.BAD_LENGTH, Outcome.MISMATCH, Outcome.STOP}:
         return codes.CL_BAD_MAGIC
-    if left < END_FILE_MIN_BLANK_LENGTH:
+    if left < END_MARK_BYTES:
         return codes.CL_NO_BLANK
-    total_size, magic = start
-    if _is_foreign(outcome, magic):
+    if _is_foreign(outcome, start):
         return codes.CL_BAD_MAGIC
-    torn = outcome is Outcome.STOP or 0 < total_size <= left + _LARGEST_TEAR_BYTES
+    torn = outcome is Outcome.STOP or 0 < start.total_size <= left + _LARGEST_TEAR_BYTES
     return codes.CL_HALF_RECORD if torn else codes.CL_HUGE_SIZE  # the largest file is below 2 GiB
 
 
 def _code(gap: Gap, segment: Segment) -> FindingCode:
-    return failure_code(gap.reason, RecordStart(gap.total_size, gap.magic), segment.stop - gap.start)
+    return failure_code(gap.reason, gap, segment.stop - gap.start)
 
 
-def _is_foreign(outcome: Outcome, magic: int) -> bool:
+def _is_foreign(outcome: Outcome, start: FrameHead | Gap) -> bool:
     """Whether it has no record's magic: 5.3.2+ checks TOTALSIZE before it."""
-    return outcome is Outcome.BAD_LENGTH and magic not in {MAGIC_V1, MAGIC_V2, BLANK_MAGIC}
+    return outcome is Outcome.BAD_LENGTH and not start.is_end and start.magic not in RECORD_MAGICS
 
 
 def _reason(gap: Gap) -> str:
-    foreign = _is_foreign(gap.reason, gap.magic) and not _is_short(gap)
+    foreign = _is_foreign(gap.reason, gap) and not _is_short(gap)
     reason = Outcome.BAD_MAGIC if foreign else gap.reason
     return _REASONS[reason].format(magic=gap.magic & 0xFFFFFFFF, total_size=gap.total_size)
 

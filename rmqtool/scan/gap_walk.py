@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.formats import message
+from rmqtool.formats.framing import END_MARK_BYTES, FrameHead
 from rmqtool.formats.message import Outcome
-from rmqtool.kernels.rows import MessageBatch, rules_of
+from rmqtool.kernels.rows import MessageBatch, frame_starts, frame_stops, rules_of
 from rmqtool.releases import LENIENT, RecordRules
 from rmqtool.scan.records import Gap
 from rmqtool.scan.walk import SegmentWalk, first_nonzero
@@ -65,18 +65,18 @@ class HiddenRecords:
         if not is_foreign.any():
             return None
         foreign = np.flatnonzero(is_foreign)
-        stops = starts[foreign] + rows["total_size"][foreign]
+        frames, stops = frame_starts(rows), frame_stops(rows)[foreign]
         while len(foreign):
-            met = self._find_ahead(int(starts[foreign[0]]) + 1, int(stops[-1]))
+            met = self._find_ahead(int(frames[foreign[0]]) + 1, int(stops[-1]))
             if met is None:
                 return None
             foreign, stops = foreign[stops > met], stops[stops > met]
-            if not len(foreign) or starts[foreign[0]] >= met:
+            if not len(foreign) or frames[foreign[0]] >= met:
                 continue
             row = rows[foreign[0]]
             body, length = batch.base + int(row["body_start"]), max(int(row["body_length"]), 0)
             is_proven = partial(self._proves, body, length, int(row["body_crc"]))
-            found = self.below(int(row["log_offset"]), int(stops[0]), body + length, is_proven)
+            found = self.below(int(frames[foreign[0]]), int(stops[0]), body + length, is_proven)
             if found is not None:
                 return int(foreign[0]), found
             foreign, stops = foreign[1:], stops[1:]
@@ -122,25 +122,15 @@ class HiddenRecords:
         return SegmentWalk(self._segment, self._rules, stops_at_mismatch=True)
 
 
-def is_file_end(segment: Segment, log_offset: int) -> bool:
-    """Whether the BLANK that ends a file lies at a physical offset."""
-    starts = message.RECORD_STARTS
-    start = starts.padded(segment.read_at(log_offset - segment.start, starts.size, []))
-    return start.magic == message.BLANK_MAGIC and start.total_size == segment.stop - log_offset
-
-
 def count_hidden(segment: Segment, gap: Gap) -> int:
     """Return how many intact records follow each other below the frame that a gap begins with.
 
     Those of its first 64 MiB are counted.
     """
-    stop = min(gap.start + gap.total_size, gap.stop + _COUNTED_BYTES)
+    stop = min(segment.framing.frame_stop(gap.start, gap.total_size), gap.stop + _COUNTED_BYTES)
     walk = SegmentWalk(segment, rules_of(LENIENT), stops_at_mismatch=True)
     batches = (batch.rows for batch in walk.batches(gap.stop, stop))
     return sum(int((rows["physical_offset"] == rows["log_offset"]).sum()) for rows in batches)
-
-
-_SIZE_BYTES = message.HEAD_OFFSETS[0]["magic"]
 
 
 class GapWalk:
@@ -197,16 +187,19 @@ class GapWalk:
                 if head.total_size == self.segment.stop - self.log_offset:
                     return
                 self.outcome = Outcome.MISMATCH
-            begin = self.log_offset
+            begin, framing = self.log_offset, self.segment.framing
             data_start = first_nonzero(self.segment, begin, reach)
             if log_offset is None:
-                log_offset = self._walk.find_after_zeros(max(begin + 1, data_start - _SIZE_BYTES), reach)
+                log_offset = self._walk.find_after_zeros(
+                    max(begin + 1, data_start - framing.most_zeros), reach
+                )
             elif log_offset >= reach:
                 log_offset = None
             self.log_offset = reach if log_offset is None else log_offset
-            own = head.physical_offset == begin
+            own = head.physical_offset == begin + framing.lead
             data_start = min(data_start, self.log_offset)
-            yield Gap(begin, self.log_offset, self.outcome, head.total_size, head.magic, own, data_start)
+            size, magic, _, is_end = head
+            yield Gap(begin, self.log_offset, self.outcome, size, magic, own, data_start, is_end)
 
     def _followed(self, start: int, stop: int) -> Generator[MessageBatch, None, int | None]:
         """Follow records to the next gap; return where it ends, if that is below a frame of another place."""
@@ -216,7 +209,7 @@ class GapWalk:
                 yield batch
                 continue
             row, found = hiding
-            self.outcome, self.log_offset = Outcome.FOREIGN, int(batch.rows["log_offset"][row])
+            self.outcome, self.log_offset = Outcome.FOREIGN, int(frame_starts(batch.rows)[row])
             gaps = batch.gaps[batch.gaps["row"] <= row]
             if row or len(gaps):
                 yield batch.only(slice(row))._replace(gaps=gaps)
@@ -229,11 +222,11 @@ class GapWalk:
         if self.outcome is not Outcome.BLANK:
             return False
         stop = self.segment.stop
-        return first_nonzero(self.segment, self.log_offset + message.RECORD_STARTS.size, stop) < stop
+        return first_nonzero(self.segment, self.log_offset + END_MARK_BYTES, stop) < stop
 
-    def _head(self) -> message.PlacedStart:
-        starts = message.PLACED_STARTS
-        return starts.padded(self.segment.read_at(self.log_offset - self.segment.start, starts.size, []))
+    def _head(self) -> FrameHead:
+        framing, position = self.segment.framing, self.log_offset - self.segment.start
+        return framing.head(self.segment.read_at(position, framing.head_size, []))
 
 
 def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
@@ -246,6 +239,7 @@ def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
         magic=int(row["magic"]),
         own=bool(row["own"]),
         data_start=int(row["data_start"]),
+        is_end=bool(row["is_end"]),
     )
 
 

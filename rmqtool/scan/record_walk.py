@@ -13,7 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, Severity, codes
-from rmqtool.formats import message
+from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32, parse_prop_crc_digits
 from rmqtool.releases import LENIENT
@@ -29,7 +29,16 @@ from rmqtool.scan.classify import (
     stop_of,
     unreadable_part,
 )
-from rmqtool.scan.records import Checked, Gap, Record, check_record, find_true, is_true, number_problem
+from rmqtool.scan.records import (
+    Checked,
+    Gap,
+    Record,
+    check_record,
+    find_true,
+    is_file_end,
+    is_true,
+    number_problem,
+)
 from rmqtool.store.segments import Segment, Window
 
 if TYPE_CHECKING:
@@ -41,8 +50,6 @@ if TYPE_CHECKING:
 
 LOOK_BACK_BYTES = 8 << 20
 """Distance before a start at which the search begins: two messages of the default maximum."""
-
-_STARTS, _PLACED = message.RECORD_STARTS, message.PLACED_STARTS
 
 
 class BlankRecord(NamedTuple):
@@ -133,26 +140,24 @@ class ChainWalk:
                 position += checked.size
                 closed = False
                 continue
-            total_size = _STARTS.padded(window.read_at(position, _STARTS.size)).total_size
-            is_blank = checked.outcome is Outcome.BLANK
-            if is_blank and total_size == window.size_bytes - position:
-                yield BlankRecord(base + position, total_size)
-                if window.skip_zeros(position + _STARTS.size) < window.size_bytes:
+            if is_file_end(window, position):
+                yield BlankRecord(base + position, window.size_bytes - position)
+                if window.skip_zeros(position + END_MARK_BYTES) < window.size_bytes:
                     yield ghosts(self._segment, base + position)
                 return
             gap = self._gap(position, checked, hidden)
             yield from classified(gap, self._segment, self._number, self._edge)
             position = gap.stop - base
             closed = True
-            if is_blank and position == window.size_bytes:
-                yield BlankRecord(gap.start, total_size)
+            if gap.is_end and position == window.size_bytes:
+                yield BlankRecord(gap.start, gap.total_size)
         if position == window.size_bytes <= stop and not closed:
             yield missing_blank(self._segment)
 
     def _is_stale(self, record: Record) -> bool:
         """Whether copies of older records begin here, which lie after the log's end."""
-        log_offset = record.physical_offset
-        return record.head.physical_offset != log_offset == self._edge.stale_from
+        is_copy = record.head.physical_offset != record.physical_offset
+        return is_copy and self._edge.stale_from == record.frame_start
 
     @cached_property
     def _hidden(self) -> HiddenRecords:
@@ -168,19 +173,20 @@ class ChainWalk:
         if record.head.physical_offset == start:
             return None
         body_stop = start + record.body_start + record.body_length
-        return self._hidden.below(start, start + len(record.raw), body_stop, lambda: record.body_crc_holds)
+        start, stop = record.frame_start, record.frame_stop
+        return self._hidden.below(start, stop, body_stop, lambda: record.body_crc_holds)
 
     def _gap(self, position: int, checked: Checked, hidden: int | None) -> Gap:
         """Return the bytes from ``position`` to the next intact record or BLANK, or to the end of the file.
 
         ``hidden`` is the physical offset of an intact record below it, if any.
         """
-        window, base = self._window, self._segment.start
+        window, base, framing = self._window, self._segment.start, self._segment.framing
         data_at = window.skip_zeros(position)
-        # TOTALSIZE, a record's first bytes, may begin with zeros.
-        found = find_true(window, max(position + 1, data_at - 3), base) if hidden is None else hidden - base
-        stop = window.size_bytes if found is None else found
-        head = _PLACED.padded(window.read_at(position, _PLACED.size))
+        first = max(position + 1, data_at - framing.most_zeros)
+        following = find_true(window, first, base) if hidden is None else hidden - base
+        stop = window.size_bytes if following is None else following
+        head = framing.head(window.read_at(position, framing.head_size))
         reason = Outcome.MISMATCH if checked.record is not None else checked.outcome or Outcome.BAD_MAGIC
         reason = reason if hidden is None else Outcome.FOREIGN
         return Gap(
@@ -189,8 +195,9 @@ class ChainWalk:
             reason=Outcome.MISMATCH if reason is Outcome.BLANK else reason,
             total_size=head.total_size,
             magic=head.magic,
-            own=head.physical_offset == base + position,
+            own=head.physical_offset == base + position + framing.lead,
             data_start=base + min(data_at, stop),
+            is_end=head.is_end,
         )
 
     def _unreadable(self) -> Iterator[Finding]:
@@ -314,7 +321,7 @@ def _end_of_segment(edge: FoundEdge) -> LogEnd:
     start = segment.start + start_before(segment, last_used_byte(segment))
     for event in ChainWalk(edge.last, edge).run(start, None):
         if isinstance(event, Record):
-            last, end, tail = event, event.physical_offset + len(event.raw), None
+            last, end, tail = event, event.frame_stop, None
         elif isinstance(event, BlankRecord):
             end = segment.stop
         elif not is_of_record(event) and tail is None and event.code not in _NORMAL:

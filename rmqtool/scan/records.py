@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rmqtool.formats import message
+from rmqtool.formats.framing import END_MARK_BYTES, FrameHead, Framing
 from rmqtool.formats.message import Outcome
 from rmqtool.javacompat import (
     decode_utf8,
@@ -53,6 +54,11 @@ class ByteSource(Protocol):
         """Return the bytes of the whole file."""
         ...
 
+    @property
+    def framing(self) -> Framing:
+        """Return the framing of its records."""
+        ...
+
     def read_at(self, position: int, length: int) -> bytes:
         """Return ``length`` bytes from ``position``, fewer at the end of the file."""
         ...
@@ -63,7 +69,7 @@ class Record:
     """A message record, decoded; ``physical_offset`` is its place, its PHYSICALOFFSET field is in ``head``.
 
     ``topic`` and ``properties`` are decoded as Java does, the last of equal names; ``raw`` is all TOTALSIZE
-    bytes.
+    bytes; ``lead`` is how many bytes of its frame lie before it.
     """
 
     physical_offset: int
@@ -71,6 +77,17 @@ class Record:
     topic: str
     properties: dict[str, str]
     raw: bytes
+    lead: int = 0
+
+    @property
+    def frame_start(self) -> int:
+        """Return the physical offset of its frame."""
+        return self.physical_offset - self.lead
+
+    @property
+    def frame_stop(self) -> int:
+        """Return the physical offset after its frame."""
+        return self.physical_offset + len(self.raw)
 
     @property
     def body_start(self) -> int:
@@ -142,7 +159,7 @@ class Checked(NamedTuple):
 
     Attributes:
         success: The broker goes on: a message, or a BLANK.
-        size: Bytes to advance: TOTALSIZE; 0 at a BLANK; -1 when the broker cannot know.
+        size: Bytes to advance: those of the frame; 0 at a BLANK; -1 when the broker cannot know.
         outcome: Content there; None where only the body's checksum is wrong.
     """
 
@@ -170,44 +187,46 @@ def check_record(
     read_body: bool = False,
     kept: int = 0,
 ) -> Checked:
-    """Return a broker's reading of the bytes at ``position`` of a file, which ends where its buffer ends.
+    """Return a broker's reading of the frame at ``position`` of a file, which ends where its buffer ends.
 
     Java: ``CommitLog#checkMessageAndReturnSize`` (4.9.8, 5.3.3) without ``checkDupInfo`` and
     ``forceVerifyPropCRC``, both off by default. Recovery reads the body and checks its CRC; reput does
     neither. ``base`` is the physical offset of the file's first byte; ``kept`` the bytes of the array that
     the thread has kept, at most ``RecordRules.kept_array``.
     """
-    left = source.size_bytes - position
-    start = _STARTS.decode(source.read_at(position, _STARTS.size))
-    if start is None:
+    framing, left = source.framing, source.size_bytes - position
+    start = source.read_at(position, framing.head_size)
+    place = position if framing.end_size(start) is not None else position + framing.lead
+    if source.size_bytes - place < _STARTS.size or len(start) < place - position + _STARTS.size:
         return Checked(
             False, -1, outcome=Outcome.BAD_LENGTH, reason=f"only {left} bytes are left in the file"
         )
-    total_size, magic = start
-    fits = not rules.checks_room or left - 4 >= wrap_int(total_size - 4)
-    fits = fits and not (rules.refuses_negative_size and total_size < 0)
-    if fits and magic == message.BLANK_MAGIC:
+    begin, left = framing.head(start), source.size_bytes - place
+    fits = not rules.checks_room or left - 4 >= wrap_int(begin.total_size - 4)
+    fits = fits and not (rules.refuses_negative_size and begin.total_size < 0)
+    if fits and begin.is_end:
         return Checked(True, 0, outcome=Outcome.BLANK)
-    if not fits or not _knows(rules, magic):
-        return _start_failure(total_size, magic, left)
-    head = message.decode_head(source.read_at(position, _LARGEST_HEAD))
-    array = max(total_size, kept)
-    parts = None if head is None else _read_parts(source, position, head, array, check_crc, read_body)
+    if not fits or not _knows(rules, begin.magic):
+        return _start_failure(begin, left)
+    head = message.decode_head(source.read_at(place, _LARGEST_HEAD))
+    array = max(begin.total_size, kept)
+    parts = None if head is None else _read_parts(source, place, head, array, check_crc, read_body)
     if head is None or parts is None:
-        return _start_failure(total_size, magic, left)
+        return _start_failure(begin, left)
     if parts.crc_differs:
         return Checked(False, -1, outcome=None, reason="the body's CRC-32 is not BODYCRC")
-    return _judge(source, position, base, rules, head, parts)
+    return _judge(source, place, base, rules, head, parts)
 
 
 def _knows(rules: RecordRules, magic: int) -> bool:
     return magic == message.MAGIC_V1 or (magic == message.MAGIC_V2 and rules.knows_v2)
 
 
-def _start_failure(total_size: int, magic: int, left: int) -> Checked:
+def _start_failure(begin: FrameHead, left: int) -> Checked:
     """Name a failure for which the broker returns -1 by the first eight bytes."""
-    if magic not in message.TOPIC_LENGTHS and magic != message.BLANK_MAGIC:
-        reason = f"0x{magic & 0xFFFFFFFF:08X} is not the magic of a record"
+    total_size = begin.total_size
+    if begin.magic not in message.TOPIC_LENGTHS and not begin.is_end:
+        reason = f"0x{begin.magic & 0xFFFFFFFF:08X} is not the magic of a record"
         return Checked(False, -1, outcome=Outcome.BAD_MAGIC, reason=reason)
     if total_size < message.SMALLEST_RECORD or total_size > left:
         reason = f"TOTALSIZE {total_size}, {left} bytes left in the file"
@@ -277,7 +296,7 @@ def _judge(
     if parts.read_length != head.total_size:
         reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
         outcome = Outcome.MISMATCH if head.total_size else Outcome.BAD_LENGTH
-        return Checked(False, head.total_size, outcome=outcome, reason=reason)
+        return Checked(False, source.framing.lead + head.total_size, outcome=outcome, reason=reason)
     if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
         return Checked(
             False, -1, outcome=Outcome.BAD_NUMBER, reason="INNER_NUM or INNER_BASE is not a number"
@@ -285,7 +304,8 @@ def _judge(
     raw = source.read_at(position, head.total_size)
     if len(raw) < head.total_size:  # the file shrinks while we read
         return Checked(False, -1, outcome=Outcome.STOP, reason="the file ends inside the record")
-    return Checked(True, head.total_size, Record(base + position, head, topic, properties, raw))
+    lead = source.framing.lead
+    return Checked(True, lead + len(raw), Record(base + position, head, topic, properties, raw, lead))
 
 
 def number_problem(record: Record) -> str | None:
@@ -330,40 +350,50 @@ def record_at(log: FileQueue, physical_offset: int) -> Record | None:
     if segment is None:
         return None
     window = Window(segment, _WINDOW_BYTES)
-    position = physical_offset - segment.start
+    position = segment.frame_position(physical_offset)
     window.focus(position)
     return check_record(window, position, LENIENT, base=segment.start).record
 
 
 _MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
-_MAGICS = tuple(
-    magic.to_bytes(4, "big", signed=True)
-    for magic in (message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC)
-)
+_MAGIC_BYTES = 4
 _FIRST_SPAN_BYTES = 4096
 _LARGEST_SPAN_BYTES = 1 << 19
 
 
 def find_true(window: Window, position: int, base: int, stop: int | None = None) -> int | None:
-    """Return the position of the first intact record or BLANK from ``position`` on, before ``stop``.
+    """Return the position of the first intact frame or end mark from ``position`` on, before ``stop``.
 
     ``base`` is the physical offset of the file's first byte; without ``stop`` the file's end is the limit.
     """
-    stop = window.size_bytes if stop is None else stop
+    stop, framing = window.size_bytes if stop is None else stop, window.framing
+    magics = {
+        message.MAGIC_V1: framing.lead + _MAGIC_AT,
+        message.MAGIC_V2: framing.lead + _MAGIC_AT,
+        framing.end_magic: framing.end_magic_at,
+    }
+    ahead = max(magics.values()) + _MAGIC_BYTES - 1
     span = _FIRST_SPAN_BYTES  # grows: damage is mostly short, and every look-up of a hostile file must be
     while position < stop:
         window.focus(position)
-        chunk = window.read_at(position + _MAGIC_AT, span)
-        for at in heapq.merge(*(occurrences(chunk, magic) for magic in _MAGICS)):
+        chunk = window.read_at(position, span + ahead)
+        places = (_places(chunk, magic, at, span) for magic, at in magics.items())
+        for at in heapq.merge(*places):
             if position + at >= stop:
                 return None
             if is_true(window, position + at, base):
                 return position + at
         if len(chunk) < span:
             return None
-        position += span - (_MAGIC_AT - 1)  # a magic may straddle two chunks
+        position += span
         span = min(2 * span, _LARGEST_SPAN_BYTES)
     return None
+
+
+def _places(chunk: bytes, magic: int, magic_at: int, span: int) -> Iterator[int]:
+    """Yield where frames or marks can begin that have a magic ``magic_at`` bytes later."""
+    found = occurrences(chunk, magic.to_bytes(_MAGIC_BYTES, "big", signed=True))
+    return (at - magic_at for at in found if 0 <= at - magic_at < span)
 
 
 def occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
@@ -375,20 +405,22 @@ def occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def is_true(window: Window, position: int, base: int) -> bool:
-    """Whether a record or BLANK at ``position`` is intact, and lies at the place that it names."""
-    start = _STARTS.decode(window.read_at(position, _STARTS.size))
-    if start is None:
+    """Whether a frame or end mark at ``position`` is intact, its record at the place that it names."""
+    framing = window.framing
+    head, place = framing.head(window.read_at(position, framing.head_size)), position + framing.lead
+    if head.is_end:
+        return is_file_end(window, position)
+    if not message.SMALLEST_RECORD <= head.total_size <= window.size_bytes - place:
         return False
-    total_size, magic = start
-    left = window.size_bytes - position
-    if magic == message.BLANK_MAGIC:
-        return bool(total_size == left)
-    if not message.SMALLEST_RECORD <= total_size <= left:
-        return False
-    head = message.decode_head(window.read_at(position, max(message.HEAD_SIZES)))
-    if head is None or head.physical_offset != base + position:
+    if head.physical_offset != base + place:
         return False
     return check_record(window, position, LENIENT, base=base).record is not None
+
+
+def is_file_end(source: ByteSource, position: int) -> bool:
+    """Whether the mark that ends a file lies at a position."""
+    mark = source.read_at(position, END_MARK_BYTES)
+    return source.framing.end_size(mark) == source.size_bytes - position
 
 
 def holds_record(segment: Segment) -> bool:
@@ -398,8 +430,7 @@ def holds_record(segment: Segment) -> bool:
     if check_record(window, 0, LENIENT, base=base).record is not None:
         return True
     window = Window(segment)
-    # TOTALSIZE, a record's first bytes, may begin with zeros.
-    found = find_true(window, max(0, window.skip_zeros(0) - 3), base)
+    found = find_true(window, max(0, window.skip_zeros(0) - window.framing.most_zeros), base)
     return found is not None and check_record(window, found, LENIENT, base=base).record is not None
 
 
@@ -409,12 +440,13 @@ class Gap:
 
     Attributes:
         start: physical offset.
-        stop: physical offset of the next intact record or BLANK, or where the search ended.
-        reason: what the bytes at ``start`` are instead of a record.
-        total_size: their TOTALSIZE.
-        magic: their MAGICCODE; of a BLANK, when TOTALSIZE is not what is left of the file.
-        own: whether they carry a PHYSICALOFFSET that is ``start``: a record was written here.
+        stop: physical offset of the next intact frame or end mark, or where the search ended.
+        reason: what the bytes at ``start`` are instead of a frame.
+        total_size: see ``rmqtool.formats.framing.FrameHead``, also of the next one.
+        magic: of a record, or an end mark.
+        own: whether they carry the PHYSICALOFFSET of a record in a frame at ``start``: it was written here.
         data_start: physical offset of the first byte that is not zero, at most ``stop``.
+        is_end: whether they are an end mark, which does not state what is left of the file.
     """
 
     start: int
@@ -424,6 +456,7 @@ class Gap:
     magic: int
     own: bool
     data_start: int
+    is_end: bool = False
 
     @property
     def length(self) -> int:

@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import (
-    HEAD_OFFSETS,
-    HEAD_SIZES,
-    RECORD_STARTS,
-    Outcome,
-    decode_head,
-    host_variant,
-)
+from rmqtool.formats.framing import END_MARK_BYTES
+from rmqtool.formats.message import HEAD_SIZES, Outcome, decode_head, host_variant
 from rmqtool.io.location import UnreadableRange
-from rmqtool.kernels.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, MessageBatch, Property
+from rmqtool.kernels.rows import GAP_ROW, MESSAGE_ROW, MISMATCH_ROW, MessageBatch, Property, framed
 from rmqtool.kernels.walk import find_record, walk_over_damage
 
 if TYPE_CHECKING:
@@ -33,7 +27,6 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 1 << 20
 WINDOW_MAX_BYTES = 8 << 20
 _ROWS = 4096
-_SIZE_BYTES = HEAD_OFFSETS[0]["magic"]
 _FIRST_CHUNK_BYTES = 1 << 8  # grows: most damage is short, and a torn log reads one at each of its records
 _CHUNK_BYTES = 1 << 20
 _TAIL_BYTES = (
@@ -82,10 +75,11 @@ class KernelWindow:
 
     def _elide_body(self) -> None:
         """Bring head, topic and properties of the first record, without the body between them."""
-        head = decode_head(self.buffer[: max(HEAD_SIZES)].tobytes())
+        lead = self._segment.framing.lead
+        head = decode_head(self.buffer[lead : lead + max(HEAD_SIZES)].tobytes())
         if head is None:
             raise ValueError("a window of that size holds a head")
-        size = HEAD_SIZES[host_variant(head.sys_flag)]
+        size = lead + HEAD_SIZES[host_variant(head.sys_flag)]
         self.cut = max(head.body_length, 0)
         tail = self.buffer.data[size : size + _TAIL_BYTES]
         position = self.base + size + self.cut - self._segment.start
@@ -124,6 +118,7 @@ class SegmentWalk:
 
     def __post_init__(self) -> None:
         self.window = KernelWindow(self.segment)
+        self.rules = framed(self.rules, self.segment.framing)
         self._rows = np.empty(_ROWS, MESSAGE_ROW)
         self._values = np.empty((_ROWS, len(Property), 2), np.int64)
         self._passed = np.empty(0 if self.stops_at_mismatch else _ROWS, MISMATCH_ROW)
@@ -146,11 +141,10 @@ class SegmentWalk:
 
     @property
     def blank_length(self) -> int:
-        """TOTALSIZE of the BLANK that ended the last walk; 0 if something else did."""
-        if self.outcome != Outcome.BLANK:
-            return 0
+        """Bytes that the BLANK which ended the last walk states; 0 if something else did."""
         at = self.log_offset - self.window.base
-        return RECORD_STARTS.padded(self.window.buffer[at : at + RECORD_STARTS.size].tobytes()).total_size
+        mark = self.window.buffer[at : at + END_MARK_BYTES].tobytes()
+        return (self.outcome == Outcome.BLANK and self.segment.framing.end_size(mark)) or 0
 
     def batches(self, start: int, stop: int, kept: int = 0) -> Iterator[MessageBatch]:
         """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.
@@ -197,7 +191,7 @@ class SegmentWalk:
 
     def find_after_zeros(self, start: int, stop: int) -> int | None:
         """Return where the first intact record or BLANK begins in a range that may begin with zeros."""
-        zeros = _SIZE_BYTES - 1  # TOTALSIZE, a record's first bytes, may begin with them
+        zeros = self.segment.framing.most_zeros
         last = min(stop + zeros, self.segment.stop)
         data_start = first_nonzero(self.segment, start, last)
         if data_start >= last or self.find(max(start, data_start - zeros), stop) is Outcome.STOP:

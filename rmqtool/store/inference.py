@@ -17,7 +17,6 @@ from rmqtool.formats.message import (
     MAGIC_V2,
     PROPERTIES_LENGTH,
     RECORD_MAGICS,
-    RECORD_STARTS,
     TOPIC_LENGTHS,
     MessageHead,
     decode_head,
@@ -99,11 +98,12 @@ _LOOK_BYTES = 1 << 20
 
 def is_of_log(segment: Segment) -> bool | None:
     """Return whether a log file begins with a record of its own offset; None if with zeros."""
-    data = segment.read_at(0, max(HEAD_SIZES), [])
-    if not any(data[:8]):
+    framing = segment.framing
+    data = segment.read_at(0, framing.head_size, [])
+    if not any(data[: framing.lead + 8]):
         return None
-    head = decode_head(data)
-    return head is not None and head.magic in RECORD_MAGICS and head.physical_offset == segment.start
+    head = framing.head(data)
+    return head.magic in RECORD_MAGICS and head.physical_offset == segment.start + framing.lead
 
 
 def is_of_queue(segment: Segment, log: FileQueue) -> bool | None:
@@ -412,8 +412,7 @@ class SettingsInference:
     def _first_magics_v2(self) -> tuple[str, str] | None:
         for segment in chain(self._log.segments[:1], self._log.segments[-2:]):
             with suppress(DeniedError):
-                start = RECORD_STARTS.decode(segment.read_at(0, RECORD_STARTS.size, []))
-                if start is not None and start.magic == MAGIC_V2:
+                if segment.framing.head(segment.read_at(0, segment.framing.head_size, [])).magic == MAGIC_V2:
                     return "5.1.0", "a V2 record"
         return None
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.findings import Finding, FindingCode, Structure, codes, counted
+from rmqtool.formats.framing import PLAIN, Framing
 from rmqtool.io import FileKind, Location, ReadOnlyFile, sha256_of
 
 if TYPE_CHECKING:
@@ -43,15 +44,21 @@ class StoreFile(ReadOnlyFile):
 class Segment(StoreFile):
     """One file of a file queue.
 
-    ``start``, from its name, is the address of its first byte (in the commit log: the physical offset).
+    ``start``, from its name, is the address of its first byte (in the commit log: the physical offset);
+    ``framing`` is that of a file of the log.
     """
 
     start: int
+    framing: Framing = PLAIN
 
     @property
     def stop(self) -> int:
         """Address after its last byte on disk."""
         return self.start + self.size_bytes
+
+    def frame_position(self, physical_offset: int) -> int:
+        """Return the position in the file of the frame whose record lies at a physical offset."""
+        return physical_offset - self.framing.lead - self.start
 
 
 def finding_at(
@@ -276,6 +283,11 @@ class Window:
     def size_bytes(self) -> int:
         """Return the bytes of the file, as it was listed."""
         return self._file.size_bytes
+
+    @property
+    def framing(self) -> Framing:
+        """Return the framing of the file's records."""
+        return self._file.framing if isinstance(self._file, Segment) else PLAIN
 
     def focus(self, position: int) -> None:
         """Move the window so that it starts at ``position``, unless that lies well inside already."""

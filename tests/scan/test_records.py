@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats import message
+from rmqtool.formats.framing import PLAIN, Framing
 from rmqtool.releases import LENIENT, RELEASES, RecordRules
 from rmqtool.scan.records import Checked, check_record, number_problem
 from tests.scan.log_builder import blank, record
@@ -19,6 +20,7 @@ class Bytes:
     """A file in memory."""
 
     data: bytes
+    framing: Framing = PLAIN
 
     @property
     def size_bytes(self) -> int:

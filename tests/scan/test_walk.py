@@ -110,7 +110,7 @@ def test_bodies_longer_than_the_largest_window_are_never_read() -> None:
             read_bytes.append(count)
             return count
 
-    counting = Counting(segment.path, segment.label, segment.size_bytes, 0, segment.data)
+    counting = Counting(segment.path, segment.label, segment.size_bytes, 0, data=segment.data)
     with windows(256, 1024):
         assert by_kernels(counting, 0, segment.stop, DEFAULT) == expected
     assert max(read_bytes) <= 1024

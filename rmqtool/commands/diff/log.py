@@ -73,7 +73,7 @@ def _look(files: FileQueue, log_offset: int) -> _LogSide:
     segment = files.segment_at(log_offset)
     if segment is None:
         return _LogSide(None, "no file of the log exists")
-    window, position = Window(segment, _WINDOW_BYTES), log_offset - segment.start
+    window, position = Window(segment, _WINDOW_BYTES), segment.frame_position(log_offset)
     window.focus(position)
     checked = check_record(window, position, LENIENT, base=segment.start)
     record = checked.record
