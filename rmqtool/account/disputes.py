@@ -13,6 +13,7 @@ import numpy as np
 from rmqtool.account.evidence import QueueEvidence, confirmed_units
 from rmqtool.account.records import CONTROLS, SAMPLE, Aside, Grounds, Survey, by_queue, read_record
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class Disputes:
         """Return start and stop of each place where records of both lie over each other, ``(k, 2)``."""
         rows = np.concatenate([side.records for side in self._differing])
         rows = rows[np.argsort(rows["log_offset"], kind="stable")]
-        starts, stops = rows["log_offset"], np.maximum.accumulate(rows["log_offset"] + rows["total_size"])
+        starts, stops = frame_starts(rows), np.maximum.accumulate(frame_stops(rows))
         heads = np.flatnonzero(np.concatenate([[True], starts[1:] >= stops[:-1]]))
         return np.stack([starts[heads], stops[np.append(heads[1:], len(rows)) - 1]], axis=1)
 
@@ -146,13 +147,13 @@ class Disputes:
 
     def _has_same_heads(self, places: Int64s) -> Bools:
         """Return at which places one record of each copy lies, and both say the same of queue and time."""
-        names = ["log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"]
+        names = ["log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id", "lead"]
         one, two = (
             side.records[names][np.searchsorted(side.records["log_offset"], places[:, 0]) % len(side.records)]
             for side in self._differing
         )
-        same: Bools = (one == two) & (one["log_offset"] + one["total_size"] == places[:, 1])
-        same &= one["log_offset"] == places[:, 0]
+        same: Bools = (one == two) & (frame_stops(one) == places[:, 1])
+        same &= frame_starts(one) == places[:, 0]
         return same
 
     @staticmethod
@@ -279,7 +280,7 @@ class FrameDisputes(Disputes):
 
     def _slivers(self, records: Rows) -> int:
         """Count the bytes between records of one file that are fewer than any record takes."""
-        starts, stops = records["log_offset"], records["log_offset"] + records["total_size"]
+        starts, stops = frame_starts(records), frame_stops(records)
         of_file = np.searchsorted([one.start for one in self._surveys[0].log], starts, "right")
         apart = np.where(of_file[1:] == of_file[:-1], starts[1:] - stops[:-1], 0)
         return int(((apart > 0) & (apart < SMALLEST_RECORD)).sum())
@@ -320,11 +321,11 @@ def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
     Returns:
         ``(n,)`` each.
     """
-    starts, stops = others["log_offset"], others["log_offset"] + others["total_size"]
-    after = np.searchsorted(stops, rows["log_offset"], "right")
+    starts, stops = frame_starts(others), frame_stops(others)
+    after = np.searchsorted(stops, frame_starts(rows), "right")
     met = np.zeros(len(rows), bool)
     some = after < len(starts)
-    met[some] = starts[after[some]] < (rows["log_offset"] + rows["total_size"])[some]
+    met[some] = starts[after[some]] < frame_stops(rows)[some]
     return met, after
 
 

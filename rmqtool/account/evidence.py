@@ -19,6 +19,7 @@ from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, by_queu
 from rmqtool.derived.queues import LiveUnits, queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
@@ -253,7 +254,7 @@ class _Linker:
         self.first = units["queue_offset"][heads]
         self.after = units["queue_offset"][tails] + units["count"][tails]
         self.start = units["log_offset"][heads]
-        self.stop = units["log_offset"][tails] + records["total_size"][self.judged.record_of[tails]]
+        self.stop = frame_stops(records[self.judged.record_of[tails]])
         confirmed = np.concatenate([[0], np.cumsum(self.judged.confirmed[rows])])
         self.worth = np.diff(cuts) + _CONFIRMED * (confirmed[cuts[1:]] - confirmed[cuts[:-1]])
 
@@ -379,7 +380,7 @@ class ChainedSurvey:
     def lies_over_listed(self, record: int) -> bool:
         """Return whether ordinary queues list two other records where one lies."""
         row, (places, sizes) = self.survey.records[record], self._listed
-        one, two = np.searchsorted(places, [row["log_offset"], row["log_offset"] + row["total_size"]])
+        one, two = np.searchsorted(places, [row["log_offset"], frame_stops(row)])
         return len(np.unique(places[one:two][sizes[one:two] != row["total_size"]])) > 1
 
     @cached_property
@@ -427,7 +428,7 @@ class ChainedSurvey:
                 if number + 1 not in chain.resets:
                     one, two = int(stops[number]), int(offsets[number + 1])
                     before, after = records[self.record_of[rows[number]]], units[rows[number + 1]]
-                    start = int(before["log_offset"] + before["total_size"])
+                    start = int(frame_stops(before))
                     yield ChainGap(chain.queue, one, two, start, int(after["log_offset"]))
 
     def blank_bytes(self, start: int, stop: int) -> int:
@@ -447,9 +448,8 @@ class ChainedSurvey:
     def _torn_after(self) -> Bools:
         """Return after which records a hole begins: a time that is ahead there may be that of a new tail."""
         records = self.survey.records
-        stops = records["log_offset"] + records["total_size"]
         torn: Bools = np.zeros(len(records), bool)
-        torn[:-1] = records["log_offset"][1:] != stops[:-1]
+        torn[:-1] = frame_starts(records)[1:] != frame_stops(records)[:-1]
         ahead: Bools = np.zeros(len(records), bool)
         ahead[:-1] = records["store_timestamp_ms"][:-1] > records["store_timestamp_ms"][1:]
         return torn & ahead

@@ -19,6 +19,7 @@ import numpy as np
 from rmqtool.account.evidence import ChainedSurvey, ChainGap, QueueEvidence, runs_of
 from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, in_queue_order
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.kernels.rows import frame_starts, frame_stops
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
@@ -56,8 +57,7 @@ class _StaleJudge:
             return False
         offsets, before = units["queue_offset"][first:last], self._offsets_before[first:last]
         outside = self._unit_before[first:last] < first
-        before_it = records[start - 1]
-        torn = records["log_offset"][start] != before_it["log_offset"] + before_it["total_size"]
+        torn = frame_starts(records[start]) != frame_stops(records[start - 1])
         step_ms = int(self.judged.times[start - 1] - self.judged.times[start])
         if torn and step_ms >= _STEP_MS and self._in_one_file(start, stop):
             return True
@@ -106,9 +106,8 @@ class _HeadJudge:
     def __init__(self, judged: ChainedSurvey) -> None:
         self.judged = judged
         records = judged.survey.records
-        ends = records["log_offset"] + records["total_size"]
-        self._starts, self._stops = judged.places, ends
-        sizes = records["total_size"].astype(np.int64)
+        self._starts, self._stops = frame_starts(records), frame_stops(records)
+        sizes = self._stops - self._starts
         self._taken = np.concatenate([[0], np.cumsum(sizes)])
         self._damaged = np.concatenate([[0], np.cumsum(judged.survey.damaged)])
         self._stands: dict[int, list[_Stand]] = {}

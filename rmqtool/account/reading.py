@@ -16,6 +16,7 @@ from rmqtool.account.records import Cause, Grounds, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
+from rmqtool.kernels.rows import frame_stops
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap, record_at
@@ -141,5 +142,5 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     judged = JudgedRecords(found, evidence, from_zero=found.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
     out[judged.record_of[judged.unproven & ~found.units["light"]]] = True
-    unplaced = np.stack([judged.places, judged.places + found.records["total_size"]], axis=1)[out]
+    unplaced = np.stack([judged.places, frame_stops(found.records)], axis=1)[out]
     return Reading(log, found.false, np.array(undecided, np.int64), unplaced)

@@ -22,7 +22,7 @@ from rmqtool.findings import FindingLog, codes
 from rmqtool.formats import message
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, fingerprints
-from rmqtool.kernels.rows import MessageBatch, rules_of
+from rmqtool.kernels.rows import MessageBatch, frame_starts, frame_stops, rules_of
 from rmqtool.kernels.transactions import Role, TransactionRows
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Row, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.engine import Engine
+    from rmqtool.formats.framing import Framing
     from rmqtool.progress import Progress
     from rmqtool.store.segments import FileQueue, Segment
 
@@ -76,6 +77,7 @@ RECORD_ROW = np.dtype(
         ("fingerprint", np.uint32),  # CRC-32 of all bytes; 0 where copies are not compared
         ("marks", np.uint16),  # of Mark
         ("source", np.uint8),  # number of the copy it was read from
+        ("lead", np.uint8),  # bytes of its frame before it
     ]
 )
 """An intact record."""
@@ -154,9 +156,8 @@ class Aside(NamedTuple):
 def mark_torn(survey: Survey) -> None:
     """Mark records beside holes whose topic or properties are no text: damage seldom ends with a record."""
     records = survey.records
-    stops = records["log_offset"] + records["total_size"]
     after = np.zeros(len(records), bool)
-    after[:-1] = stops[:-1] != records["log_offset"][1:]
+    after[:-1] = frame_stops(records)[:-1] != frame_starts(records)[1:]
     before = np.concatenate([[False], after[:-1]])[: len(records)]
     odd = [number for number in np.flatnonzero(after | before) if not _is_text(survey, records[number])]
     away = np.flatnonzero(~(after | before))
@@ -277,8 +278,7 @@ class Survey:
     def between(self) -> Iterator[tuple[int, int]]:
         """Yield where bytes between the records of this copy begin and end, by physical offset."""
         mine = self.records[self.records["source"] == 0]
-        starts = np.ascontiguousarray(mine["log_offset"])
-        stops = starts + mine["total_size"]
+        starts, stops = frame_starts(mine), frame_stops(mine)
         for segment in self.log:
             one, two = np.searchsorted(starts, [segment.start, segment.stop])
             stop = self.blanks.get(segment.start, segment.stop)
@@ -350,7 +350,7 @@ class _Reader:
         self._check(batch, marks)
         doubtful = own & (marks & (DAMAGED | Mark.NO_CRC) != 0)  # the walk examines frames of another place
         self._walk.ends_in_doubt = bool(doubtful[-1])
-        doubtful[-1] |= not _is_followed(batch)
+        doubtful[-1] |= not _is_followed(batch, self._segment.framing)
         doubtful[batch.gaps["row"][batch.gaps["row"] > 0] - 1] = True
         hidden = None
         body_stops = batch.base + batch.rows["body_start"] + np.maximum(batch.rows["body_length"], 0)
@@ -378,7 +378,7 @@ class _Reader:
         A record in a body without a proven checksum is the body's own, or the frame is false. The
         BLANK at a file's end is not a record: a frame that reaches over it has damaged lengths.
         """
-        start, stop = int(row["log_offset"]), int(row["log_offset"] + row["total_size"])
+        start, stop = int(frame_starts(row)), int(frame_stops(row))
         if proven:
             hidden = self._hidden.find(body_stop, stop)
         else:
@@ -393,7 +393,7 @@ class _Reader:
 
     def _add(self, batch: MessageBatch, marks: npt.NDArray[np.uint16]) -> None:
         records = np.zeros(len(batch.rows), RECORD_ROW)
-        for name in ("log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id"):
+        for name in ("log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id", "lead"):
             records[name] = batch.rows[name]
         kind = batch.rows["sys_flag"] & message.TRANSACTION_MASK
         plain = (kind != message.TRANSACTION_PREPARED) & (kind != message.TRANSACTION_ROLLBACK)
@@ -455,13 +455,11 @@ def _is_possible(raw_topic: bytes, queue_id: int) -> bool:
     return component_problem(decode_utf8(raw_topic)) is None and 0 <= queue_id <= HIGHEST_QUEUE_ID
 
 
-def _is_followed(batch: MessageBatch) -> bool:
+def _is_followed(batch: MessageBatch, framing: Framing) -> bool:
     """Return whether the head of a record that claims this very place follows a batch, in its window."""
-    row = batch.rows[-1]
-    stop = int(row["log_offset"] + row["total_size"])
-    data = batch.buffer[max(stop - batch.base, 0) :][: message.PLACED_STARTS.size].tobytes()
-    head = message.PLACED_STARTS.decode(data)
-    return head is not None and head.magic in message.RECORD_MAGICS and head.physical_offset == stop
+    stop = int(frame_stops(batch.rows[-1]))
+    head = framing.head(batch.buffer[max(stop - batch.base, 0) :][: framing.head_size].tobytes())
+    return head.magic in message.RECORD_MAGICS and head.physical_offset == framing.record_at(stop)
 
 
 @dataclass(frozen=True, slots=True)

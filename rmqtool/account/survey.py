@@ -28,6 +28,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.message import SMALLEST_RECORD, Outcome
 from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunState, follow_rows, judge_last
+from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.kernels.totals import QueueTotals
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
@@ -233,8 +234,9 @@ class LogSurvey:
         for part in () if first is None else walk.parts(first, stop):
             if isinstance(part, Gap):
                 self._add(part.start, part.stop)
-                if self.false is not None and part.start in self.false and part.start >= self._covered:
-                    self._covered = part.start + part.total_size
+                is_false = self.false is not None and segment.framing.record_at(part.start) in self.false
+                if is_false and part.start >= self._covered:
+                    self._covered = segment.framing.frame_stop(part.start, part.total_size)
             elif len((batch := self._true(part)).rows):
                 self._offsets.add(self._placed(batch))
                 self._count(batch.rows, is_moved=segment.label in self.moved)
@@ -318,9 +320,7 @@ class LogSurvey:
         self._strangers.append(
             np.column_stack((others["log_offset"][strange], others["physical_offset"][strange]))
         )
-        self._ranges.append(
-            np.column_stack((others["log_offset"], others["log_offset"] + others["total_size"]))
-        )
+        self._ranges.append(np.column_stack((frame_starts(others), frame_stops(others))))
         return batch.only(true)
 
 

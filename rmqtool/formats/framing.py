@@ -58,9 +58,13 @@ class Framing:
         """Zeros at most that a frame begins with: a lead can be, and all of TOTALSIZE but one byte."""
         return self.lead + 3
 
-    def frame_stop(self, start: int, total_size: int) -> int:
-        """Return where a frame ends that begins at ``start``."""
-        return start + self.lead + total_size
+    def record_at(self, frame: int) -> int:
+        """Return where the record of a frame begins, by where the frame does."""
+        return frame + self.lead
+
+    def frame_stop(self, frame: int, total_size: int) -> int:
+        """Return where a frame ends, by where it begins."""
+        return self.record_at(frame) + total_size
 
     def end_size(self, data: bytes) -> int | None:
         """Return the bytes to the file's end that an end mark states; None if the bytes are none."""
