@@ -11,8 +11,9 @@ import numpy as np
 from rmqtool.carve.images import Image, merged
 from rmqtool.carve.logs import FoundLog, find_logs, find_pieces
 from rmqtool.carve.proving import LooseCause, prove
-from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
+from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.kernels.loose import DLEDGER_BYTES, FOUND_ROW
+from rmqtool.kernels.rows import frame_stops
 from rmqtool.releases import NEWEST
 from rmqtool.store import Origin
 from rmqtool.store.broker_conf import DEFINITIONS
@@ -76,19 +77,19 @@ def _doubts(one: LogGeometry) -> tuple[int, int]:
 
 def straddling(rows: Rows, file_size: int) -> Bools:
     """Return which records, with the BLANK after them, do not fit into one file, ``(n,)``."""
-    last = rows["log_offset"] + rows["total_size"] + END_FILE_MIN_BLANK_LENGTH - 1
+    last = frame_stops(rows) + END_MARK_BYTES - 1
     wrong: Bools = rows["log_offset"] // file_size != last // file_size
     return wrong
 
 
 def _ends(before: Rows) -> Int64s:
-    ends: Int64s = before["log_offset"] + before["total_size"] + before["blank"]
+    ends: Int64s = frame_stops(before) + before["blank"]
     return ends
 
 
 def _geometry(rows: Rows, before: Rows, size: int, origin: Origin) -> LogGeometry:
     ends = _ends(before)
-    wrong = (ends % size != 0) | ((before["log_offset"] + before["total_size"]) // size != (ends - 1) // size)
+    wrong = (ends % size != 0) | (frame_stops(before) // size != (ends - 1) // size)
     return LogGeometry(size, origin, len(ends), int(wrong.sum()), int(straddling(rows, size).sum()))
 
 
@@ -142,7 +143,7 @@ class LogLayout:
     @property
     def holes(self) -> Int64s:
         """Return the missing ranges of the log, from its first file's start to its last record's end."""
-        starts, stops = self.rows["log_offset"], self.rows["log_offset"] + self.rows["total_size"]
+        starts, stops = self.rows["log_offset"], frame_stops(self.rows)
         blanks = np.where(self._blank_fits, self.rows["blank"], 0)
         before = np.concatenate([[self.file_starts[0]], (stops + blanks)[:-1]])
         if self.is_dledger:
@@ -153,7 +154,7 @@ class LogLayout:
     def _blank_fits(self) -> Bools:
         """Return after which records a BLANK closes their file, ``(n,)``."""
         size = self.geometry.file_size
-        stops = self.rows["log_offset"] + self.rows["total_size"]
+        stops = frame_stops(self.rows)
         fits: Bools = (self.rows["blank"] != 0) & (self.rows["blank"] == size - stops % size)
         return fits
 
@@ -211,7 +212,7 @@ def _laid_out(found: FoundLog, images: Sequence[Image], given: int | None) -> tu
     geometry = infer_geometry(found.rows, given, _hints(found.copies, images))
     wrong = straddling(found.rows, geometry.file_size)
     rows = found.rows[~wrong]
-    gaps = rows["log_offset"][1:] - (rows["log_offset"] + rows["total_size"])[:-1]
+    gaps = rows["log_offset"][1:] - frame_stops(rows)[:-1]
     is_dledger = bool(2 * (gaps == DLEDGER_BYTES).sum() > len(gaps) > 0)
     return LogLayout(rows, geometry, found.duplicates, len(found.conflicts), is_dledger), found.rows[wrong]
 
@@ -231,5 +232,5 @@ def _used(parts: Sequence[Rows], image: Image) -> Int64s:
     for rows in parts:
         own = rows[rows["image"] == image.number]
         blanks = np.where(own["blank"] != 0, _BLANK_BYTES, 0)
-        ranges.append(np.stack([own["position"], own["position"] + own["total_size"] + blanks], axis=1))
+        ranges.append(np.stack([own["position"], frame_stops(own, "position") + blanks], axis=1))
     return merged(np.concatenate([np.empty((0, 2), np.int64), *ranges]))

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.kernels.rows import frame_stops
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -72,7 +74,7 @@ def _is_one(pieces: Pieces, numbers: Int64s) -> bool:
     rows = _ordered(np.concatenate([pieces.of(number) for number in numbers]))
     rows = rows[~_repeats(rows)]
     times = rows["store_timestamp_ms"]
-    stops = rows["log_offset"] + rows["total_size"]
+    stops = frame_stops(rows)
     back = times[1:] < np.maximum.accumulate(times)[:-1] - CLOCK_SLACK_MS
     return not (back | (stops[:-1] > rows["log_offset"][1:])).any()
 
@@ -124,9 +126,9 @@ class _Life:
 
 def _compared(rows: Rows, others: Rows) -> _Relation:
     starts, times = others["log_offset"], others["store_timestamp_ms"]
-    place = np.searchsorted(starts + others["total_size"], rows["log_offset"], "right")
+    place = np.searchsorted(frame_stops(others), rows["log_offset"], "right")
     here = np.minimum(place, len(others) - 1)
-    met = (place < len(others)) & (starts[here] < rows["log_offset"] + rows["total_size"])
+    met = (place < len(others)) & (starts[here] < frame_stops(rows))
     same = met & np.logical_and.reduce([others[name][here] == rows[name] for name in _IDENTITY])
     own = rows["store_timestamp_ms"]
     late = (place > 0) & (times[np.maximum(place - 1, 0)] > own + CLOCK_SLACK_MS)
@@ -146,7 +148,7 @@ def _resolved(pieces: Pieces, numbers: Int64s) -> FoundLog:
     kept = np.ones(len(unique), bool)
     while True:
         here = np.flatnonzero(kept)
-        stops = (unique["log_offset"] + unique["total_size"])[here]
+        stops = frame_stops(unique[here])
         clash = np.flatnonzero(stops[:-1] > unique["log_offset"][here][1:])
         if not len(clash):
             break
@@ -207,8 +209,7 @@ class Pieces:
     @property
     def stops(self) -> Int64s:
         """Return the physical offset where each ends."""
-        stops: Int64s = self.rows["log_offset"][self.last] + self.rows["total_size"][self.last]
-        return stops
+        return frame_stops(self.rows[self.last])
 
     @property
     def sizes(self) -> Int64s:
@@ -226,7 +227,7 @@ def find_pieces(rows: Rows, *, one_log: bool = False) -> Pieces:
     moved = np.diff(rows["log_offset"] - rows["position"]) != 0
     moved |= np.diff(rows["image"].astype(np.int64)) != 0
     renamed = np.diff(rows["host"]) != 0
-    apart = (rows["position"] + rows["total_size"])[:-1] != rows["position"][1:]
+    apart = frame_stops(rows, "position")[:-1] != rows["position"][1:]
     breaks = np.flatnonzero(moved | (renamed & apart)) + 1
     first = np.concatenate([[0], breaks]) if len(rows) else np.empty(0, np.int64)
     last = np.concatenate([breaks - 1, [len(rows) - 1]]) if len(rows) else first

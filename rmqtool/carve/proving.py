@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.kernels.loose import DLEDGER_BYTES, SECTOR_BYTES, FoundMark
+from rmqtool.kernels.rows import frame_stops
 from rmqtool.scan.record_checks import most_have_none
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _is_contradicted(rows: Rows, framed: Bools) -> Bools:
     found = np.zeros(len(rows), bool)
     places = np.flatnonzero(framed)
     position, shift = rows["position"][places], (rows["log_offset"] - rows["position"])[places]
-    stop = position + rows["total_size"][places]
+    stop = frame_stops(rows[places], "position")
     apart = position[1:] - stop[:-1]
     joined = ((apart == 0) | (apart == DLEDGER_BYTES)) & (
         np.diff(rows["image"][places].astype(np.int64)) == 0
@@ -130,7 +131,7 @@ def _begins_inside(rows: Rows, outer: Bools) -> Bools:
     inside = np.zeros(len(rows), bool)
     for part in _of_images(rows):
         starts = rows["position"][part]
-        stops = np.where(outer[part], starts + rows["total_size"][part], 0)
+        stops = np.where(outer[part], frame_stops(rows[part], "position"), 0)
         inside[part][1:] = starts[1:] < np.maximum.accumulate(stops)[:-1]
     return inside
 
@@ -148,7 +149,7 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
         return inside
     first, last = run_bounds(rows[proven])
     starts, shifts = rows["position"][proven[first]], (rows["log_offset"] - rows["position"])[proven[first]]
-    stops = rows["position"][proven[last]] + rows["total_size"][proven[last]]
+    stops = frame_stops(rows[proven[last]], "position")
     images = rows["image"][proven[first]]
     reach: dict[tuple[int, int], tuple[int, int]] = {}  # of the runs that lie alike: where they begin
     for start, image, shift in zip(starts.tolist(), images.tolist(), shifts.tolist(), strict=True):
@@ -157,7 +158,7 @@ def _inside_damage(rows: Rows, top: Bools, damaged: Bools) -> Bools:
     order = np.searchsorted(heads, proven[first]) - 1  # the last damaged head before each run
     for number in np.flatnonzero(order >= 0):
         head, image, shift = rows[heads[order[number]]], int(images[number]), int(shifts[number])
-        start, stop = int(head["position"]), int(head["position"]) + int(head["total_size"])
+        start, stop = int(head["position"]), int(frame_stops(head, "position"))
         if head["image"] != image or stops[number] > stop:
             continue
         lowest, highest = reach[image, shift]
@@ -171,7 +172,7 @@ def run_bounds(rows: Rows) -> tuple[Int64s, Int64s]:
     """Return the first and the last row of each run: records side by side in the image and in the log."""
     if not len(rows):
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    stops = rows["position"] + rows["total_size"]
+    stops = frame_stops(rows, "position")
     moved = np.diff(rows["log_offset"] - rows["position"]) != 0
     breaks = (stops[:-1] != rows["position"][1:]) | moved | (np.diff(rows["image"].astype(np.int64)) != 0)
     first = np.concatenate([[0], np.flatnonzero(breaks) + 1])

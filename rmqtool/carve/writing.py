@@ -17,8 +17,9 @@ import numpy as np
 from rmqtool.carve.proving import LooseCause
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
-from rmqtool.formats.message import BLANK, BLANK_MAGIC
+from rmqtool.formats.framing import PLAIN
 from rmqtool.kernels.loose import first_changed
+from rmqtool.kernels.rows import frame_stops
 from rmqtool.projection import json_object
 from rmqtool.rows.messages import host_text
 
@@ -101,9 +102,9 @@ def chunks(rows: Rows, most_bytes: int) -> Iterator[Rows]:
     """Yield records side by side in image and log, up to ``most_bytes`` together, or a longer one."""
     if not len(rows):
         return
-    stops = rows["position"] + rows["total_size"]
+    stops = frame_stops(rows, "position")
     apart = (stops[:-1] != rows["position"][1:]) | (rows["image"][:-1] != rows["image"][1:])
-    apart |= (rows["log_offset"] + rows["total_size"])[:-1] != rows["log_offset"][1:]
+    apart |= frame_stops(rows)[:-1] != rows["log_offset"][1:]
     bounds = np.concatenate([[0], np.flatnonzero(apart) + 1, [len(rows)]])
     for first, last in itertools.pairwise(bounds):
         at = int(first)
@@ -144,7 +145,7 @@ def pieces_of(reader: ImageReader, position: int, length: int) -> Iterator[memor
 
 def _put_blank(hashed: HashedFile, task: FileTask, row: Rows) -> None:
     if int(row["blank"]) == task.size_bytes - hashed.position:
-        hashed.put(BLANK.build({"totalSize": int(row["blank"]), "magic": BLANK_MAGIC}))
+        hashed.put(PLAIN.end_mark(int(row["blank"])))
 
 
 def _changed(image: Image, position: int) -> EnvironmentFailureError:

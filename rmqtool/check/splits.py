@@ -14,6 +14,7 @@ from rmqtool.check.census import CensusTaker, Period, SplitCensus
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
+from rmqtool.kernels.rows import frame_stops
 from rmqtool.kernels.transactions import TransactionRows
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap
@@ -114,8 +115,7 @@ class RunBuilder:
                 self._step()
 
     def _extend(self, rows: Rows, first: int, stop: int, last_ms: int) -> None:
-        last = rows[stop - 1]
-        end = int(last["log_offset"]) + int(last["total_size"])
+        end = int(frame_stops(rows[stop - 1]))
         self.records += stop - first
         if self._open is None:
             start, first_ms = int(rows["log_offset"][first]), int(rows["store_timestamp_ms"][first])

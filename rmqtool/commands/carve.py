@@ -35,6 +35,7 @@ from rmqtool.engine.choice import open_engine
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, counted
 from rmqtool.io.location import refuse_same_device
+from rmqtool.kernels.rows import frame_stops
 from rmqtool.progress import Progress, timed
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
@@ -323,7 +324,7 @@ def _log(number: int, log: LogLayout, images: Sequence[Image]) -> CarvedLog:
         bytes=int(rows["total_size"].sum()),
         files=len(log.file_starts),
         first_offset=int(rows["log_offset"][0]),
-        end_offset=int(rows["log_offset"][-1] + rows["total_size"][-1]),
+        end_offset=int(frame_stops(rows[-1])),
         first_stored_ms=int(rows["store_timestamp_ms"].min()),
         last_stored_ms=int(rows["store_timestamp_ms"].max()),
         file_size=log.geometry.file_size,

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from rmqtool.formats.message import Outcome
-from rmqtool.kernels.rows import MISMATCH_ROW, MessageBatch, rules_of
+from rmqtool.kernels.rows import MISMATCH_ROW, MessageBatch, frame_starts, frame_stops, rules_of
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues
 from rmqtool.scan.log_pass import LogPass, Split, SplitRead, stitch
 from rmqtool.scan.walk import SegmentWalk
@@ -286,12 +286,12 @@ class _Scan(DispatchSink):
         """Dispatch records, and then judge them."""
         row = self.dispatcher.dispatch(batch)
         for last in batch.rows[:row][-1:]:
-            self._end = int(last["log_offset"]) + int(last["total_size"])
+            self._end = int(frame_stops(last))
         self._records += len(batch.rows[:row])
         if self._check is not None:
             self._check.check(batch)
         if row is not None:
-            self._walk.stalled_at = int(batch.rows["log_offset"][row])
+            self._walk.stalled_at = int(frame_starts(batch.rows)[row])
 
     def result(self, read: SplitRead) -> SplitReport:
         """Write the block; return what was found."""

@@ -23,6 +23,7 @@ from rmqtool.account.reading import under_own_names
 from rmqtool.account.records import Mark, Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.progress import Progress, timed
 from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Planner
@@ -136,9 +137,9 @@ class BesideUnits:
 
     def without_record(self, survey: Survey) -> tuple[int, ...]:
         """Return the places that no record of any copy takes."""
-        places, starts = np.array(self.places, np.int64), survey.records["log_offset"]
-        before = np.searchsorted(starts, places, "right") - 1
-        reach = np.append(starts + survey.records["total_size"], 0)[before]
+        places, records = np.array(self.places, np.int64), survey.records
+        before = np.searchsorted(records["log_offset"], places, "right") - 1
+        reach = np.append(frame_stops(records), 0)[before]
         return tuple(places[(before < 0) | (reach <= places)].tolist())
 
 
@@ -210,7 +211,7 @@ class LogCopies:
     def _undecided(self, survey: Survey, plan: SalvagePlan) -> int:
         """Return how many messages after the last record only units name, as ``account`` judges it."""
         records = survey.records
-        end = int((records["log_offset"] + records["total_size"]).max(initial=survey.log.start))
+        end = int(frame_stops(records).max(initial=survey.log.start))
         latest_ms = int(records["store_timestamp_ms"].max()) if len(records) else None
         is_known = max(plan.indexed, default=-1) >= end or any(one.cause == "consumed" for one in plan.lost)
         if is_known or any(is_borne_out(store, end, latest_ms) for store in self.stores):
@@ -246,13 +247,14 @@ class LogCopies:
         """Return what the first copy's index and consumer offsets prove, where anything is missing."""
         found, store = BesideUnits(), self.stores[0]
         records = survey.records
-        end = int((records["log_offset"] + records["total_size"]).max(initial=survey.log.start))
+        end = int(frame_stops(records).max(initial=survey.log.start))
         blanks = sum(
             max(segment.stop - at, 0)
             for at in survey.blanks.values()
             if (segment := survey.log.segment_at(at)) is not None
         )
-        is_whole = int(records["total_size"].sum()) + blanks >= end - survey.log.start
+        taken = int((frame_stops(records) - frame_starts(records)).sum())
+        is_whole = taken + blanks >= end - survey.log.start
         try:
             if not is_whole or indexes_beyond(store, end):
                 account = account_of(store, self.logs[0])

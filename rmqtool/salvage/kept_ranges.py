@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.dispatch.policy import NEVER
-from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
+from rmqtool.formats.framing import END_MARK_BYTES
+from rmqtool.kernels.rows import frame_stops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,8 +60,7 @@ class KeptRanges:
         """Return the free bytes up to the end of the file before ``reach``, in order."""
         stop = self.file_stop(max(reach - 1, self.start))
         starts = self.starts
-        ends = starts + self.records["total_size"]
-        before = np.concatenate([[self.start], ends])
+        before = np.concatenate([[self.start], frame_stops(self.records)])
         after = np.concatenate([starts, [stop]])
         found: list[FreeRange] = []
         for number in np.flatnonzero(after > before):
@@ -78,7 +78,7 @@ class KeptRanges:
         """Start and stop of each piece, and the bytes that a record can take of it; after the end all."""
         pieces = [(piece.start, piece.stop, piece.to_end) for piece in self.pieces(self.end)]
         starts, stops, to_end = np.array(pieces, np.int64).reshape(-1, 3).T
-        usable = stops - starts - END_FILE_MIN_BLANK_LENGTH * to_end
+        usable = stops - starts - END_MARK_BYTES * to_end
         return np.append(starts, self.end), np.append(stops, NEVER), np.append(usable, self.file_size)
 
     def _cut(self, start: int, stop: int) -> Iterator[FreeRange]:

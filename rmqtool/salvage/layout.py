@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.formats.message import END_FILE_MIN_BLANK_LENGTH
+from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.salvage import Lost, Part, PartKind
 from rmqtool.salvage.making import (
     FILLER_TOPIC,
@@ -279,7 +279,7 @@ class HoleFiller:
 
 def _room(piece: FreeRange) -> int:
     """Return the bytes that tombstones can take."""
-    return piece.stop - piece.start - (END_FILE_MIN_BLANK_LENGTH if piece.to_end else 0)
+    return piece.stop - piece.start - (END_MARK_BYTES if piece.to_end else 0)
 
 
 def _content(rank: int, lost: Lost, time_ms: int, *, batch: bool) -> tuple[Properties, str]:

@@ -19,6 +19,7 @@ from rmqtool.formats.message import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
+from rmqtool.kernels.rows import frame_stops
 from rmqtool.salvage import Lost, SalvagedQueue
 from rmqtool.scan.records import record_at
 from rmqtool.topics import LMQ_PREFIX
@@ -52,10 +53,10 @@ class LossFinder:
     def __post_init__(self) -> None:
         records = self.judged.survey.records[self.judged.kept]
         self._starts = np.ascontiguousarray(records["log_offset"])
-        self._stops = records["log_offset"] + records["total_size"]
+        self._stops = frame_stops(records)
         self._taken = np.concatenate([[0], np.cumsum(records["total_size"], dtype=np.int64)])
         every = self.judged.survey.records
-        self._all_stops = every["log_offset"] + every["total_size"]
+        self._all_stops = frame_stops(every)
         self._all_taken = np.concatenate([[0], np.cumsum(every["total_size"], dtype=np.int64)])
 
     @property
@@ -115,7 +116,7 @@ class LossFinder:
             starts = units["queue_offset"][good]
             stops = starts + units["count"][good]
             places = units["log_offset"][good]
-            ends = places + records["total_size"][judged.record_of[good]]
+            ends = frame_stops(records[judged.record_of[good]])
             yield from self._finder.find(ordered, Kept(starts, stops, places, ends), goes_on=last, begun=True)
 
     @property

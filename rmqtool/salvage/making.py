@@ -21,6 +21,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from rmqtool.formats import message
+from rmqtool.formats.framing import PLAIN
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -168,8 +169,8 @@ def encode_filler(form: RecordForm, part: Part) -> bytes:
 
 
 def encode_blank(length: int) -> bytes:
-    """Return the eight bytes of a BLANK; zeros follow."""
-    return message.RECORD_STARTS.encode(message.RecordStart(length, message.BLANK_MAGIC))
+    """Return the mark that ends a file; zeros follow."""
+    return PLAIN.end_mark(length)
 
 
 def encode_tombstones(form: RecordForm, part: Part) -> bytes:

@@ -13,6 +13,7 @@ from rmqtool.account.records import Cause, Grounds, Mark, Survey
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
+from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.salvage import Choices, Found, Holes, Lost, Part, PartKind, SalvagePlan
 from rmqtool.salvage.kept_ranges import FreeRange, KeptRanges
 from rmqtool.salvage.layout import HoleFiller, in_batches
@@ -111,7 +112,7 @@ class Planner:
     def _choose(self) -> None:
         judged, choices, survey = self.judged, self.choices, self.survey
         records = survey.records
-        stops = records["log_offset"] + records["total_size"]
+        stops = frame_stops(records)
         if choices.until_offset is not None:
             judged.leave_out(stops > choices.until_offset, Cause.CHOICE)
         if choices.until_timestamp_ms is not None:
@@ -136,7 +137,7 @@ class Planner:
         }  # fmt: skip
         while True:
             kept = survey.records[judged.kept]
-            stops = kept["log_offset"] + kept["total_size"]
+            stops = frame_stops(kept)
             last = int(stops[-1]) if len(stops) else start
             ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK after a hole is rebuilt
             stay = {
@@ -158,7 +159,7 @@ class Planner:
         """Whether a record that stays lies over a place: another copy has one where this one has a BLANK."""
         after = int(np.searchsorted(starts, log_offset, "right"))
         follows = after < len(starts) and int(starts[after]) < self._file_stop(log_offset)
-        return follows or bool(after and starts[after - 1] + kept["total_size"][after - 1] > log_offset)
+        return follows or bool(after and frame_stops(kept[after - 1]) > log_offset)
 
     def _file_stop(self, log_offset: int) -> int:
         start = self.survey.log.start
@@ -168,9 +169,8 @@ class Planner:
         """Return a record beside each hole too short for anything, and those that cross a file's end."""
         least, found = smallest_filler(self.draft.form), []
         rows = ranges.records
-        starts = rows["log_offset"] - ranges.start
-        last = starts + rows["total_size"] - 1
-        crossing = starts // self.draft.file_size != last // self.draft.file_size
+        first, last = frame_starts(rows) - ranges.start, frame_stops(rows) - 1 - ranges.start
+        crossing = first // self.draft.file_size != last // self.draft.file_size
         found += [int(at) for at in rows["log_offset"][crossing]]
         for piece in ranges.pieces(ranges.end):
             short = piece.stop - piece.start
@@ -185,7 +185,7 @@ class Planner:
         number = int(np.searchsorted(ranges.starts, piece.stop)) - 1
         before = int(ranges.starts[number])
         proven = self.survey.units["log_offset"][self.judged.confirmed]
-        is_met = number >= 0 and before + ranges.records["total_size"][number] == piece.start
+        is_met = number >= 0 and frame_stops(ranges.records[number]) == piece.start
         return before if is_met and piece.stop in proven and before not in proven else piece.stop
 
     def _cut(self, ranges: KeptRanges) -> bool:
@@ -200,8 +200,8 @@ class Planner:
     def _records(self, ranges: KeptRanges) -> Iterator[Part]:
         """Yield the records that stay, put together where they join and come from one copy."""
         rows = ranges.records
-        stops = rows["log_offset"] + rows["total_size"]
-        joined = (rows["log_offset"][1:] == stops[:-1]) & (rows["source"][1:] == rows["source"][:-1])
+        stops = frame_stops(rows)
+        joined = (frame_starts(rows)[1:] == stops[:-1]) & (rows["source"][1:] == rows["source"][:-1])
         cuts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(rows)]])
         for one, two in itertools.pairwise(cuts):
             at = int(rows["log_offset"][one])
@@ -224,7 +224,7 @@ class Planner:
     def _elsewhere(self, ranges: KeptRanges) -> Iterator[str]:
         """Say that records can be read which name places where the new log has none of the old ones."""
         starts, sizes = np.unique(self.survey.elsewhere, axis=0).T
-        after = np.searchsorted(ranges.starts + ranges.records["total_size"], starts, "right")
+        after = np.searchsorted(frame_stops(ranges.records), starts, "right")
         nexts = np.append(ranges.starts, NEVER)[after]
         count = int(((starts >= ranges.start) & (starts + sizes <= nexts)).sum())
         if count:
