@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from rmqtool.check.log import LogResult
     from rmqtool.derived.queues import Queue
+    from rmqtool.releases import Release
     from rmqtool.reput.queues import QueuePlan
     from rmqtool.store import Store
 
@@ -274,14 +275,17 @@ def confirmed_lag(store: Store, log_end: int, confirm_offset: int, lag: Lag) -> 
 def _redispatched(store: Store, checkpoint: CheckpointFields) -> int | None:
     if store.abort is None:
         return None
-    starts = []
-    for release in store.settings.candidates:  # the latest start of them: records before it get no unit
-        switches = log_recovery.RecoverySwitches.from_settings(store.settings.of_broker(release), release)
-        with suppress(DeniedError):
-            start = log_recovery.Start(release, True, checkpoint, 0, switches)
-            _, recovery = log_recovery.first_file(store.log.segments, start)
-            starts.append(recovery.physical_offset)
-    return max(starts, default=None)
+    # Records before the latest start of any candidate get no unit.
+    return store.settings.worst_candidate(partial(_begin_of_start, store, checkpoint), lambda place: place)
+
+
+def _begin_of_start(store: Store, checkpoint: CheckpointFields, release: Release) -> int | None:
+    switches = log_recovery.RecoverySwitches.from_settings(store.settings.of_broker(release), release)
+    with suppress(DeniedError):
+        start = log_recovery.Start(release, True, checkpoint, 0, switches)
+        _, recovery = log_recovery.first_file(store.log.segments, start)
+        return recovery.physical_offset
+    return None
 
 
 def _dispatched(store: Store, log_end: int, checkpoint: CheckpointFields) -> int:

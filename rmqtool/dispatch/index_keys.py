@@ -192,7 +192,7 @@ def _rule_of_release(store: Store) -> TagRule:
     setting, release = store.settings[BROKER_VERSION], store.settings.release
     since = "brokers since 5.4.0 write them" if release.tag_items else "brokers before 5.4.0 write none"
     why = f" ({setting.note})" if setting.note else ""
-    is_open = len({candidate.tag_items for candidate in store.settings.candidates}) > 1
+    is_open = store.settings.of_all_candidates(lambda one: one.tag_items) is None
     doubt = "no file shows whether a broker of 5.4.0 or later, which also puts tags into the index, had the"
     return TagRule(
         TagItems.of(release),

@@ -433,7 +433,7 @@ def assumptions(shown: Settings, release: Release) -> tuple[str, ...]:
     Those are the default, where the broker set others.
     """
     version, sentences = shown[BROKER_VERSION], []
-    is_open = len({candidate.tag_items for candidate in shown.candidates}) > 1
+    is_open = shown.of_all_candidates(lambda one: one.tag_items) is None
     if is_open and version.value == release.name:
         sentences.append(f"the release, {release.name} ({version.note}); --predict-recovery all shows each")
     sizes = [size for size in shown.used_sizes() if size.origin is Origin.INFERRED]

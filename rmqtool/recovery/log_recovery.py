@@ -286,22 +286,28 @@ class StartWindow(NamedTuple):
 def window_of(store: Store) -> StartWindow | None:
     """Return the window of the next start; None if it reads all it needs.
 
-    Where the files leave the release open, it is that of the newest candidate: older ones read all.
+    Where the files leave the release open, it is that of the candidate that reads least.
     """
-    release, root, segments = store.settings.candidates[-1], store.root, store.commitlog.segments
-    settings = store.settings.of_broker(release)
+    root = store.root
+    if root is None:
+        return None
+    window = store.settings.worst_candidate(
+        lambda release: _window(store, root, release), lambda window: window.reach
+    )
+    return None if window is None else window._replace(queue_end=_queue_end(store, root, window.reach))
+
+
+def _window(store: Store, root: Location, release: Release) -> StartWindow | None:
+    settings, segments = store.settings.of_broker(release), store.commitlog.segments
     files = recover_window(settings, release)
-    if files is None or root is None or len(segments) <= files:
+    if files is None or len(segments) <= files:
         return None
     checkpoint = read_checkpoint(root / "checkpoint")
     checkpoint = CheckpointFields() if isinstance(checkpoint, Refusal) else checkpoint
     switches = RecoverySwitches.from_settings(settings, release)
     start = Start(release, store.abort is not None, checkpoint, NO_UNITS, switches)
     _, recovery = first_file(segments, start)
-    reach = recovery.physical_offset
-    return StartWindow(
-        release, files, len(segments), segments[0].start, reach, _queue_end(store, root, reach)
-    )
+    return StartWindow(release, files, len(segments), segments[0].start, recovery.physical_offset, NO_UNITS)
 
 
 def _queue_end(store: Store, root: Location, reach: int) -> int | None:

@@ -63,7 +63,7 @@ def _index_stray(store: Store, stray: Stray) -> Finding:
         effect = "Skips it."
     elif stray.is_directory:
         effect = "Loads neither it nor the index files after it."
-        if all(one.refuses_unreadable_index for one in store.settings.candidates):
+        if store.settings.of_all_candidates(lambda one: one.refuses_unreadable_index):
             severity, effect = Severity.ERROR, _REFUSES
     return Finding(
         code=codes.IX_STRAY,
@@ -314,7 +314,7 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
     text = f"{entry.label} {entry.reason}"
     if entry.served:
         return _twin(entry, text)
-    if all(one.deletes_empty_last_file for one in store.settings.candidates):
+    if store.settings.of_all_candidates(lambda one: one.deletes_empty_last_file):
         names = [file.path.name for file in queue] + [other.name for other in queue.strays]
         if entry.is_directory:
             text += ": a start skips it, one of a broker before 5.1.0 fails"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.javacompat import DelayLevels, read_delay_levels
@@ -25,8 +25,10 @@ from rmqtool.store.geometry import Geometry, local_zone, zone_of_name
 from rmqtool.store.inference import INFERENCES, SettingsInference
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from datetime import tzinfo
+
+T = TypeVar("T")
 
 
 class Settings:
@@ -212,7 +214,7 @@ class Settings:
 
     @property
     def release(self) -> Release:
-        """Release whose rules apply: of the broker that wrote the store last."""
+        """Release whose rules apply where one must be chosen: the likeliest that wrote the store last."""
         return release_named(str(self[BROKER_VERSION].value))
 
     @property
@@ -220,6 +222,19 @@ class Settings:
         """Releases that may have written the store last, oldest first; one if it is known."""
         names = self[BROKER_VERSION].candidates
         return tuple(map(release_named, names)) or (self.release,)
+
+    def of_all_candidates(self, rule: Callable[[Release], T]) -> T | None:
+        """Return what a rule says of every release that may have written the store; None if they differ."""
+        first, *others = map(rule, self.candidates)
+        return first if all(one == first for one in others) else None
+
+    def worst_candidate(self, rule: Callable[[Release], T | None], harm: Callable[[T], int]) -> T | None:
+        """Return what a rule says of the candidate that does most harm, the newest of equals.
+
+        None where the rule says nothing of any: for what a user must know if any of them may do it.
+        """
+        said = [one for release in self.candidates if (one := rule(release)) is not None]
+        return max(reversed(said), key=harm, default=None)
 
     def rules_of(self, release: Release) -> Release:
         """Return a release's rules after settings (``CommitLog#borrowCheckMessageBuffer``, 5.5.1)."""
@@ -237,8 +252,7 @@ class Settings:
         signs = Signs() if self._evidence is None else self._evidence.signs
         if signs.touched_by_5_4:
             return True
-        of_candidates = {release.tag_items for release in self.candidates}
-        return of_candidates.pop() if len(of_candidates) == 1 else None
+        return self.of_all_candidates(lambda release: release.tag_items)
 
     @property
     def index_timezone(self) -> tzinfo:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,8 @@ from rmqtool.findings import codes
 from rmqtool.recovery.log_recovery import NO_UNITS, window_of
 from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
-from rmqtool.store import open_store
+from rmqtool.store import Setting, broker_conf, open_store
+from rmqtool.store.broker_conf import Origin
 from tests.recovery.logs import FILE_BYTES, MESSAGES_A_FILE, RECORD_BYTES, TinyLog
 from tests.recovery.states import FILES
 
@@ -126,3 +128,36 @@ def test_a_store_without_queues_has_no_end(tmp_path: Path) -> None:
     window = window_of(_open(TinyLog(tmp_path, FILES).queue(0), "5.5.1"))
     assert window is not None
     assert window.queue_end in {0, NO_UNITS}
+
+
+# Releases that nobody has released, beside 5.5.1 which reads ten files.
+NEXT = {
+    "a smaller window": (True, 2, FILES - 2),
+    "a larger window": (True, FILES, FILES - 10),
+    "no window": (False, 10, FILES - 10),
+}
+
+
+@pytest.mark.parametrize("name", NEXT)
+def test_a_next_release_with_other_defaults_hides_no_window_of_its_elders(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the release is open, the candidate that reads least decides, whether it is the newest or not."""
+    has_window, files, expected = NEXT[name]
+    following = replace(RELEASES["5.5.1"], name="9.9.9", recover_window=has_window)
+    monkeypatch.setitem(RELEASES, following.name, following)
+    monkeypatch.setitem(broker_conf._AGE, following.name, len(RELEASES))
+    known = broker_conf.DEFINITIONS["commitLogRecoverMaxNum"]
+    changed = replace(known, defaults=(*known.defaults, (following.name, files)))
+    monkeypatch.setitem(broker_conf.DEFINITIONS, known.name, changed)
+    store = _open(TinyLog(tmp_path, FILES), "5.5.1")
+    version = Setting(
+        broker_conf.BROKER_VERSION, "5.5.1", Origin.INFERRED, candidates=("5.3.3", "5.5.1", following.name)
+    )
+    monkeypatch.setitem(store.settings._settled, version.name, version)
+    window = window_of(store)
+    assert window is not None
+    assert window.reach == expected * FILE_BYTES
+    assert window.release.name == ("9.9.9" if files == 2 else "5.5.1")
+    (finding,) = check_window(store, damaged=True)
+    assert (finding.code, finding.physical_offset) == (codes.ST_WINDOW, expected * FILE_BYTES)
