@@ -12,9 +12,9 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.outcomes import Action, CommandLines, Outcome, outcome_words, ranked
-from rmqtool.outcomes.repairs import repair_change
+from rmqtool.outcomes.repairs import PROOF_STAYS, is_log_damaged, repair_change, spares_proof
 from rmqtool.recovery import Change
-from rmqtool.recovery.delivery import Delivery, indexed, measure
+from rmqtool.recovery.delivery import Delivery, Hidden, QueueRecords, indexed, measure
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
 from rmqtool.store.layouts import Deed
 from rmqtool.topics import LMQ_PREFIX
@@ -107,12 +107,13 @@ class _Actions:
         self._release, account = start.prediction.release, account_of(store)
         has_account = len(store.commitlog) or account.can_tell
         self._losses: LogLosses | None = account.losses() if has_account else None
+        self._of_queues = account.of_queues
         self._lost_of_queues = () if self._losses is None else self._losses.queues
         settings = store.settings.of_broker(self._release)
         self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
         self._records = store.once(records_of, self._release).without(*_left_out(findings))
-        hidden = np.isin(account.looked.unreached, self._records.places, invert=True)
-        self._hidden = int(np.count_nonzero(hidden))  # whole messages of the log that no start reaches
+        odd = [one.physical_offset for one in findings if one.code is codes.CL_NUMBER]
+        self._hidden = Hidden.of(self._records, account.looked, np.array(odd, np.int64))
         self._unplaced = account.looked.unplaced[:, 0]
         self._damaged = 0  # messages whose records are there, and whose bodies are not theirs
         for records in self._records.queues.values():
@@ -127,9 +128,10 @@ class _Actions:
         for name, text in self._settings():
             change = Change(settings=((name, text),))
             yield self._changed(Action.SETTING, change, setting=f"{name}={text}")
-        yield self._repair(start)
+        salvaged = self._salvage()
+        yield self._repair(start, salvaged)
         yield self._rebuild()
-        yield self._salvage()
+        yield salvaged
 
     def _settings(self) -> Iterator[tuple[str, str]]:
         """Yield the settings of a start that can help."""
@@ -141,11 +143,17 @@ class _Actions:
         if prediction.cut is not None and prediction.cut.code == codes.CL_CRC.code:
             yield "checkCRCOnRecover", "false"
 
-    def _repair(self, start: Outcome) -> Outcome:
+    def _repair(self, start: Outcome, salvaged: Outcome) -> Outcome:
         change, refused = repair_change(self._store, self._findings)
         if change is None:
             return self._refused(Action.REPAIR, refused)
-        repaired = self._changed(Action.REPAIR, change)
+        repaired, is_damaged = self._changed(Action.REPAIR, change), is_log_damaged(self._store, self._findings)
+        judged = start, repaired, salvaged
+        if repaired.harm <= start.harm and spares_proof(judged, change, is_log_damaged=is_damaged):
+            change = change.without_derived()
+            if not change.aside:
+                return self._refused(Action.REPAIR, PROOF_STAYS)
+            repaired = self._changed(Action.REPAIR, change)
         if repaired.harm <= start.harm:
             return repaired
         now = outcome_words(start) or "loses nothing"
@@ -171,7 +179,7 @@ class _Actions:
         return Outcome(
             action=Action.SALVAGE,
             forgets=tuple(one.file for one in self._start.prediction.forgets),
-            served=served + self._hidden,
+            served=served + int(self._hidden.messages.sum()),
             wrong=0,
             unserved=0,
             unindexed=0,
@@ -212,7 +220,7 @@ class _Actions:
                 command=command,
             )
         is_found = indexed(self._store, loaded, self._geometry) if self._is_indexed else None
-        counts: Delivery = measure(self._records, loaded, end, is_found)
+        counts: Delivery = measure(self._records, loaded, end, is_found, self._hidden)
         return Outcome(
             action=action,
             setting=setting,
@@ -220,9 +228,9 @@ class _Actions:
             served=counts.served,
             wrong=counts.wrong,
             expired=counts.expired,
-            unserved=counts.unserved + self._hidden,
+            unserved=counts.unserved,
             unindexed=counts.unindexed,
-            lost=self._lost(counts.cut),
+            lost=max(self._lost(counts.cut) - counts.read, 0),
             reused=self._reused(loaded),
             command=command,
         )
@@ -240,6 +248,7 @@ class _Actions:
             own = records.only(is_own)
             if len(own.places):
                 ends[key] = int((own.queue_offsets + own.messages).max())
+            ends[key] = max(ends.get(key, 0), self._given_to_same(key, own))
         for one in self._lost_of_queues:
             key = one.topic, one.queue_id
             ends[key] = max(ends.get(key, 0), one.end_queue_offset)
@@ -248,6 +257,16 @@ class _Actions:
             if key not in ends and not key[0].startswith(LMQ_PREFIX) and queue.last_found <= log_start:
                 ends[key] = queue.found  # all its messages are expired
         return ends
+
+    def _given_to_same(self, key: QueueKey, own: QueueRecords) -> int:
+        """Return the end of a queue by its units that lead to records of one queue offset: they had others."""
+        numbers, counts = np.unique(own.queue_offsets, return_counts=True)
+        if (counts == 1).all():
+            return 0
+        same = own.places[np.isin(own.queue_offsets, numbers[counts > 1])]
+        units = self._of_queues.units(key)
+        units = units.only(np.isin(units.physical_offsets, same))
+        return int((units.keys + units.messages).max(initial=0))
 
     def _reused(self, loaded: LoadedStore) -> int:
         after = {key: queue.maximum for key, queue in loaded.queues.items()}

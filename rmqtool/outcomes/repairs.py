@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.io import FileKind
+from rmqtool.outcomes import Action, Outcome, outcome_of
 from rmqtool.recovery import Change
 from rmqtool.store.layouts import Deed
 from rmqtool.store.twins import own_records
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from rmqtool.findings import Findings
     from rmqtool.store import Store
@@ -25,6 +26,7 @@ _PROOF = (
     " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
 )
 
+PROOF_STAYS = "the log is damaged, and they prove what it lost"
 _IN_THE_WAY = {
     codes.CL_QOFF_DUP: "a rebuild puts units in other places than the present ones",
     codes.CL_QOFF_RESET: "a rebuild puts units in other places than the present ones",
@@ -45,6 +47,26 @@ def _spare(store: Store) -> set[str]:
     """Return what does not belong into the log's directories, and has no record that the log lacks."""
     root, log = store.base, store.commitlog
     return {stray.label for stray in log.strays if own_records(stray, root, log) == 0}
+
+
+def spares_proof(outcomes: Sequence[Outcome], change: Change, *, is_log_damaged: bool) -> bool:
+    """Whether queues and index stay as they are: they prove what the log lost, and salvage makes more of it."""
+    start, repaired, salvaged = (
+        outcome_of(outcomes, one) for one in (Action.START, Action.REPAIR, Action.SALVAGE)
+    )
+    if start is None or repaired is None or salvaged is None or not (change.queues or change.index):
+        return False
+    return (is_log_damaged or start.lost > 0) and salvaged.harm < repaired.harm
+
+
+def keeps_abort(findings: Findings) -> bool:
+    """Whether the log ends in what a kill leaves, which is no damage as long as ``abort`` is there."""
+    return any(
+        one.structure is Structure.COMMITLOG
+        and one.severity is Severity.WARNING
+        and (one.code.severity is Severity.ERROR or one.code is codes.CL_TAIL_DIRTY)
+        for one in findings
+    )
 
 
 def is_unsettled(store: Store) -> bool:
@@ -107,7 +129,7 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
     change = Change(
         queues=Structure.CONSUMEQUEUE in rebuilt,
         index=Structure.INDEX in rebuilt,
-        is_clean=store.abort is not None and is_settled,
+        is_clean=store.abort is not None and is_settled and not keeps_abort(findings),
         checkpoint=is_settled and (bool(rebuilt) or any(one.code in CHECKPOINT_CODES for one in findings)),
         aside=frozenset(aside),
         keeps_expired=True,

@@ -267,6 +267,10 @@ class Change:
     settings: tuple[tuple[str, str], ...] = ()
     keeps_expired: bool = False
 
+    def without_derived(self) -> Change:
+        """Return what is left of it where queues and index stay, and with them ``abort`` and checkpoint."""
+        return replace(self, queues=False, index=False, is_clean=False, checkpoint=False)
+
 
 NO_CHANGE = Change()
 

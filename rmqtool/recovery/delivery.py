@@ -8,6 +8,7 @@ chain reaches (``IndexFile#selectPhyOffset``). Light queues are left out: their 
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,11 +19,16 @@ from rmqtool.formats.message import (
     HEAD_SIZES,
     PROPERTIES_LENGTH,
     TOPIC_LENGTHS,
+    TRANSACTION_MASK,
+    TRANSACTION_PREPARED,
+    TRANSACTION_ROLLBACK,
+    VARIANT_SHIFT,
     decode_head,
     host_variant,
 )
 from rmqtool.javacompat import decode_utf8, masked_crc32
 from rmqtool.kernels.compare import reach_items
+from rmqtool.kernels.rows import BORN_PORT_AT, STORE_PORT_AT
 from rmqtool.kernels.units import first_bad_crc
 from rmqtool.recovery.log_recovery import true_batches
 from rmqtool.releases import NEWEST
@@ -33,11 +39,13 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from rmqtool.arrays import Array, Bools, Int64s
+    from rmqtool.account.survey import SurveyedLog
+    from rmqtool.arrays import Array, Bools, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery.loaded import IndexState, LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
+    from rmqtool.reput.dispatcher import Taken
     from rmqtool.store import Store
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue, Segment
@@ -53,6 +61,7 @@ class Delivery(NamedTuple):
         unindexed: whole messages with keys that a query by none of them finds.
         cut: whole messages that the start cuts off.
         expired: of the wrong, those at units before the log's first byte, until the broker deletes them.
+        read: of the served, those of bytes that are no intact record: a client reads its message from them.
     """
 
     served: int = 0
@@ -61,6 +70,7 @@ class Delivery(NamedTuple):
     unindexed: int = 0
     cut: int = 0
     expired: int = 0
+    read: int = 0
 
 
 class QueueRecords(NamedTuple):
@@ -81,9 +91,12 @@ class QueueRecords(NamedTuple):
 
 _NONE = np.empty(0, np.int64)
 _NO_RECORDS = QueueRecords(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_))
-_NO_ENTRIES = np.empty(0, [("physical_offset", np.int64), ("key_hash", np.int32), ("whole", np.bool_)])
+_NO_ENTRIES = np.empty(
+    0, [("physical_offset", np.int64), ("key_hash", np.int32), ("of_tags", np.bool_), ("whole", np.bool_)]
+)
 _READ_ONE_BY_ONE = 10_000
 """Units of a queue that lead to no intact record and are read one by one; those after them are wrong."""
+_PORT_BYTES = 4
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -110,36 +123,38 @@ class LogRecords:
         places: physical offsets of all records, ``(n,)`` ascending.
         whole: which of them are whole.
         rebuilt: queues and index that a rebuild makes of the log, once they were made.
-        entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash`` and ``whole``.
+        entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash``, ``of_tags`` and ``whole``.
+        undecoded: physical offsets of records that clients do not decode.
+        homeless: those of whole messages that go into no queue: their topic's name is none of a directory.
+        policy: how they are dispatched.
+        unknown_batch_topics: topics that prove to have batch queues though the policy does not say so.
     """
 
     def __init__(self, log: FileQueue, policy: DispatchPolicy, false: Int64s | None = None) -> None:
         self.log = log
         dispatcher = Dispatcher(policy, passes_stalls=True)
-        places, whole = [_NONE], [np.empty(0, np.bool_)]
+        places, whole, undecoded, homeless = [_NONE], [np.empty(0, np.bool_)], [_NONE], [_NONE]
         units: list[tuple[Array, ...]] = []
         entries = [_NO_ENTRIES]
         for batch in _batches(log, false):
             is_whole = _whole(batch)
             places.append(batch.rows["log_offset"].copy())
             whole.append(is_whole)
-            dispatcher.clear()
-            dispatcher.dispatch(batch)
-            put = dispatcher.taken()
+            undecoded.append(places[-1][_is_undecoded(batch)])
+            put = _dispatched(dispatcher, batch)
+            is_put = np.isin(places[-1], put.units["physical_offset"])
+            homeless.append(places[-1][is_whole & ~is_put & _is_message(batch)])
             at = np.searchsorted(places[-1], put.units["physical_offset"])
             names = ("queue", "queue_offset", "physical_offset", "size", "batch_size")
             columns = (put.units[name].astype(np.int64) for name in names)
             units.append((*columns, is_whole[at]))
             at = np.searchsorted(places[-1], put.entries["physical_offset"])
-            rows = np.empty(len(at), _NO_ENTRIES.dtype)
-            rows["physical_offset"], rows["key_hash"] = (
-                put.entries["physical_offset"],
-                put.entries["key_hash"],
-            )
-            rows["whole"] = is_whole[at]
-            entries.append(rows)
+            entries.append(_entries(put.entries, is_whole[at]))
         self.places, self.whole = np.concatenate(places), np.concatenate(whole)
         self.entries = np.concatenate(entries)
+        self.undecoded, self.homeless = np.concatenate(undecoded), np.concatenate(homeless)
+        self.policy = policy
+        self.unknown_batch_topics = dispatcher.unknown_batch_topics()
         self.queues, self.light = _by_queue(dispatcher, units)
         self.rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
 
@@ -149,6 +164,7 @@ class LogRecords:
         left = copy(self)
         left.whole, left.places = self.whole[self.places < stop], self.places[self.places < stop]
         left.entries = self.entries[self.entries["physical_offset"] < stop]
+        left.homeless = self.homeless[self.homeless < stop]
         left.queues = {
             key: one.only(one.places < stop) for key, one in self.queues.items() if key[0] not in topics
         }
@@ -172,6 +188,74 @@ def _whole(batch: MessageBatch) -> Bools:
         whole[first] = rows["body_crc"][first] == 0
         first += 1
     return whole
+
+
+def _dispatched(dispatcher: Dispatcher, batch: MessageBatch) -> Taken:
+    """Dispatch a batch, with the records that stall a broker."""
+    dispatcher.clear()
+    stalled = dispatcher.dispatch(batch)
+    while stalled is not None:
+        stalled = dispatcher.dispatch(batch, stalled + 1)
+    return dispatcher.taken()
+
+
+def _is_undecoded(batch: MessageBatch) -> Bools:
+    """Return which records no client decodes: a port of theirs is none (``InetSocketAddress``)."""
+    rows = batch.rows
+    variants = (rows["sys_flag"] >> VARIANT_SHIFT) & 3
+    starts = rows["body_start"] - np.array(HEAD_SIZES)[variants]
+    ports = (starts + at[variants] for at in (BORN_PORT_AT, STORE_PORT_AT))
+    high = [batch.buffer[at + byte] for at in ports for byte in (0, 1)]
+    return np.asarray(np.bitwise_or.reduce(high) != 0)
+
+
+def _is_message(batch: MessageBatch) -> Bools:
+    """Return which records are of a type that is put into a queue."""
+    kind = batch.rows["sys_flag"] & TRANSACTION_MASK
+    return np.asarray((kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK))
+
+
+class Hidden(NamedTuple):
+    """Whole messages of a log that are dispatched by no walk of a broker, where they lie.
+
+    Attributes:
+        places: ``(n,)``, the physical offset of each.
+        messages: ``(n,)``, how many it is.
+        entries: as in `LogRecords`.
+    """
+
+    places: Int64s
+    messages: Int64s
+    entries: Rows
+
+    @classmethod
+    def of(cls, records: LogRecords, looked: SurveyedLog, odd: Int64s) -> Hidden:
+        """Return those that a survey found, and those at the places ``odd``, where text is in place of a number."""
+        wanted = np.concatenate((looked.unreached, odd))
+        starts = {one.label: one.start for one in records.log}
+        parts, entries = [np.empty((2, 0), np.int64)], [_NO_ENTRIES]
+        rules = replace(NEWEST.records, requires_numbers=False)
+        dispatcher = Dispatcher(records.policy, passes_stalls=True)
+        for segment in looked.log:
+            if not ((wanted >= segment.start) & (wanted < segment.stop)).any():
+                continue
+            moved = starts.get(segment.label, segment.start) - segment.start
+            for batch in true_batches(segment, segment.start, segment.stop, rules, looked.false):
+                places = batch.rows["log_offset"]
+                is_hidden = np.isin(places, wanted) & np.isin(places + moved, records.places, invert=True)
+                put = _dispatched(dispatcher, batch.only(is_hidden & _is_message(batch)))
+                at, first = np.unique(put.units["physical_offset"], return_index=True)
+                parts.append(np.stack((at + moved, np.maximum(put.units["batch_size"][first], 1))))
+                entries.append(_entries(put.entries, np.ones(len(put.entries), np.bool_), moved))
+            segment.close()
+        return cls(*np.concatenate(parts, axis=1), np.concatenate(entries))
+
+
+def _entries(put: Rows, whole: Bools, moved: int = 0) -> Rows:
+    rows = np.empty(len(put), _NO_ENTRIES.dtype)
+    rows["physical_offset"] = put["physical_offset"] + moved
+    rows["key_hash"], rows["of_tags"], rows["whole"] = put["key_hash"], put["of_tags"], whole
+    return rows
 
 
 def _by_queue(
@@ -221,6 +305,8 @@ class _Log(NamedTuple):
         head = decode_head(data) if len(data) == size else None
         if head is None or head.magic not in TOPIC_LENGTHS or head.body_length < 0:
             return False
+        if any(any(host[-_PORT_BYTES:-2]) for host in (head.born_host, head.store_host)):
+            return False
         body_start = HEAD_SIZES[host_variant(head.sys_flag)]
         body, width = data[body_start : body_start + head.body_length], TOPIC_LENGTHS[head.magic]
         rest = data[body_start + head.body_length :]
@@ -244,45 +330,55 @@ class _Log(NamedTuple):
         if not len(self.starts):
             return np.zeros(len(places), np.bool_)
         number = np.searchsorted(self.starts, places, "right") - 1
-        # Offset 0 leads to the first file, whatever its name (``CommitLog#getMessage``).
-        is_first = (places == 0) & (sizes <= self.stops[0] - self.starts[0])
-        return np.asarray(is_first | ((number >= 0) & (places + sizes <= self.stops[number])))
+        return np.asarray((number >= 0) & (places + sizes <= self.stops[number]))
+
+    def led_to(self, places: Int64s) -> Int64s:
+        """Return where units lead: 0 is the first file, whatever its name (``CommitLog#getMessage``)."""
+        return np.where(places == 0, self.starts[0], places) if len(self.starts) else places
 
 
 class QueueDelivery(NamedTuple):
-    """Delivery from one queue."""
+    """Delivery from one queue; ``read`` are places of bytes that clients read though they are no record."""
 
     served: int
     wrong: int
     unserved: int
     expired: int = 0
+    read: tuple[int, ...] = ()
 
 
-def delivered(loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecords) -> QueueDelivery:
+def delivered(
+    loaded: LoadedStore, log: _Log, key: QueueKey, records: QueueRecords, undecoded: Int64s = _NONE
+) -> QueueDelivery:
     """Return a queue's delivery by pulls, each from one of its offsets, after a start."""
     records = records.only(records.places < log.end)
     queue = loaded.queues.get(key)
     if queue is None:
         return QueueDelivery(0, 0, int(records.messages[records.whole].sum()))
-    keys, places, sizes, messages = _units(queue)
+    keys, named, sizes, messages = _units(queue)
+    places = log.led_to(named)
     live = log.holds(places, np.maximum(sizes, 1)) & (sizes != 0)
     own, in_place = np.zeros((2, len(places)), np.bool_)
     if len(records.places):
         row = np.minimum(np.searchsorted(records.places, places), len(records.places) - 1)
         own = (records.places[row] == places) & records.whole[row] & log.shows(places)
+        own &= np.isin(places, undecoded, invert=True)
         # A reader goes by TOTALSIZE, if a unit leads to that many bytes; an appended batch unit does.
         own &= (sizes >= records.sizes[row]) | (sizes < 0)
         in_place = own & (records.queue_offsets[row] == keys)
+    read = []
     for number in np.flatnonzero(live & ~own)[:_READ_ONE_BY_ONE].tolist():
         unit = int(places[number]), int(sizes[number])
         own[number] = in_place[number] = log.reads_as(*unit, key, int(keys[number]))
+        read += [unit[0]] * bool(own[number])
     reached = np.isin(records.places, places[live & own])
     gaps = np.maximum(np.diff(keys) - messages[:-1], 0) if queue.batch else np.zeros(1, np.int64)
     return QueueDelivery(
         served=int(messages[live & in_place].sum()),
         wrong=int(messages[live & ~in_place].sum()) + int(gaps[live[:-1]].sum() if queue.batch else 0),
         unserved=int(records.messages[records.whole & ~reached].sum()),
-        expired=int(messages[live & ~in_place & (places < log.starts[0])].sum()) if len(log.starts) else 0,
+        expired=int(messages[live & ~in_place & (named < log.starts[0])].sum()) if len(log.starts) else 0,
+        read=tuple(read),
     )
 
 
@@ -326,7 +422,9 @@ def _reached(index: IndexFile) -> Int64s:
     return _mixed(places[reached], hashes[reached].astype(np.int64))
 
 
-def measure(records: LogRecords, loaded: LoadedStore, end: int, found: Int64s | None) -> Delivery:
+def measure(
+    records: LogRecords, loaded: LoadedStore, end: int, found: Int64s | None, hidden: Hidden
+) -> Delivery:
     """Return the counts of a store after its start.
 
     Args:
@@ -334,25 +432,40 @@ def measure(records: LogRecords, loaded: LoadedStore, end: int, found: Int64s | 
         loaded: the store in the broker's memory after it.
         end: physical offset at which it ends the log.
         found: items that a query can find, see `indexed`; None where there is to be no index.
+        hidden: messages that no walk reaches.
     """
-    kept, log = records.places < end, _Log.of(loaded.log, end, records.log)
+    log = _Log.of(loaded.log, end, records.log)
     counts = [
-        delivered(loaded, log, key, records.queues.get(key, _NO_RECORDS))
+        delivered(loaded, log, key, records.queues.get(key, _NO_RECORDS), records.undecoded)
         for key in sorted({*records.queues, *loaded.queues})
         if not key[0].startswith(LMQ_PREFIX)
     ]
+    read = np.array([place for one in counts for place in one.read], np.int64)
+    is_left = (hidden.places < end) & np.isin(hidden.places, read, invert=True)
+    homeless = np.count_nonzero(records.homeless < end)
     return Delivery(
         served=sum(one.served for one in counts),
         wrong=sum(one.wrong for one in counts),
-        unserved=sum(one.unserved for one in counts),
-        unindexed=0 if found is None else _unindexed(records, end, found),
-        cut=int(np.count_nonzero(records.whole & ~kept)),
+        unserved=sum(one.unserved for one in counts) + int(hidden.messages[is_left].sum() + homeless),
+        unindexed=0 if found is None else _unindexed(records, hidden, end, found),
+        cut=_messages_after(records, end) + int(hidden.messages[hidden.places >= end].sum()),
         expired=sum(one.expired for one in counts),
+        read=int(np.isin(read, hidden.places, invert=True).sum()),
     )
 
 
-def _unindexed(records: LogRecords, end: int, found: Int64s) -> int:
-    entries = records.entries[records.entries["whole"] & (records.entries["physical_offset"] < end)]
+def _messages_after(records: LogRecords, end: int) -> int:
+    """Count the whole messages that lie at physical offset ``end`` or after it, each once."""
+    later = [one.only(one.whole & (one.places >= end)) for one in records.queues.values()]
+    places = np.concatenate([_NONE, *(one.places for one in later)])
+    messages = np.concatenate([_NONE, *(one.messages for one in later)])
+    first = np.unique(places, return_index=True)[1]
+    return int(messages[first].sum() + np.count_nonzero(records.homeless >= end))
+
+
+def _unindexed(records: LogRecords, hidden: Hidden, end: int, found: Int64s) -> int:
+    entries = np.concatenate((records.entries[records.entries["whole"]], hidden.entries))
+    entries = entries[~entries["of_tags"] & (entries["physical_offset"] < end)]
     places = entries["physical_offset"]
     is_found = np.isin(_mixed(places, entries["key_hash"]), found)
     return len(np.setdiff1d(places, places[is_found]))

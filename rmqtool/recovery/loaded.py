@@ -325,7 +325,7 @@ def load_store(
     load_timer_wheel(settings, root, prediction)
     checkpoint = read_checkpoint(root / "checkpoint")
     if isinstance(checkpoint, Refusal):
-        prediction.add(refusals=[checkpoint])
+        prediction.add(refusals=[] if change.checkpoint else [checkpoint])
         checkpoint = CheckpointFields()
     if change.checkpoint:
         checkpoint = checkpoint_of_end(store, checkpoint) or checkpoint
@@ -441,11 +441,22 @@ def _note(
     root: Location, queue: LoadedFiles, prediction: PredictionDraft, wrong_type: bool, size: Setting
 ) -> None:
     prediction.add(refusals=_explained(queue.refusals, size))
-    if wrong_type:  # ConsumeQueueStore#queueTypeShouldBe (5.3.3)
-        reason = f"contradicts the directory of the queues of topic {queue.key[0]}"
-        if not (root / "config" / "topics.json").is_there():
-            reason = f"is missing, but topic {queue.key[0]} has batch queues, which need queue.type=BatchCQ"
-        prediction.add(refusals=[Refusal("config/topics.json", reason)])
+    if wrong_type:
+        prediction.add(refusals=[_type_refusal(root, queue.key[0])])
+
+
+def _type_refusal(root: Location, topic: str) -> Refusal:
+    """Java: ``ConsumeQueueStore#queueTypeShouldBe`` (5.3.3)."""
+    reason = f"contradicts the directory of the queues of topic {topic}"
+    if not (root / "config" / "topics.json").is_there():
+        reason = f"is missing, but topic {topic} has batch queues, which need queue.type=BatchCQ"
+    return Refusal("config/topics.json", reason)
+
+
+def type_refusals(root: Location, loaded: LoadedStore) -> list[Refusal]:
+    """Return why a broker does not load queues that were made without it: topics.json knows no such topics."""
+    topics = {key[0] for key, queue in loaded.queues.items() if queue.batch} - loaded.batch_topics
+    return [_type_refusal(root, topic) for topic in sorted(topics)]
 
 
 def _load_index(

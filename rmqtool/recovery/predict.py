@@ -45,6 +45,7 @@ from rmqtool.recovery.loaded import (
     batch_topics_of,
     catch_up,
     load_store,
+    type_refusals,
 )
 from rmqtool.recovery.loading import timer_hazards
 from rmqtool.recovery.losses import (
@@ -149,7 +150,9 @@ def records_of(store: Store, release: Release) -> LogRecords:
     if root is not None and release.batch_queues:
         topics |= batch_topics_of(root)
     policy = broker_policy(settings, release, topics)
-    return LogRecords(store.commitlog, policy, false=account_of(store).looked.false)
+    records = LogRecords(store.commitlog, policy, false=account_of(store).looked.false)
+    proven = policy.with_batch_topics(records.unknown_batch_topics)
+    return records if proven == policy else LogRecords(store.commitlog, proven, account_of(store).looked.false)
 
 
 def start_changed(
@@ -162,9 +165,12 @@ def start_changed(
         settings = settings.with_value(name, text)
     prediction = PredictionDraft(Prediction(str(store.base), release))
     loaded = load_store(store, store.root, settings, prediction, change)
+    if "config/topics.json" in change.aside:
+        loaded.batch_topics |= records.policy.batch_topics
     policy = broker_policy(settings, release, loaded.batch_topics)
     if loaded.log and prediction.made.loads and (change.queues or change.index):
-        _put_rebuilt(loaded, change, policy, records)
+        _put_rebuilt(loaded, change, records)
+        prediction.add(refusals=type_refusals(store.root, loaded))
     if prediction.made.loads:
         switches = log_recovery.RecoverySwitches.from_settings(settings, release)
         _Start(loaded, prediction, policy, switches).run()
@@ -182,10 +188,11 @@ def _forgotten(store: Store, release: Release) -> list[Forgotten]:
     return forgotten
 
 
-def _put_rebuilt(loaded: LoadedStore, change: Change, policy: DispatchPolicy, records: LogRecords) -> None:
+def _put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> None:
     """Put queues and index of a rebuild: what a running broker dispatches from the log's start."""
-    queues, index = loaded.queues, loaded.index
+    queues, index, policy, topics = loaded.queues, loaded.index, records.policy, loaded.batch_topics
     if records.rebuilt is None:
+        loaded.batch_topics = policy.batch_topics
         loaded.queues, loaded.index = {}, IndexState(index.items)
         end = int(records.places[-1]) + 1 if len(records.places) else 0
         catch_up(loaded, end, rules_of(policy.release.records), Dispatcher(policy))
@@ -193,6 +200,7 @@ def _put_rebuilt(loaded: LoadedStore, change: Change, policy: DispatchPolicy, re
             queue.settle()
         loaded.tallies.clear()
         loaded.log_offsets.clear()
+        loaded.batch_topics = topics
         records.rebuilt = loaded.queues, loaded.index
     made = deepcopy(records.rebuilt)  # a start changes them
     loaded.queues = queues | made[0] if change.queues else queues

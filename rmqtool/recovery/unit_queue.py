@@ -313,9 +313,12 @@ class UnitQueue:
         self._read = None
 
     def units_after_start(self) -> tuple[Int64s, Int64s, Int64s, Int64s]:
-        """Return queue offset, place, size and number of messages of the units, ``(n,)`` each."""
+        """Return queue offset, place, size and number of messages of the units, ``(n,)`` each.
+
+        In a file that begins inside a unit, by its name, a broker finds none of them.
+        """
         keys, files = [np.empty(0, np.int64)], [FileUnits(*np.empty((3, 0), np.int64))]
-        for start in self._starts:
+        for start in (one for one in self._starts if one % UNIT_SIZE == 0):
             units = self._units(start)
             count = max(self._written(start), 0)
             keys.append(start // UNIT_SIZE + np.arange(count))

@@ -44,8 +44,12 @@ def _rebuild(copy: Copy, version: Version) -> Copy:
 
 
 def _repair(copy: Copy, version: Version) -> Copy:
+    """Repair; where a choice is left to the caller, take the first that is offered."""
     with rmqtool.open(copy.root, broker_conf=copy.conf, broker_version=version) as store:
-        report = store.repair(jobs=1)
+        report = store.repair(jobs=1, plan=True)
+    config = {one.file.rpartition("/")[2]: one.choices[0].name for one in report.configs if one.choices}
+    with rmqtool.open(copy.root, broker_conf=copy.conf, broker_version=version) as store:
+        report = store.repair(jobs=1, config=config)
     if report.outcome != "done":
         raise WayOutRefusedError(report.outcome)
     return copy

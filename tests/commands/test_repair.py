@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.repair import RepairReport
     from rmqtool.engine import Engine
-    from rmqtool.findings import Findings
+    from rmqtool import VerifyReport
     from rmqtool.progress import Progress
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.store.journal import Journal
@@ -378,7 +378,7 @@ def test_the_lock_is_held_until_the_end(root: Path, monkeypatch: pytest.MonkeyPa
     seen: list[str] = []
     is_worse = repair_plan.is_worse
 
-    def asked(before: Findings, after: Findings) -> bool:
+    def asked(before: VerifyReport, after: VerifyReport) -> bool:
         command = [sys.executable, "-c", probe, str(root / "lock")]
         seen.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip())
         return is_worse(before, after)

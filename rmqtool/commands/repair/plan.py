@@ -21,6 +21,7 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Structure, codes, counted, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
 from rmqtool.outcomes import Action, best, outcome_of, repairs
+from rmqtool.recovery import Change
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
 from rmqtool.store.twins import own_records
@@ -205,14 +206,29 @@ class _Planner:
         def tell(topic: str, queue_id: int, batch: bool) -> None:
             self._made.append((topic, queue_id, batch))
 
-        return swap_refusal(self._request.rebuild(names, None, None, tell), is_foreseen=bool(self._outcomes))
+        rebuilt = self._request.rebuild(names, None, None, tell)
+        return swap_refusal(rebuilt, is_foreseen=bool(self._outcomes)) or self._without_topics()
+
+    def _without_topics(self) -> str | None:
+        """Return that topics.json, lost, has to say first which queues are batch queues; None if it does."""
+        is_batch = any(batch for _, _, batch in self._made)
+        if not is_batch or "topics.json" in self._request.choices:
+            return None
+        for one in diagnose(self._store, made=self._made):
+            if one.file == "config/topics.json" and not (one.is_sound or one.obvious):
+                names = ", ".join(choice.name for choice in one.choices)
+                return f"a broker loads batch queues only with it: --config topics.json=NAME, of {names}"
+        return None
 
     def _worse(self) -> str | None:
         """Return how a start after the repair is worse than one of the store as it is; None if it is not."""
         repaired, chosen = outcome_of(self._outcomes, Action.REPAIR), best(self._outcomes)
-        if repaired is None or repaired.refused is None or chosen is None:
+        if repaired is None or chosen is None or self._request.choices:  # those change what a start finds
             return None
-        return f"{repaired.refused}. Better: {chosen.command}"
+        why, rebuilt = repaired.refused, Change(queues=True, index=True)
+        if repairs.spares_proof(self._outcomes, rebuilt, is_log_damaged=self._is_log_damaged):
+            why = why or repairs.PROOF_STAYS
+        return None if why is None else f"{why}. Better: {chosen.command}"
 
     def _abort(self, *, complete: bool) -> None:
         if self._store.abort is None or not self._request.wants(RepairPart.ABORT):
@@ -224,6 +240,9 @@ class _Planner:
             better = f"better: {chosen.command}" if chosen is not None and has_better else _SALVAGE
             damage = f"the log is damaged: either start can cut it; {better}"
             why = f"there is no log: {RESTORE_LOG}" if is_gone else damage
+            self._leave(RepairPart.ABORT, "abort", why)
+        elif repairs.keeps_abort(self._findings):
+            why = "the start cuts off what a kill left at the log's end"
             self._leave(RepairPart.ABORT, "abort", why)
         elif not complete:
             why = "a start completes queues and index only with it, and they are not repaired here"
@@ -278,14 +297,20 @@ def swap_refusal(rebuilt: Rebuilt, *, is_foreseen: bool) -> str | None:
     return None
 
 
-def is_worse(before: Findings, after: Findings) -> bool:
-    """Whether a store has more errors of a code, or of a structure, than before its repair.
+def is_worse(before: VerifyReport, after: VerifyReport) -> bool:
+    """Whether the next start is worse than before the repair; by the findings if no start is foreseen.
 
     Gaps that a start completes while ``abort`` exists are errors without it.
     """
-    counts, errors = before.counts, before.errors
-    return any(number > errors.get(structure, 0) for structure, number in after.errors.items()) or any(
-        number > counts.get(code, 0) for code, number in after.counts.items() if code in _error_codes(after)
+    was, now = (outcome_of(one.outcomes, Action.START) for one in (before, after))
+    if was is not None:
+        return now is not None and now.harm > was.harm
+    counts, errors = before.findings.counts, before.findings.errors
+    more = after.findings.errors.items()
+    return any(number > errors.get(structure, 0) for structure, number in more) or any(
+        number > counts.get(code, 0)
+        for code, number in after.findings.counts.items()
+        if code in _error_codes(after.findings)
     )
 
 

@@ -29,7 +29,6 @@ from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.engine import options_of
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.outcomes.repairs import QUEUE_DIRECTORIES
-from rmqtool.recovery.predict import predict_recovery
 from rmqtool.store import PathKind, Store
 from rmqtool.store.disk import Disk
 from rmqtool.store.journal import (
@@ -154,12 +153,11 @@ def _carried_out(
     progress: Progress,
 ) -> RepairReport:
     """Do the moves and verify the store again; undo them if it is worse than before."""
-    lost = _lost_at_start(request.store)
     with io_errors_with_next_step():
         finish(disk, journal)
     store = request.store.afresh()
     after = _verified(request, store, progress)
-    if is_worse(before.findings, after.findings) or _lost_at_start(store) > lost:
+    if is_worse(before, after):
         with io_errors_with_next_step():
             undo(disk, journal)
         report = _report(request, plan, before, RepairOutcome.ROLLED_BACK)
@@ -167,15 +165,6 @@ def _carried_out(
         report = _report(request, plan, after, RepairOutcome.DONE, journal.name)
         report = replace(report, log_losses=before.log_losses)
     return replace(report, before=before.findings.counts, after=after.findings.counts)
-
-
-def _lost_at_start(store: Store) -> int:
-    """Return how many messages the next start would lose; one more than any number if it would not start."""
-    try:
-        prediction = predict_recovery(store, store.settings.release)
-    except UsageError:  # recovery of such a store is not known; verify judges alone
-        return 0
-    return sum(one.messages for one in prediction.lost) if prediction.starts else 1 << 62
 
 
 def _verified(request: RepairRequest, store: Store, progress: Progress) -> VerifyReport:
