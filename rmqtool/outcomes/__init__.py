@@ -58,6 +58,7 @@ class Outcome:
         command: command line of the next step; None where nothing has to be done.
         refused: why the action is not possible; None if it is.
         expired: of the wrong, those at units before the log's first byte, until the broker deletes them.
+        spares: of a repair, why it leaves queues and index as they are.
     """
 
     action: Action
@@ -75,6 +76,7 @@ class Outcome:
     command: str | None = None
     refused: str | None = None
     expired: int = 0
+    spares: str | None = None
 
     @property
     def harm(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -147,13 +148,18 @@ class _Actions:
         change, refused = repair_change(self._store, self._findings)
         if change is None:
             return self._refused(Action.REPAIR, refused)
-        repaired, is_damaged = self._changed(Action.REPAIR, change), is_log_damaged(self._store, self._findings)
-        judged = start, repaired, salvaged
-        if repaired.harm <= start.harm and spares_proof(judged, change, is_log_damaged=is_damaged):
+        repaired, is_damaged = (
+            self._changed(Action.REPAIR, change),
+            is_log_damaged(self._store, self._findings),
+        )
+        spares = (change.queues or change.index) and spares_proof(
+            start, repaired, salvaged, is_log_damaged=is_damaged
+        )
+        if repaired.harm <= start.harm and spares:
             change = change.without_derived()
             if not change.aside:
                 return self._refused(Action.REPAIR, PROOF_STAYS)
-            repaired = self._changed(Action.REPAIR, change)
+            repaired = replace(self._changed(Action.REPAIR, change), spares=PROOF_STAYS)
         if repaired.harm <= start.harm:
             return repaired
         now = outcome_words(start) or "loses nothing"

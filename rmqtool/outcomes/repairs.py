@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.io import FileKind
-from rmqtool.outcomes import Action, Outcome, outcome_of
 from rmqtool.recovery import Change
 from rmqtool.store.layouts import Deed
 from rmqtool.store.twins import own_records
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection
 
     from rmqtool.findings import Findings
+    from rmqtool.outcomes import Outcome
     from rmqtool.store import Store
 
 CHECKPOINT_CODES = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
@@ -49,13 +49,8 @@ def _spare(store: Store) -> set[str]:
     return {stray.label for stray in log.strays if own_records(stray, root, log) == 0}
 
 
-def spares_proof(outcomes: Sequence[Outcome], change: Change, *, is_log_damaged: bool) -> bool:
+def spares_proof(start: Outcome, repaired: Outcome, salvaged: Outcome, *, is_log_damaged: bool) -> bool:
     """Whether queues and index stay as they are: they prove what the log lost, and salvage makes more of it."""
-    start, repaired, salvaged = (
-        outcome_of(outcomes, one) for one in (Action.START, Action.REPAIR, Action.SALVAGE)
-    )
-    if start is None or repaired is None or salvaged is None or not (change.queues or change.index):
-        return False
     return (is_log_damaged or start.lost > 0) and salvaged.harm < repaired.harm
 
 

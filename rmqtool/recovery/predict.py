@@ -152,7 +152,9 @@ def records_of(store: Store, release: Release) -> LogRecords:
     policy = broker_policy(settings, release, topics)
     records = LogRecords(store.commitlog, policy, false=account_of(store).looked.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
-    return records if proven == policy else LogRecords(store.commitlog, proven, account_of(store).looked.false)
+    return (
+        records if proven == policy else LogRecords(store.commitlog, proven, account_of(store).looked.false)
+    )
 
 
 def start_changed(

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from rmqtool import VerifyReport
     from rmqtool.commands.repair import RepairReport
     from rmqtool.engine import Engine
-    from rmqtool import VerifyReport
     from rmqtool.progress import Progress
     from rmqtool.reput.pipeline import ReputPlan, ReputResult
     from rmqtool.store.journal import Journal

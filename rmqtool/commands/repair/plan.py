@@ -21,7 +21,6 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Structure, codes, counted, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
 from rmqtool.outcomes import Action, best, outcome_of, repairs
-from rmqtool.recovery import Change
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
 from rmqtool.store.twins import own_records
@@ -225,9 +224,7 @@ class _Planner:
         repaired, chosen = outcome_of(self._outcomes, Action.REPAIR), best(self._outcomes)
         if repaired is None or chosen is None or self._request.choices:  # those change what a start finds
             return None
-        why, rebuilt = repaired.refused, Change(queues=True, index=True)
-        if repairs.spares_proof(self._outcomes, rebuilt, is_log_damaged=self._is_log_damaged):
-            why = why or repairs.PROOF_STAYS
+        why = repaired.refused or repaired.spares
         return None if why is None else f"{why}. Better: {chosen.command}"
 
     def _abort(self, *, complete: bool) -> None:
