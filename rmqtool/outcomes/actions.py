@@ -148,14 +148,10 @@ class _Actions:
         change, refused = repair_change(self._store, self._findings)
         if change is None:
             return self._refused(Action.REPAIR, refused)
-        repaired, is_damaged = (
-            self._changed(Action.REPAIR, change),
-            is_log_damaged(self._store, self._findings),
-        )
-        spares = (change.queues or change.index) and spares_proof(
-            start, repaired, salvaged, is_log_damaged=is_damaged
-        )
-        if repaired.harm <= start.harm and spares:
+        repaired = self._changed(Action.REPAIR, change)
+        is_damaged = is_log_damaged(self._store, self._findings)
+        is_proof = spares_proof(start, repaired, salvaged, is_log_damaged=is_damaged)
+        if repaired.harm <= start.harm and is_proof and (change.queues or change.index):
             change = change.without_derived()
             if not change.aside:
                 return self._refused(Action.REPAIR, PROOF_STAYS)
@@ -265,7 +261,7 @@ class _Actions:
         return ends
 
     def _given_to_same(self, key: QueueKey, own: QueueRecords) -> int:
-        """Return the end of a queue by its units that lead to records of one queue offset: they had others."""
+        """Return the end of a queue by units that lead to records of one queue offset: they had others."""
         numbers, counts = np.unique(own.queue_offsets, return_counts=True)
         if (counts == 1).all():
             return 0

@@ -50,7 +50,7 @@ def _spare(store: Store) -> set[str]:
 
 
 def spares_proof(start: Outcome, repaired: Outcome, salvaged: Outcome, *, is_log_damaged: bool) -> bool:
-    """Whether queues and index stay as they are: they prove what the log lost, and salvage makes more of it."""
+    """Whether queues and index stay as they are: they prove what was lost, and salvage makes more of it."""
     return (is_log_damaged or start.lost > 0) and salvaged.harm < repaired.harm
 
 

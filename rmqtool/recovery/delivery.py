@@ -230,7 +230,7 @@ class Hidden(NamedTuple):
 
     @classmethod
     def of(cls, records: LogRecords, looked: SurveyedLog, odd: Int64s) -> Hidden:
-        """Return those that a survey found, and those at the places ``odd``, where text is in place of a number."""
+        """Return those that a survey knows, and those at the places ``odd``, with text for a number."""
         wanted = np.concatenate((looked.unreached, odd))
         starts = {one.label: one.start for one in records.log}
         parts, entries = [np.empty((2, 0), np.int64)], [_NO_ENTRIES]
@@ -248,7 +248,8 @@ class Hidden(NamedTuple):
                 parts.append(np.stack((at + moved, np.maximum(put.units["batch_size"][first], 1))))
                 entries.append(_entries(put.entries, np.ones(len(put.entries), np.bool_), moved))
             segment.close()
-        return cls(*np.concatenate(parts, axis=1), np.concatenate(entries))
+        places, messages = np.concatenate(parts, axis=1)
+        return cls(places, messages, np.concatenate(entries))
 
 
 def _entries(put: Rows, whole: Bools, moved: int = 0) -> Rows:

@@ -454,7 +454,7 @@ def _type_refusal(root: Location, topic: str) -> Refusal:
 
 
 def type_refusals(root: Location, loaded: LoadedStore) -> list[Refusal]:
-    """Return why a broker does not load queues that were made without it: topics.json knows no such topics."""
+    """Return why a broker does not load queues that a rebuild made: topics.json has no such topics."""
     topics = {key[0] for key, queue in loaded.queues.items() if queue.batch} - loaded.batch_topics
     return [_type_refusal(root, topic) for topic in sorted(topics)]
 
