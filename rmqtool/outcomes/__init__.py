@@ -17,7 +17,7 @@ from rmqtool.findings import Finding, Structure, advises_rebuild, codes, counted
 from rmqtool.io.source import is_object_url
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.findings import FindingLog
 
@@ -33,6 +33,7 @@ class Action(StrEnum):
 
 
 _ACTIONS = list(Action)
+_IMPOSSIBLE = (2,)  # more than any harm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,7 @@ class Outcome:
         refused: why the action is not possible; None if it is.
         expired: of the wrong, those at units before the log's first byte, until the broker deletes them.
         spares: of a repair, why it leaves queues and index as they are.
+        unless: of the recommended one, releases that may be the broker's, and with which another is better.
     """
 
     action: Action
@@ -77,6 +79,7 @@ class Outcome:
     refused: str | None = None
     expired: int = 0
     spares: str | None = None
+    unless: tuple[str, ...] = ()
 
     @property
     def harm(self) -> tuple[int, ...]:
@@ -186,6 +189,31 @@ def ranked(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """Return the outcomes in the order of actions, the best one marked."""
     chosen = min(outcomes, key=lambda one: one.rank)
     return tuple(replace(one, recommended=one is chosen and one.refused is None) for one in outcomes)
+
+
+def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]]) -> tuple[Outcome, ...]:
+    """Mark the action that does least harm with the worst of several releases.
+
+    Args:
+        outcomes: those with the release that is taken for the broker's.
+        others: those with each other that may be the broker's, by its name.
+    """
+    alike = [{(one.action, one.setting): one for one in theirs} for theirs in (outcomes, *others.values())]
+
+    def harms(one: Outcome) -> list[tuple[int, ...]]:
+        found = (by_action.get((one.action, one.setting)) for by_action in alike)
+        return [_IMPOSSIBLE if one is None else one.harm for one in found]
+
+    chosen = min(outcomes, key=lambda one: (max(harms(one)), one.rank))
+    if chosen.refused is not None:
+        return tuple(outcomes)
+    least = (min(one.harm for one in by_action.values()) for by_action in alike)
+    names = (f"a {name} broker" for name in others)
+    harmed = zip(("the one that is assumed", *names), harms(chosen), least, strict=True)
+    unless = tuple(name for name, harm, best_of_all in harmed if harm > best_of_all)
+    return tuple(
+        replace(one, recommended=one is chosen, unless=unless if one is chosen else ()) for one in outcomes
+    )
 
 
 class CommandLines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,9 +13,9 @@ from rmqtool.account.log_losses import account_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.outcomes import Action, CommandLines, Outcome, outcome_words, ranked
+from rmqtool.outcomes import Action, CommandLines, Outcome, agreed, outcome_words, ranked
 from rmqtool.outcomes.repairs import PROOF_STAYS, is_log_damaged, repair_change, spares_proof
-from rmqtool.recovery import Change
+from rmqtool.recovery import NO_CHANGE, Change
 from rmqtool.recovery.delivery import Delivery, Hidden, QueueRecords, indexed, measure
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
 from rmqtool.store.layouts import Deed
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.account import LogLosses
+    from rmqtool.arrays import Int64s
     from rmqtool.findings import Findings
     from rmqtool.recovery import Prediction
     from rmqtool.recovery.loaded import LoadedStore
@@ -72,7 +74,12 @@ def foresee(
             action=Action.START, served=served, wrong=0, unserved=0, unindexed=0, reused=0
         )
         return ranked([start_as_it_is])
-    return ranked(list(_Actions(store, start, findings).all()))
+    actions = _Actions(store, start, findings)
+    outcomes = ranked(list(actions.all()))
+    if release != store.settings.release:
+        return outcomes
+    others = (one for one in store.settings.candidates if one != release)
+    return agreed(outcomes, {one.name: list(actions.of(one).all()) for one in others})
 
 
 def is_harmless(prediction: Prediction, findings: Findings) -> bool:
@@ -121,6 +128,15 @@ class _Actions:
             is_torn = ~records.whole & np.isin(records.places, self._unplaced, invert=True)
             self._damaged += int(records.messages[is_torn].sum())
         self._given = self._ends()
+        self._reached: dict[str, Int64s] = {}
+
+    def of(self, release: Release) -> _Actions:
+        """Return the same for another release, without counts of the records by its rules: few differ."""
+        other = copy(self)
+        prediction, loaded = start_changed(self._store, release, NO_CHANGE, self._records)
+        prediction = replace(prediction, forgets=self._start.prediction.forgets)
+        other._start, other._release = Start(prediction, loaded), release
+        return other
 
     def all(self) -> Iterator[Outcome]:
         """Yield the outcomes."""
@@ -221,7 +237,7 @@ class _Actions:
                 forgets=forgets,
                 command=command,
             )
-        is_found = indexed(self._store, loaded, self._geometry) if self._is_indexed else None
+        is_found = indexed(self._store, loaded, self._geometry, self._reached) if self._is_indexed else None
         counts: Delivery = measure(self._records, loaded, end, is_found, self._hidden)
         return Outcome(
             action=action,

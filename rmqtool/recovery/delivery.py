@@ -17,6 +17,7 @@ from rmqtool.account.lost import ENDLESS
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.formats.message import (
     HEAD_SIZES,
+    MAGIC_V1,
     PROPERTIES_LENGTH,
     TOPIC_LENGTHS,
     TRANSACTION_MASK,
@@ -287,29 +288,33 @@ class _Log(NamedTuple):
     stops: Int64s
     end: int
     shadowed: Sequence[Shadowed]
+    knows_v2: bool = True
 
     @classmethod
-    def of(cls, segments: Sequence[Segment], end: int, log: FileQueue) -> _Log:
+    def of(cls, segments: Sequence[Segment], end: int, records: LogRecords) -> _Log:
         served = {one.start: one for one in reversed(segments) if one.start < end}
         kept = sorted(served.values(), key=lambda one: one.start)
         starts = np.array([one.start for one in kept], np.int64)
         stops = np.minimum(np.array([one.stop for one in kept], np.int64), end)
-        return cls(kept, starts, stops, end, shadowed(log, segments))
+        knows_v2 = records.policy.release.records.knows_v2
+        return cls(kept, starts, stops, end, shadowed(records.log, segments), knows_v2)
 
     def reads_as(self, place: int, size: int, key: QueueKey, queue_offset: int) -> bool:
         """Whether a client reads a message of a queue offset from bytes that are no intact record.
 
-        It checks neither the lengths of a record nor its PHYSICALOFFSET (``MessageDecoder#decode``).
+        It checks neither the lengths of a record nor its PHYSICALOFFSET, one of 4.x not even its magic
+        (``MessageDecoder#decode``).
         """
         segment = next((one for one in self.segments if one.start <= place < one.stop), None)
         data = b"" if segment is None else segment.read_at(place - segment.start, size, [])
         head = decode_head(data) if len(data) == size else None
-        if head is None or head.magic not in TOPIC_LENGTHS or head.body_length < 0:
+        width = TOPIC_LENGTHS.get(head.magic if self.knows_v2 else MAGIC_V1) if head is not None else None
+        if head is None or width is None or head.body_length < 0:
             return False
         if any(any(host[-_PORT_BYTES:-2]) for host in (head.born_host, head.store_host)):
             return False
         body_start = HEAD_SIZES[host_variant(head.sys_flag)]
-        body, width = data[body_start : body_start + head.body_length], TOPIC_LENGTHS[head.magic]
+        body = data[body_start : body_start + head.body_length]
         rest = data[body_start + head.body_length :]
         if len(rest) < width.size or (head.body_crc and masked_crc32(body) != head.body_crc):
             return False
@@ -395,18 +400,21 @@ def _units(queue: Queue) -> tuple[Int64s, Int64s, Int64s, Int64s]:
     return keys[inside], places[inside], sizes[inside], messages[inside]
 
 
-def indexed(store: Store, loaded: LoadedStore, geometry: Geometry) -> Int64s:
+def indexed(store: Store, loaded: LoadedStore, geometry: Geometry, reached: dict[str, Int64s]) -> Int64s:
     """Return place and hash of each item that a query can find after a start, as in `LogRecords.entries`.
 
-    ``geometry`` is that of the broker's settings.
+    ``geometry`` is that of the broker's settings; ``reached`` keeps the items of files that were read.
     """
     kept = {one.file for one in loaded.index.outcomes}
     put = (_NO_ENTRIES, *loaded.index.put_rows)
     found = [_mixed(one["physical_offset"], one["key_hash"]) for one in put]
     for file in store.index_files:
-        if file.label in kept:
-            found.append(_reached(IndexFile(file, geometry)))
+        if file.label not in kept:
+            continue
+        if file.label not in reached:
+            reached[file.label] = _reached(IndexFile(file, geometry))
             file.close()
+        found.append(reached[file.label])
     return np.concatenate(found)
 
 
@@ -435,7 +443,7 @@ def measure(
         found: items that a query can find, see `indexed`; None where there is to be no index.
         hidden: messages that no walk reaches.
     """
-    log = _Log.of(loaded.log, end, records.log)
+    log = _Log.of(loaded.log, end, records)
     counts = [
         delivered(loaded, log, key, records.queues.get(key, _NO_RECORDS), records.undecoded)
         for key in sorted({*records.queues, *loaded.queues})

@@ -79,13 +79,17 @@ def next_command(verdict: Verdict) -> str | None:
 
 
 def first_step(verdict: Verdict) -> str | None:
-    """Return the step before the next command; None where no message is lost."""
+    """Return the step before the next command; None where no message is lost, and any broker will do."""
     chosen = best(verdict.report.outcomes)
     lost = log_losses(verdict) if chosen is None else chosen.lost
-    if not lost:
-        return None
-    messages = several(lost, "lost message")
-    return f"look for the {messages} in a replica or a backup: no command brings back what is lost"
+    steps = []
+    if chosen is not None and chosen.unless:
+        releases = " or ".join(chosen.unless)
+        steps.append(f"name the broker's release (--broker-version): with {releases} another is better")
+    if lost:
+        messages = several(lost, "lost message")
+        steps.append(f"look for the {messages} in a replica or a backup: no command brings back what is lost")
+    return "; ".join(steps) or None
 
 
 def _damage(verdict: Verdict) -> str:

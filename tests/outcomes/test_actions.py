@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import rmqtool
 from rmqtool.commands.verify import Verdict
-from rmqtool.outcomes import Action, Outcome, best, outcome_of
+from rmqtool.formats.message import HEAD_OFFSETS
+from rmqtool.outcomes import Action, Outcome, agreed, best, outcome_of
 from rmqtool.report.verdict import verdict_words
 from tests.store.fixture_stores import fixture
 
@@ -161,3 +163,83 @@ def test_a_topic_that_was_deleted_is_not_brought_back(tmp_path: Path) -> None:
     report = verified(copied("plain-5.3.3", tmp_path, damage))
     assert "CQ-TOPIC-GONE" in report.findings.counts
     assert verdict_words(Verdict(report))["next"] is None
+
+
+def of_release(**wrong: int) -> tuple[Outcome, ...]:
+    return tuple(Outcome(action=Action(name), wrong=count) for name, count in wrong.items())
+
+
+def test_what_is_best_with_every_release_is_recommended() -> None:
+    """The files leave open which broker it was; with the assumed one a start would do."""
+    chosen = best(agreed(of_release(start=0, repair=0), {"4.9.8": of_release(start=5, repair=0)}))
+    assert chosen is not None
+    assert (chosen.action, chosen.unless) == (Action.REPAIR, ())
+
+
+def test_where_no_action_is_best_with_every_release_the_least_harm_is_and_the_release_is_wanted() -> None:
+    chosen = best(agreed(of_release(start=0, repair=1), {"4.9.8": of_release(start=5, repair=2)}))
+    assert chosen is not None
+    assert (chosen.action, chosen.unless) == (Action.REPAIR, ("the one that is assumed",))
+    chosen = best(agreed(of_release(start=1, repair=5), {"4.9.8": of_release(start=2, repair=0)}))
+    assert chosen is not None
+    assert (chosen.action, chosen.unless) == (Action.START, ("a 4.9.8 broker",))
+
+
+def test_an_action_that_another_release_does_not_have_is_the_last() -> None:
+    assumed = (*of_release(start=1), Outcome(action=Action.SETTING, setting="checkCRCOnRecover=false"))
+    chosen = best(agreed(assumed, {"4.9.8": of_release(start=1)}))
+    assert chosen is not None
+    assert (chosen.action, chosen.unless) == (Action.START, ("the one that is assumed",))
+
+
+def test_the_step_before_the_next_one_names_a_release_for_which_another_is_better() -> None:
+    outcomes = agreed(of_release(start=1, repair=5), {"4.9.8": of_release(start=2, repair=0)})
+    report = replace(verified(fixture("plain-5.3.3")), outcomes=outcomes)
+    first = verdict_words(Verdict(report))["first"]
+    assert first is not None
+    assert "--broker-version" in first
+    assert "a 4.9.8 broker" in first
+
+
+def test_files_that_leave_the_release_open_get_one_advice_whatever_is_assumed(tmp_path: Path) -> None:
+    def damage(root: Path) -> None:
+        file = sorted((root / "commitlog").iterdir())[2]
+        file.write_bytes(file.read_bytes()[:300] + bytes(700) + file.read_bytes()[1000:])
+
+    root = copied("segments-5.4.0", tmp_path, damage)
+    with rmqtool.open(root) as store:
+        assert {one.action for one in store.verify(jobs=1).outcomes if one.recommended} == {Action.SALVAGE}
+    for release in ("4.9.8", "5.3.3", "5.4.0"):
+        with rmqtool.open(root, broker_version=release) as store:
+            found = best(store.verify(jobs=1).outcomes)
+        assert found is not None
+        assert (found.action, found.unless) == (Action.SALVAGE, ())
+
+
+def test_a_port_that_is_none_is_delivered_as_bytes_that_no_client_decodes(tmp_path: Path) -> None:
+    """``InetSocketAddress`` refuses it, and with it ``MessageDecoder`` the message (5.3.3)."""
+
+    def damage(root: Path) -> None:
+        file = root / "commitlog" / f"{0:020d}"
+        data = bytearray(file.read_bytes())
+        data[HEAD_OFFSETS[0]["bornHost"] + 4] = 0x40
+        file.write_bytes(data)
+
+    start = outcome_of(verified(copied("plain-5.3.3", tmp_path, damage)).outcomes, Action.START)
+    assert start is not None
+    assert (start.wrong, start.unserved, start.lost) == (1, 1, 0)
+
+
+def test_a_repair_keeps_queues_that_prove_what_a_damaged_log_lost(tmp_path: Path) -> None:
+    def damage(root: Path) -> None:
+        zero_page(root)
+        shutil.rmtree(root / "consumequeue" / "Orders")
+
+    root = copied("plain-5.3.3", tmp_path, damage)
+    repair = outcome_of(verified(root).outcomes, Action.REPAIR)
+    assert repair is not None
+    assert "prove" in (repair.refused or repair.spares or "")
+    with rmqtool.open(root) as store:
+        plan = store.repair(plan=True, jobs=1)
+    assert not [one for one in plan.steps if one.path in {"consumequeue", "index"}]
+    assert "Better: " in next(one.why for one in plan.left if one.path == "consumequeue")
