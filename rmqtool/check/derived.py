@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.check import CheckInterruptedError, Examined, VerifyRequest, denied, run_guarded
-from rmqtool.check.bounds import Lag, confirmed_lag, lag_of
 from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
+from rmqtool.check.lag import Lag, confirmed_lag, lag_of
 from rmqtool.check.queue_offsets import restarts, with_queues_gone
 from rmqtool.check.queue_units import tell_delay_table_once
 from rmqtool.derived.queues import open_queue

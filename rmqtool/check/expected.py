@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from rmqtool.check.bounds import Lag
+from rmqtool.check.lag import Lag
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -18,7 +18,7 @@ from rmqtool.store.segments import Segment, unreadable_findings
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Row, Rows
-    from rmqtool.check.bounds import Lag
+    from rmqtool.check.lag import Lag
 
 
 _NEVER = (1 << 63) - 1

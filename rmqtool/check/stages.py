@@ -8,9 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.check import CheckInterruptedError, VerifyRequest, VerifyRun, denied, run_guarded
-from rmqtool.check.bounds import check_expiry, check_window, of_findings
 from rmqtool.check.delays import DelayBalance
 from rmqtool.check.derived import check_derived
+from rmqtool.check.lag import check_window
 from rmqtool.check.log import LogCheck, LogResult, check_log
 from rmqtool.check.log_findings import fold_without_sum, tell_contradicted, unlisted_batch_topics
 from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
@@ -22,6 +22,7 @@ from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
+from rmqtool.retention import check_expiry, of_findings
 from rmqtool.scan.classify import page_writer
 from rmqtool.store.layouts import Deed
 from rmqtool.topics import TIMER_TOPIC
@@ -83,7 +84,7 @@ class ContentCheck:
                 findings, examined = check_derived(compared, log, engine, self._progress, log_cut=log_cut)
                 self._run.add(findings, examined)
                 if log is not None and not is_denied and request.level >= _DERIVED_LEVEL:
-                    head = of_findings(log, self._run.findings)
+                    head = of_findings(log.log_start, log.latest_ms, log.plans, self._run.findings)
                     self._add(Structure.COMMITLOG, partial(check_expiry, head=head))
                     tell_contradicted(store.log, self._run.findings)
                 if not is_partial and not request.live:

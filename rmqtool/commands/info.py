@@ -188,7 +188,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
             elif not is_suspect:
                 before = 0
         if log is not None and begins_later:
-            from rmqtool.check.bounds import check_expiry, of_queues
+            from rmqtool.retention import check_expiry, of_queues
 
             findings.extend(check_expiry(store, of_queues(store, log.last_store_timestamp_ms)))
     return StoreSummary(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from rmqtool.check.bounds import Lag
 from rmqtool.check.expected import ExpectedUnits
+from rmqtool.check.lag import Lag
 from rmqtool.check.queues import check_queues
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import Severity

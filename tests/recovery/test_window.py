@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.check.bounds import check_window
+from rmqtool.check.lag import check_window
 from rmqtool.findings import codes
 from rmqtool.recovery.log_recovery import NO_UNITS, window_of
 from rmqtool.recovery.predict import predict_recovery

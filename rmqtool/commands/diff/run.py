@@ -10,7 +10,6 @@ import numpy as np
 
 from rmqtool.account import indexes_beyond, lists_beyond
 from rmqtool.account.log_losses import StoreAccount, account_of, losses_of_sound_log
-from rmqtool.check.bounds import check_expiry, of_queues
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.log import diff_logs, log_reaches
@@ -25,6 +24,7 @@ from rmqtool.formats import layout
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.formats.index import HEADER
+from rmqtool.retention import check_expiry, of_queues
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import record_at
