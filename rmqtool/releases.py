@@ -51,7 +51,7 @@ class RecordRules:
         knows_inner_batch: INNER_NUM and INNER_BASE are parsed (5.0.0+).
         requires_numbers: a property that should be a number but is not makes the record fail (every broker).
         refuses_negative_size: a negative TOTALSIZE fails before the magic is read; older brokers take one
-            with the magic of a BLANK for a BLANK (5.5.1+).
+            with the magic of an end mark for an end mark (5.5.1+).
         kept_array: hosts, topic and properties are read into an array that a thread keeps at the largest
             TOTALSIZE it met, up to this many bytes; other brokers make one of TOTALSIZE bytes, as this one
             does for a longer record (5.5.1+, ``CommitLog#borrowCheckMessageBuffer``; the default of

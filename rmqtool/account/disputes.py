@@ -286,7 +286,7 @@ class FrameDisputes(Disputes):
         return int(((apart > 0) & (apart < SMALLEST_RECORD)).sum())
 
     def _room(self, side: _CopySide, start: int, stop: int) -> int:
-        """Return the bytes between two places that no record of a side, or around it, and no BLANK takes."""
+        """Return the bytes between two places that no record of a side or around it takes, and no mark."""
         log, rows = self._surveys[0].log, self._around.records
         mine = side.records[~np.isin(side.records["log_offset"], rows["log_offset"])]
         taken = 0

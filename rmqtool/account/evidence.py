@@ -432,13 +432,13 @@ class ChainedSurvey:
                     yield ChainGap(chain.queue, one, two, start, int(after["log_offset"]))
 
     def blank_bytes(self, start: int, stop: int) -> int:
-        """Return the bytes of BLANKs that begin between two places."""
+        """Return the bytes of end marks that begin between two places."""
         first, last = np.searchsorted(self._blanks[:, 0], [start, stop])
         return int((self._blanks[first:last, 1] - self._blanks[first:last, 0]).sum())
 
     @cached_property
     def _blanks(self) -> Int64s:
-        """Start and stop of each BLANK, ``(k, 2)``."""
+        """Start and stop of each end mark, ``(k, 2)``."""
         found = sorted(self.survey.blanks.values())
         segments = [self.survey.log.segment_at(at) for at in found]
         pairs = [(at, at if one is None else one.stop) for at, one in zip(found, segments, strict=True)]

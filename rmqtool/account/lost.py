@@ -357,7 +357,7 @@ class AbsentFinder(NamedTuple):
         log_start: physical offset of the log's first byte.
         from_zero: the log begins at 0, so every queue begins at 0, too.
         horizon: physical offset up to which the log is wanted.
-        room: returns the bytes between two places that neither a record nor a BLANK takes.
+        room: returns the bytes between two places that neither a record nor an end mark takes.
     """
 
     log_start: int

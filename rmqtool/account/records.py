@@ -57,7 +57,9 @@ class Mark(IntFlag):
     RECORD_CRC = 2  # the record fails its property __CRC32#
     STALLS = 4  # a number of a multi dispatch is none: a broker gets no further
     PLAIN = 8  # of a type that is put into queues: neither prepared nor rolled back
-    TORN = 16  # no text beside a hole, lengths that take in the file's BLANK, or other properties than it was
+    TORN = (
+        16  # no text beside a hole, lengths that take in the file's end mark, or other properties than it was
+    )
     # stored with: no checksum shows that
     FORM = 32  # pieces of its properties have no name or value
     ZEROS = 64  # zeros stand in its properties
@@ -247,7 +249,7 @@ class Survey:
         elsewhere: ``(k, 2)``, physical offset and size that sound records name which lie in another place.
         units: ``(m,)`` of ``UNIT_ROW`` in log order.
         queues: topic and queue id by number.
-        blanks: where each file's BLANK lies, by the file's start.
+        blanks: where each file's end mark lies, by the file's start.
         sound_crcs: records that carry a property ``__CRC32#`` that holds.
         unreadable: ranges that the disk did not deliver, as physical offset and length.
         batch_topics: topics that prove to have batch queues though the policy did not know it.
@@ -376,7 +378,7 @@ class _Reader:
         """Return where to read on inside a frame that lies where it says; None after it.
 
         A record in a body without a proven checksum is the body's own, or the frame is false. The
-        BLANK at a file's end is not a record: a frame that reaches over it has damaged lengths.
+        end mark at a file's end is not a record: a frame that reaches over it has damaged lengths.
         """
         start, stop = int(frame_starts(row)), int(frame_stops(row))
         if proven:

@@ -56,7 +56,7 @@ class SurveyedLog:
         starts: ``(n,)`` ascending, physical offsets at which bytes without an intact record begin; those
             between files and after the last are among them.
         stops: ``(n,)``, physical offsets at which such bytes end; ranges neither touch nor overlap.
-        blanks: ``(k, 2)`` ascending, start and stop of the BLANKs, which are among those bytes.
+        blanks: ``(k, 2)`` ascending, start and stop of the end marks, which are among those bytes.
         strangers: ``(m,)`` physical offsets of records that claim to lie elsewhere, likewise.
         claims: ``(m,)`` where they claim to lie.
         latest_ms: highest store time of its records; None without any.
@@ -93,7 +93,7 @@ class SurveyedLog:
 
     @property
     def is_odd(self) -> bool:
-        """Whether anything but records that follow each other, and BLANKs, lies before the end."""
+        """Whether anything but records that follow each other, and end marks, lies before the end."""
         ends_odd = self.goes_back or len(self.strangers) > 0 or self.gaps.offsets > 0
         blanks = self.blanks[self.blanks[:, 0] < self.end]
         holes = int(self._sums[-1]) - int((blanks[:, 1] - blanks[:, 0]).sum())
@@ -122,13 +122,13 @@ class SurveyedLog:
         return np.asarray(starts < physical_offsets + sizes)
 
     def holds_none(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
-        """Return which ranges, ``(n,)``, meet neither an intact record nor a BLANK."""
+        """Return which ranges, ``(n,)``, meet neither an intact record nor an end mark."""
         number = np.searchsorted(self.blanks[:, 1], physical_offsets, "right")
         starts = np.append(self.blanks[:, 0], ENDLESS)[number]
         return self.is_free(physical_offsets, sizes) & (physical_offsets + sizes <= starts)
 
     def room(self, start: int, stop: int) -> int:
-        """Return the bytes between two places that neither an intact record nor a BLANK takes."""
+        """Return the bytes between two places that neither an intact record nor an end mark takes."""
         first, last = np.searchsorted(self.blanks[:, 0], [start, stop])
         blank = int((self.blanks[first:last, 1] - self.blanks[first:last, 0]).sum())
         return self._free_before(stop) - self._free_before(start) - blank
@@ -241,7 +241,7 @@ class LogSurvey:
                 self._offsets.add(self._placed(batch))
                 self._count(batch.rows, is_moved=segment.label in self.moved)
                 yield batch
-        if walk.outcome is Outcome.BLANK:
+        if walk.outcome is Outcome.FILE_END:
             self._add(walk.log_offset, stop)
             self._blanks.append((walk.log_offset, segment.stop))
 
@@ -404,7 +404,7 @@ def indexed_places(
 
     Args:
         store: whose index; only files that know of such places are read.
-        holds_none: returns which ranges, by physical offsets and sizes, meet neither a record nor a BLANK.
+        holds_none: returns which ranges, by physical offsets and sizes, meet no record and no end mark.
         room: returns the bytes between two places that neither takes.
         unread: receives sentences about files that cannot be read, and so prove nothing.
     """

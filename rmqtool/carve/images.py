@@ -1,7 +1,7 @@
 """Images, maps of what is used of them, and the search for records in them, on all cores.
 
 The search is ``rmqtool.scan.loose``. The walk's own search after damage (``find_record``) differs: it wants
-the one record that names its place, also BLANKs, so it rejects most candidates by eight bytes.
+the one record that names its place, also end marks, so it rejects most candidates by eight bytes.
 
 Maps have the format of the manual of GNU ddrescue, "Mapfile structure": comments, a line with the current
 position and status, then one line for each part, its position, its size and its status. Numbers are as C

@@ -29,7 +29,7 @@ _MOST_TRIED = 64
 
 
 class LogGeometry(NamedTuple):
-    """The size of a log's files, with the number of BLANKs that show it, and of those that contradict it.
+    """The size of a log's files, with the number of end marks that show it, and of those that contradict it.
 
     ``straddling`` is how many records would lie in two files.
     """
@@ -49,9 +49,9 @@ def default_file_size() -> int:
 def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> LogGeometry:
     """Infer the size of a log's files from its records, ``(n,)`` of ``FOUND_ROW`` by offset.
 
-    Every file ends with a BLANK that states how far it is to its end, no record lies in two files, and all
+    Every file ends with a mark that states how far it is to its end, no record lies in two files, and all
     files have one size. Of the sizes that agree best with all that, the broker's own is taken, else one that
-    several BLANKs agree on, else the roundest. A ``given`` size decides; ``hints`` are likely sizes, such as
+    several marks agree on, else the roundest. A ``given`` size decides; ``hints`` are likely sizes, such as
     those of images that begin where a file would.
     """
     before = rows[rows["blank"] != 0]
@@ -76,7 +76,7 @@ def _doubts(one: LogGeometry) -> tuple[int, int]:
 
 
 def straddling(rows: Rows, file_size: int) -> Bools:
-    """Return which records, with the BLANK after them, do not fit into one file, ``(n,)``."""
+    """Return which records, with the end mark after them, do not fit into one file, ``(n,)``."""
     last = frame_stops(rows) + END_MARK_BYTES - 1
     wrong: Bools = rows["log_offset"] // file_size != last // file_size
     return wrong
@@ -94,7 +94,7 @@ def _geometry(rows: Rows, before: Rows, size: int, origin: Origin) -> LogGeometr
 
 
 def _common(before: Rows) -> list[int]:
-    """Return sizes that BLANKs may mean, the likeliest first."""
+    """Return sizes that end marks may mean, the likeliest first."""
     ends = np.unique(_ends(before))
     if not len(ends):
         return []
@@ -152,7 +152,7 @@ class LogLayout:
 
     @property
     def _blank_fits(self) -> Bools:
-        """Return after which records a BLANK closes their file, ``(n,)``."""
+        """Return after which records an end mark closes their file, ``(n,)``."""
         size = self.geometry.file_size
         stops = frame_stops(self.rows)
         fits: Bools = (self.rows["blank"] != 0) & (self.rows["blank"] == size - stops % size)

@@ -80,7 +80,7 @@ class HashedFile:
 
 
 def write_log_file(task: FileTask) -> tuple[str, str]:
-    """Write one file of a log: its records at their places, BLANKs that were found, holes elsewhere."""
+    """Write one file of a log: its records at their places, end marks that were found, holes elsewhere."""
     readers = [image.reader() for image in task.images]
     buffer = np.empty(CHUNK_BYTES, np.uint8)
     with task.staging.create_file(task.label, task.size_bytes) as file:

@@ -29,7 +29,7 @@ class Content(StrEnum):
     DAMAGED = "damaged"
     REST = "rest"  # after the log's end, from before a truncation or of a page's buffer
     RECORDS = "records"
-    BLANK = "blank"
+    FILE_END = "blank"
     ZEROS = "zeros"
 
 
@@ -170,8 +170,8 @@ def _stretches(scan: SegmentScan, frame: PictureFrame) -> Iterator[Stretch]:
             yield Stretch(Content.ZEROS, at, found.start)
         yield found
         at = found.stop
-    if at < stop and scan.end == Outcome.BLANK:
-        yield Stretch(Content.BLANK, at, stop)
+    if at < stop and scan.end == Outcome.FILE_END:
+        yield Stretch(Content.FILE_END, at, stop)
         return
     if at == frame.end < frame.stale_stop <= stop:
         yield Stretch(Content.REST, at, frame.stale_stop)

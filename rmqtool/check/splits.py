@@ -66,7 +66,7 @@ class CheckReport(DispatchedSplit):
         parts: runs of records and gaps in log order.
         more_gaps: gaps that ``parts`` had no room for.
         more_steps: likewise, records whose store time falls.
-        ghosts: bytes that are not zero lie after the BLANK.
+        ghosts: bytes that are not zero lie after the end mark.
         ahead: records that were born after they were stored.
         illegal_queues: where queues begin whose name or id no broker would give, by raw topic and queue id.
         census: the counts, if requested.
@@ -162,8 +162,8 @@ class SegmentScan:
         segment: the file.
         reports: the splits that count.
         parts: runs and gaps in log order, without the splits' seams.
-        end: STOP: records up to the file's end, or to where reading was to end; BLANK; else a gap.
-        log_offset: physical offset of that end; of a BLANK, its own.
+        end: STOP: records up to the file's end, or to where reading was to end; FILE_END; else a gap.
+        log_offset: physical offset of that end; of an end mark, its own.
     """
 
     segment: Segment
@@ -184,8 +184,8 @@ class SegmentScan:
 
     @property
     def ghosts(self) -> bool:
-        """Whether something lies after the BLANK."""
-        return self.end == Outcome.BLANK and self.reports[-1].ghosts
+        """Whether something lies after the end mark."""
+        return self.end == Outcome.FILE_END and self.reports[-1].ghosts
 
     @property
     def findings(self) -> Iterator[Finding]:

@@ -187,7 +187,7 @@ class SalvageReport:
                 kinds[PartKind.RECORDS],
                 kinds[PartKind.TOMBSTONES],
                 kinds[PartKind.FILLER],
-                kinds[PartKind.BLANK],
+                kinds[PartKind.FILE_END],
                 kinds[PartKind.ZEROS],
                 plan.stop - plan.start,
                 plan.start,

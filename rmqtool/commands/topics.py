@@ -218,7 +218,7 @@ class FileTotals(FilePass[QueueTotals]):
 
     def __init__(self, number: int, edge: FoundEdge, engine: Engine, split_bytes: int) -> None:
         super().__init__(number, edge, engine, GapJob(edge.stale_from, _TotalsSink), split_bytes)
-        blanks = (part.log_offset for part in self.parts if part.outcome is Outcome.BLANK)
+        blanks = (part.log_offset for part in self.parts if part.outcome is Outcome.FILE_END)
         self.bytes = Counter(
             blank_bytes=sum(self.segment.stop - log_offset for log_offset in blanks),
             damaged_bytes=sum(part.more_gap_bytes for part in self.parts),

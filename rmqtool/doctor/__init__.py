@@ -113,7 +113,7 @@ class CopyState(StrEnum):
     SOUND = "sound"
     MISSING = "missing"
     EMPTY = "empty"
-    BLANK = "blank"  # nothing but white space, or an empty array
+    SPACES = "blank"  # nothing but white space, or an empty array
     VOID = "void"  # decodes, to nothing: null
     ZEROS = "zero-filled"
     CUT = "cut"  # begins well
@@ -198,7 +198,7 @@ def read_bytes(data: bytes, kind: ConfigKind) -> tuple[CopyState, Document]:
     """
     text = data.decode("utf-8", "surrogateescape")
     if not text.strip(" \t\r\n\f\b"):
-        return CopyState.BLANK if data else CopyState.EMPTY, {}
+        return CopyState.SPACES if data else CopyState.EMPTY, {}
     text = text.strip(_SKIPPED)
     if not text:
         return CopyState.ZEROS, {}
@@ -208,7 +208,7 @@ def read_bytes(data: bytes, kind: ConfigKind) -> tuple[CopyState, Document]:
         return _cut(text, kind)
     if isinstance(document, dict) and has_shape(document, kind):
         return CopyState.SOUND, document
-    return {"null": CopyState.VOID, "[]": CopyState.BLANK}.get(text, CopyState.BROKEN), {}
+    return {"null": CopyState.VOID, "[]": CopyState.SPACES}.get(text, CopyState.BROKEN), {}
 
 
 def has_shape(document: Document, kind: ConfigKind) -> bool:

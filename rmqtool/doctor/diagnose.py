@@ -87,7 +87,7 @@ def broker_takes(copies: tuple[ConfigCopy, ...], kind: ConfigKind, release: Rele
     missing or empty ``.bak`` is no failure: the broker starts, and has forgotten everything.
     """
     file, backup = copies[0], copies[1]
-    voids = {CopyState.VOID} if release.distrusts_blank_config else {CopyState.VOID, CopyState.BLANK}
+    voids = {CopyState.VOID} if release.distrusts_blank_config else {CopyState.VOID, CopyState.SPACES}
     if file.is_sound:
         return BrokerTakes.FILE
     if file.state in voids:

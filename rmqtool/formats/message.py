@@ -93,7 +93,7 @@ MESSAGE = Struct(
 )
 """The whole record, V1 and V2; builds as well as parses."""
 
-BLANK = Struct(
+END_MARK = Struct(
     "totalSize" / Int32sb * "TOTALSIZE; bytes; what was left of the file",
     "magic" / Int32sb * "MAGICCODE; -; BLANK_MAGIC_CODE",
 )
@@ -106,7 +106,7 @@ class RecordStart(NamedTuple):
     magic: int
 
 
-RECORD_STARTS = Decoder(BLANK, RecordStart._make)
+RECORD_STARTS = Decoder(END_MARK, RecordStart._make)
 
 
 class PlacedStart(NamedTuple):
@@ -211,7 +211,7 @@ class Outcome(IntEnum):
 
     NEED = 0  # the window ends before the record does
     RECORD = 1
-    BLANK = 2  # success, size 0: roll to the next file
+    FILE_END = 2  # success, size 0: roll to the next file
     MISMATCH = 3  # failure, size > 0: the lengths do not add up to TOTALSIZE
     BAD_MAGIC = 4  # from here on: failure, size -1
     BAD_LENGTH = 5  # a part runs past the end of the file or past TOTALSIZE, or is negative

@@ -24,7 +24,7 @@ from rmqtool.kernels.rows import (
     MessageBatch,
     no_messages,
 )
-from rmqtool.kernels.walk import read_i16, read_i32, read_i64
+from rmqtool.kernels.walk import frame_stop, read_i16, read_i32, read_i64
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -334,5 +334,5 @@ def fingerprints(batch: MessageBatch, into: npt.NDArray[np.uint32]) -> None:
     """
     rows = batch.rows
     for number in range(len(rows)):
-        at = rows[number].log_offset - batch.base
-        into[number] = crc32(batch.buffer, at, at + rows[number].total_size - batch.cut, 0)
+        at, stop = rows[number].log_offset - batch.base, frame_stop(rows[number]) - batch.base
+        into[number] = crc32(batch.buffer, at, stop - batch.cut, 0)

@@ -16,6 +16,7 @@ from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import offsets_taken
 from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET, MessageBatch, no_messages
 from rmqtool.kernels.units import MAX_QUEUE_OFFSET
+from rmqtool.kernels.walk import frame_stop
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s, Rows
@@ -217,7 +218,7 @@ def follow_rows(batch: MessageBatch, numbers: Int64s, states: Int64s, runs: Rows
         state = states[number]
         filled = _judge(number, state, row.queue_offset, runs, filled)
         state[RunState.WAITS], state[RunState.OFFSET], state[RunState.COUNT] = 1, row.queue_offset, count
-        state[RunState.PLACE], state[RunState.END] = row.log_offset, row.log_offset + row.total_size
+        state[RunState.PLACE], state[RunState.END] = row.log_offset, frame_stop(row)
     return filled
 
 

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats import message
+from rmqtool.formats.framing import PLAIN
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.checks import EARLIEST_MS, LATEST_MS, record_crcs
 from rmqtool.kernels.checksums import crc32, masked_crc32
-from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.jit import empty, entry, inlined, kernel
 from rmqtool.kernels.properties import decode_character
 from rmqtool.kernels.rows import (
     BODY_LENGTH_AT,
@@ -33,7 +34,7 @@ from rmqtool.kernels.rows import (
     no_messages,
     rules_of,
 )
-from rmqtool.kernels.walk import check_record, read_i32, read_i64
+from rmqtool.kernels.walk import check_record, frame_stop, read_i32, read_i64
 from rmqtool.releases import LENIENT
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class FoundMark(IntEnum):
     SIGNATURE = 4  # the record does not match its property __CRC32#
     SIGNED = 8  # it matches its property __CRC32#
     TEXT = 16  # topic or properties are not text, or the latter not a list
-    CHAINED = 32  # a record that names this place follows, or a BLANK
+    CHAINED = 32  # a record that names this place follows, or an end mark
     ENDS = 64  # zeros follow, or the image ends
     CROSSES = 128  # topic and properties, which no checksum protects, lie in more than one sector
 
@@ -69,7 +70,7 @@ FOUND_ROW = np.dtype(
         ("store_timestamp_ms", np.int64),
         ("host", np.int64),  # STOREHOST as a number
         ("total_size", np.int32),
-        ("blank", np.int32),  # TOTALSIZE of the BLANK after it, 0 if there is none
+        ("blank", np.int32),  # TOTALSIZE of the end mark after it, 0 if there is none
         ("crc", np.uint32),  # CRC-32 of the whole record; 0 where its lengths do not add up
         ("marks", np.uint16),  # Found
         ("image", np.uint16),  # number of the image
@@ -78,8 +79,9 @@ FOUND_ROW = np.dtype(
 )
 
 
+_END_MAGIC_AT, _END_SIZE_AT = PLAIN.end_magic_at, PLAIN.end_size_at
 _LARGEST_HEAD, _SMALLEST_RECORD = max(message.HEAD_SIZES), message.SMALLEST_RECORD
-_MAGIC_V1, _MAGIC_V2, _BLANK_MAGIC = message.MAGIC_V1, message.MAGIC_V2, message.BLANK_MAGIC
+_MAGIC_V1, _MAGIC_V2, _END_MAGIC = message.MAGIC_V1, message.MAGIC_V2, PLAIN.end_magic
 _MAGIC = np.array([_MAGIC_V1 >> shift & 0xFF for shift in (24, 16, 8)], np.uint8)
 _FIRST, _SECOND, _THIRD = (np.uint8(value) for value in _MAGIC)
 _LAST_V1, _LAST_V2 = np.uint8(_MAGIC_V1 & 0xFF), np.uint8(_MAGIC_V2 & 0xFF)
@@ -91,6 +93,11 @@ _REPLACEMENT, _LEAD_OF_REPLACEMENT = 0xFFFD, 0xEF
 _FNV_OFFSET, _FNV_PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)
 _IPV6_KEY = np.uint64(1 << 62)
 _PORT_MASK, _16 = np.uint64(0xFFFF), np.uint64(16)
+
+
+@inlined
+def _stop(at: int, row: Row) -> int:
+    return as_int(at + row.total_size)
 
 
 @kernel
@@ -198,16 +205,16 @@ def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
 
 @kernel
 def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
-    """Return marks for the bytes after a record; sets ``blank`` for a BLANK."""
-    after = found.log_offset + found.total_size
+    """Return marks for the bytes after a record; sets ``blank`` for an end mark."""
+    after = frame_stop(found)
     if at + 8 > window_stop:  # the image ends
         return FoundMark.ENDS
     if _begins(buffer, at, window_stop, after):
         return FoundMark.CHAINED
     if _begins(buffer, at + DLEDGER_BYTES, window_stop, after + DLEDGER_BYTES):
         return FoundMark.CHAINED
-    if read_i32(buffer, at + MAGIC_AT) == _BLANK_MAGIC:
-        left = read_i32(buffer, at)
+    if read_i32(buffer, at + _END_MAGIC_AT) == _END_MAGIC:
+        left = read_i32(buffer, at + _END_SIZE_AT)
         if left >= 8:
             found.blank = left
             return FoundMark.CHAINED
@@ -224,7 +231,7 @@ def _examine(buffer: Buffer, at: int, base: int, row: Row, found: Row) -> int:
     if masked_crc32(buffer, row.body_start, row.body_start + row.body_length) != row.body_crc:
         marks |= FoundMark.BODY
     properties = row.topic_stop + 2
-    stop = at + row.total_size
+    stop = _stop(at, row)
     stored, crc = record_crcs(buffer, at, row)
     if stored != -1:
         marks |= FoundMark.SIGNED if crc == stored else FoundMark.SIGNATURE
@@ -286,7 +293,7 @@ def find_loose_records(
             continue
         one.position, one.blank, one.crc, one.image = base + at, 0, 0, 0
         one.marks = FoundMark.FRAME
-        after = at + one.total_size
+        after = _stop(at, one)
         if after <= image_stop:
             if window_stop < min(after + LOOK_BYTES, image_stop):
                 return Outcome.NEED, at, count
@@ -307,6 +314,6 @@ def first_changed(buffer: Buffer, base: int, rows: Rows) -> int:
     """
     for number in range(len(rows)):
         start = rows[number].position - base
-        if np.uint32(crc32(buffer, start, start + rows[number].total_size, 0)) != rows[number].crc:
+        if np.uint32(crc32(buffer, start, _stop(start, rows[number]), 0)) != rows[number].crc:
             return number
     return -1

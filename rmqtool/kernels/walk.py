@@ -123,7 +123,7 @@ def _check_start(
     if rules[Rules.REFUSES_NEGATIVE_SIZE] and total_size < 0:
         return Outcome.BAD_LENGTH, total_size, 0
     if is_end:
-        return Outcome.BLANK, total_size, as_int(rules[Rules.END_MAGIC])
+        return Outcome.FILE_END, total_size, as_int(rules[Rules.END_MAGIC])
     magic = read_i32(buffer, size_at + MAGIC_AT)
     if magic != _MAGIC_V1 and not (magic == _MAGIC_V2 and rules[Rules.KNOWS_V2]):
         return Outcome.BAD_MAGIC, total_size, magic
@@ -284,9 +284,9 @@ def walk_records(
             at = frame_stop(rows[count]) - base
             count += 1
         elif outcome == Outcome.MISMATCH and len(passed):
-            lying, lead = passed[mismatches], rules[Rules.LEAD]
-            lying.log_offset, lying.total_size = base + at, lead + rows[count].total_size
-            lying.read_length = lead + rows[count].read_length
+            lying = passed[mismatches]
+            lying.log_offset, lying.total_size = base + at, frame_stop(rows[count]) - base - at
+            lying.read_length = rules[Rules.LEAD] + rows[count].read_length
             at += lying.read_length
             mismatches += 1
         else:
@@ -315,7 +315,7 @@ def find_record(
     mark states the rest of the segment.
 
     Returns:
-        RECORD or BLANK with its index; NEED with the index from which more bytes are needed; STOP.
+        RECORD or FILE_END with its index; NEED with the index from which more bytes are needed; STOP.
     """
     lead, end_at = rules[Rules.LEAD], rules[Rules.END_MAGIC_AT]
     end_byte = np.uint8(rules[Rules.END_MAGIC] >> 24 & 0xFF)
@@ -327,8 +327,8 @@ def find_record(
         has_room = lead + 8 <= segment_stop - at
         if buffer[at + end_at] == end_byte or (has_room and buffer[at + lead + MAGIC_AT] == _FIRST_OF_MAGIC):
             outcome, total_size, _ = _check_start(buffer, at, window_stop, segment_stop, rules)
-            if outcome == Outcome.BLANK and total_size == segment_stop - at:
-                return Outcome.BLANK, at
+            if outcome == Outcome.FILE_END and total_size == segment_stop - at:
+                return Outcome.FILE_END, at
             place = at + lead
             if outcome == Outcome.RECORD and segment_stop - place >= SYS_FLAG_AT:
                 if window_stop - place < SYS_FLAG_AT:
@@ -411,16 +411,16 @@ def walk_over_damage(
         if outcome in _NO_DAMAGE or cut or found == len(gaps) or room < rules[Rules.LEAD] + _LARGEST_HEAD:
             return outcome, at, count, mismatches, kept_now, found
         size_at = at + rules[Rules.END_SIZE_AT]
-        if outcome == Outcome.BLANK and read_i32(buffer, size_at) == segment_stop - at:
+        if outcome == Outcome.FILE_END and read_i32(buffer, size_at) == segment_stop - at:
             return outcome, at, count, mismatches, kept_now, found
         met, after = find_record(
             buffer, at + 1, stop, window_stop, segment_stop, base, rules, rows[count:], values[count:]
         )
-        if met not in (Outcome.RECORD, Outcome.BLANK):
+        if met not in (Outcome.RECORD, Outcome.FILE_END):
             return outcome, at, count, mismatches, kept_now, found
         gap = gaps[found]
         gap.row, gap.start, gap.stop = count, base + at, base + after
-        gap.reason = Outcome.MISMATCH if outcome == Outcome.BLANK else outcome
+        gap.reason = Outcome.MISMATCH if outcome == Outcome.FILE_END else outcome
         _tell_head(buffer, at, base, rules, gap)
         gap.data_start = min(base + _first_nonzero(buffer, at, after), base + stop)
         found += 1

@@ -292,7 +292,7 @@ def catch_up(loaded: LoadedStore, log_end: int, rules: Int64s, dispatcher: Dispa
         region = Region()
         region.add(walk.mismatches)
         log_offset = region.after(stop)
-        if walk.outcome == Outcome.BLANK:
+        if walk.outcome == Outcome.FILE_END:
             log_offset = region.rolled(walk.log_offset, segment, segment.size_bytes)
     return Reput(start, None, done)
 

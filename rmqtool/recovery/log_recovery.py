@@ -352,7 +352,7 @@ class RecoveryWalk:
     """The records that recovery accepts.
 
     Java: the loops of ``CommitLog#recoverNormally`` and ``#recoverAbnormally`` (4.9.8, 5.3.3 to 5.5.1): the
-    first record that fails in any way ends the log; BLANK leads to the next file, whatever its name.
+    first record that fails in any way ends the log; an end mark leads to the next file, whatever its name.
 
     Attributes:
         start: physical offset in the first file at which it begins.
@@ -391,7 +391,7 @@ class RecoveryWalk:
                 return False
             yield batch
         self.end = walk.log_offset
-        return walk.outcome == Outcome.BLANK
+        return walk.outcome == Outcome.FILE_END
 
     def _first_bad(self, walk: SegmentWalk, batch: MessageBatch) -> int:
         """Return the row that ends the log; the number of rows if none does."""

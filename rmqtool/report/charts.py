@@ -220,7 +220,16 @@ _LEAST_WIDTH = 2
 _MOST_NOTABLE = 20
 
 MISSING, CUT, UNREAD = "missing", "cut", "unread"
-_RANKS = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST, Content.RECORDS, Content.BLANK, Content.ZEROS)
+_RANKS = (
+    MISSING,
+    Content.DAMAGED,
+    CUT,
+    UNREAD,
+    Content.REST,
+    Content.RECORDS,
+    Content.FILE_END,
+    Content.ZEROS,
+)
 KINDS = {
     Content.RECORDS: "records",
     CUT: "records that the next start cuts off",
@@ -228,7 +237,7 @@ KINDS = {
     MISSING: "no file",
     UNREAD: "could not be read",
     Content.REST: "old bytes after the log's end",
-    Content.BLANK: "BLANK, which closes a file",
+    Content.FILE_END: "BLANK, which closes a file",
     Content.ZEROS: "zeros",
 }
 NOTABLE = (MISSING, Content.DAMAGED, CUT, UNREAD, Content.REST)

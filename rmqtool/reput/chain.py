@@ -10,7 +10,7 @@ apart until the region ends:
 
 * a failure of size -1 adds the region's bytes that the second counter has not seen as good, so the next
   region begins after the segment by the TOTALSIZEs of all such records: in the middle of the next segment;
-* BLANK rolls to the segment after the second counter.
+* an end mark rolls to the segment after the second counter.
 
 One thing is not followed: 5.x stops where the second counter would pass the log's end, so after such a
 record in the log's last file it leaves out the last good ones until more is written. That end moves as the
@@ -53,7 +53,7 @@ class Skip:
     Attributes:
         log_offset: physical offset of the first of them.
         length: how many.
-        reason: why, an outcome of the record there; STOP: the counters had come apart before; BLANK:
+        reason: why, an outcome of the record there; STOP: the counters had come apart before; FILE_END:
             one that does not say that the file ends there; MISMATCH: the lengths of that record, and of
             all after it to the end of the skip, do not add up.
     """
@@ -119,11 +119,11 @@ class Region:
         self.read += int(mismatches["read_length"].sum())
 
     def after(self, stop: int) -> int:
-        """Return where the region after this one begins, if no BLANK ends it at ``stop``."""
+        """Return where the region after this one begins, if no end mark ends it at ``stop``."""
         return stop + self.total
 
     def rolled(self, log_offset: int, segment: Segment, file_size: int) -> int:
-        """Return where a BLANK at ``log_offset`` leads: to the segment after the second counter."""
+        """Return where an end mark at ``log_offset`` leads: to the segment after the second counter."""
         offset = log_offset + self.total - self.read
         # The second term guards against a file size that is not the segments' own: always go forward.
         return max(offset + file_size - offset % file_size, segment.stop)
@@ -192,7 +192,7 @@ def _next_region(
     chain: ReputChain, report: SplitReport, segment: Segment, region: Region, file_size: int
 ) -> int:
     """Return where the next region begins, and note what is skipped up to there."""
-    if report.outcome == Outcome.BLANK:
+    if report.outcome == Outcome.FILE_END:
         following = region.rolled(report.log_offset, segment, file_size)
         if report.blank_length != segment.stop - report.log_offset:
             chain.skips.append(Skip(report.log_offset, segment.stop - report.log_offset, report.outcome))
@@ -243,7 +243,7 @@ class SplitReport(DispatchedSplit):
     Attributes:
         end: physical offset after the last good record; 0 if there is none.
         kept: bytes of the array that the reput thread keeps then.
-        blank_length: TOTALSIZE of the BLANK there, if it is one.
+        blank_length: TOTALSIZE of the end mark there, if it is one.
         stalled: the broker repeats the record at ``log_offset`` for ever: its LMQ offset is not a number.
         start_phy_offset: least offset of an indexed message.
         mismatches: ``(n,)`` of ``MISMATCH_ROW``, records whose lengths do not add up.

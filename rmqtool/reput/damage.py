@@ -166,7 +166,7 @@ _MOST_ITEMS = 64
 """Groups of ranges that an engine is given."""
 
 _REASONS = {
-    Outcome.BLANK: "a BLANK with good records after it",
+    Outcome.FILE_END: "a BLANK with good records after it",
     Outcome.BAD_MAGIC: "no record begins here",
     Outcome.BAD_LENGTH: "a length runs past the end of the file or of the record",
     Outcome.MISMATCH: "the lengths do not add up to TOTALSIZE",
@@ -222,7 +222,7 @@ def inspect_skips(
         records = sum(one.records for one in found)
         records_after += records
         damage = skip.log_offset < result.chain.end or records_after > 0
-        if skip.reason == Outcome.BLANK:
+        if skip.reason == Outcome.FILE_END:
             damage = records > 0
         record_bytes = sum(one.record_bytes for one in found)
         ranges.append(SkippedRange(skip, segment, found[0].gap, records, record_bytes, damage))

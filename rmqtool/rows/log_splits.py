@@ -23,10 +23,11 @@ import numpy as np
 from rmqtool import rows
 from rmqtool.engine import usable_cpus
 from rmqtool.findings import Finding, codes
-from rmqtool.formats.message import BLANK_MAGIC, Outcome
+from rmqtool.formats.message import Outcome
 from rmqtool.io.location import RETRY_BYTES
 from rmqtool.kernels.filters import GLOBS_APART, MAX_PROPERTIES, KernelFilter, RowFilter
 from rmqtool.kernels.ndjson import Ended, encode_ndjson
+from rmqtool.kernels.rows import frame_starts
 from rmqtool.progress import NullProgress
 from rmqtool.releases import LENIENT
 from rmqtool.rows.messages import MessageFilter, MessageRows
@@ -85,7 +86,7 @@ class Encoder(Protocol):
         ...
 
     def add(self, row: rows.Row) -> None:
-        """Take a row that plain Python made: a message that is not plain, damage, a BLANK."""
+        """Take a row that plain Python made: a message that is not plain, damage, an end mark."""
         ...
 
     def finish(self) -> list[rows.Row]:
@@ -101,7 +102,7 @@ class ReadSplit(SplitRead):
         next_log_offset: Physical offset at which the next split has to begin.
         rows: Lines, and the rows of messages that are not plain.
         closed: Whether damage, not a message, came last.
-        ended: Whether a BLANK ended the file.
+        ended: Whether an end mark ended the file.
     """
 
     next_log_offset: int = 0
@@ -187,7 +188,7 @@ class _RowSink:
         if read.first_log_offset is None:
             return done
         done.next_log_offset = read.log_offset
-        if read.outcome is Outcome.BLANK:
+        if read.outcome is Outcome.FILE_END:
             self._add_events(read.log_offset)
         if read.unreadable:
             self._encoder = self._job.encoder(self._segment)
@@ -213,7 +214,7 @@ class _RowSink:
             if not batch.cut:
                 first = self._encoder.encode(batch, first, stop)
             if first < stop:
-                self._add_events(int(batch.rows[first]["log_offset"]))
+                self._add_events(int(frame_starts(batch.rows[first])))
                 first += 1
 
     def gap(self, gap: Gap) -> None:
@@ -222,7 +223,7 @@ class _RowSink:
         for defect in classified(gap, segment, self._number, self._job.facts):
             self._encoder.add(self._make.row(defect))
         done.closed = True
-        if gap.magic == BLANK_MAGIC and gap.stop == segment.stop:
+        if gap.is_end and gap.stop == segment.stop:
             self._encoder.add(self._make.row(BlankRecord(gap.start, gap.total_size)))
             done.ended = True
 
@@ -254,7 +255,7 @@ class _RowSink:
 
 
 def _end_of(event: Record | Finding) -> int:
-    return event.physical_offset + len(event.raw) if isinstance(event, Record) else stop_of(event)
+    return event.frame_stop if isinstance(event, Record) else stop_of(event)
 
 
 def log_pieces(job: LogJob) -> Iterator[rows.Row]:
@@ -309,12 +310,12 @@ def before_segment(job: LogJob, number: int) -> tuple[list[rows.Row], int | None
         if not isinstance(event, Record) or job.messages.admits(event):
             found.append(make.row(event))
         if isinstance(event, Record):
-            return found, event.physical_offset + len(event.raw)
+            return found, event.frame_stop
     return found, None
 
 
 def after_segment(job: LogJob, last: ReadSplit) -> list[rows.Row]:
-    """Return the row of a missing BLANK at the end of a file, by the last split that counts."""
+    """Return the row of a missing end mark at the end of a file, by the last split that counts."""
     segment = last.split.segment
     is_wanted = job.end is None or segment.stop <= job.end
     if last.ended or last.closed or last.next_log_offset != segment.stop or not is_wanted:

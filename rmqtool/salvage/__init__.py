@@ -78,7 +78,7 @@ class PartKind(StrEnum):
     RECORDS = "records"  # true ones, copied
     TOMBSTONES = "tombstones"  # messages in the place of lost ones
     FILLER = "filler"  # one rolled back record, which no queue and no index takes
-    BLANK = "blank"  # the record that sends readers to the next file
+    FILE_END = "blank"  # the record that sends readers to the next file
     ZEROS = "zeros"  # after the last record
 
 
@@ -299,7 +299,7 @@ class SalvagePlan:
         holes: replacement of lost messages.
         form: how records are made.
         parts: the new log, in order, without a byte left out.
-        kept_blanks: physical offsets of the BLANKs that were there.
+        kept_blanks: physical offsets of the end marks that were there.
         lost: messages.
         indexed: physical offsets of lost messages to which index items alone lead: nothing names their
             queues, and nothing can stand in their place.

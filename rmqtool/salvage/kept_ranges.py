@@ -29,15 +29,15 @@ class FreeRange(NamedTuple):
 
 @dataclass(frozen=True)
 class KeptRanges:
-    """Records and BLANKs of a log that stay, and the ranges between them that are free.
+    """Records and end marks of a log that stay, and the ranges between them that are free.
 
     Attributes:
         start: physical offset of the first byte.
-        end: physical offset after the last record that stays, or after the BLANK that follows it.
+        end: physical offset after the last record that stays, or after the end mark that follows it.
         file_size: of every file.
         form: how records are made.
         records: those that stay, ``(n,)`` of ``RECORD_ROW``.
-        blanks: physical offsets of the BLANKs that stay.
+        blanks: physical offsets of the end marks that stay.
     """
 
     start: int
@@ -82,7 +82,7 @@ class KeptRanges:
         return np.append(starts, self.end), np.append(stops, NEVER), np.append(usable, self.file_size)
 
     def _cut(self, start: int, stop: int) -> Iterator[FreeRange]:
-        """Cut the free bytes at the ends of files; BLANKs that stay are not free."""
+        """Cut the free bytes at the ends of files; end marks that stay are not free."""
         while start < stop:
             file_stop = self.file_stop(start)
             if start not in self.blanks:

@@ -2,7 +2,7 @@
 
 Lost messages get their tombstones in the holes between the neighbours in their queue, those first whose last
 hole comes first; within a hole they lie in the order of their places, as far as anything names those.
-The rest of a hole is filled; a hole at the end of a file becomes a BLANK; after the log's last record there
+The rest of a hole is filled; a hole at a file's end becomes an end mark; after the log's last record there
 are zeros.
 """
 
@@ -258,7 +258,7 @@ class HoleFiller:
         left = piece.stop - at
         if piece.to_end:
             if left:
-                yield Part(PartKind.ZEROS if is_tail else PartKind.BLANK, at, left)
+                yield Part(PartKind.ZEROS if is_tail else PartKind.FILE_END, at, left)
             return
         time_ms = self._time_before(piece.start)
         count = -(-left // self.form.largest)

@@ -218,7 +218,7 @@ class LossFinder:
         return record is not None and record.head.physical_offset == one.log_offset
 
     def _room(self, start: int, stop: int) -> int:
-        """Return the bytes between two places that neither a record that is recovered nor a BLANK takes."""
+        """Return the bytes between two places that no record that is recovered takes, and no end mark."""
         one, two = np.searchsorted(self._starts, [start, stop])
         taken = int(self._taken[two] - self._taken[one]) + self.judged.blank_bytes(start, stop)
         return stop - start - taken

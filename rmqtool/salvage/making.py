@@ -1,4 +1,4 @@
-"""Records that a salvage makes: tombstones for lost messages, fillers for the rest of a hole, BLANKs.
+"""Records that a salvage makes: tombstones for lost messages, fillers for the rest of a hole, end marks.
 
 A tombstone is an ordinary message at the lost one's queue offset. Topics of the broker's own have services
 that read every message, and stop at one they do not understand: theirs carry what lets the service pass.

@@ -139,7 +139,7 @@ class Planner:
             kept = survey.records[judged.kept]
             stops = frame_stops(kept)
             last = int(stops[-1]) if len(stops) else start
-            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # a BLANK after a hole is rebuilt
+            ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # an end mark after a hole is rebuilt
             stay = {
                 at for at in blanks
                 if (at in ends or self._file_stop(at) - self.draft.file_size == at)
@@ -156,7 +156,7 @@ class Planner:
     _is_cut = False
 
     def _taken(self, log_offset: int, kept: Rows, starts: Rows) -> bool:
-        """Whether a record that stays lies over a place: another copy has one where this one has a BLANK."""
+        """Whether a record that stays lies over a place: another copy has one where this has an end mark."""
         after = int(np.searchsorted(starts, log_offset, "right"))
         follows = after < len(starts) and int(starts[after]) < self._file_stop(log_offset)
         return follows or bool(after and frame_stops(kept[after - 1]) > log_offset)
@@ -210,7 +210,7 @@ class Planner:
 
     def _blanks(self, ranges: KeptRanges) -> Iterator[Part]:
         for at in ranges.blanks:
-            yield Part(PartKind.BLANK, at, ranges.file_stop(at) - at)
+            yield Part(PartKind.FILE_END, at, ranges.file_stop(at) - at)
 
     # -- lost messages
 

@@ -133,7 +133,7 @@ def rescue_map(plan: SalvagePlan) -> Iterator[str]:
 
 
 def _status(part: Part, plan: SalvagePlan) -> str:
-    if part.kind is PartKind.BLANK:
+    if part.kind is PartKind.FILE_END:
         return _RESCUED if part.start in plan.kept_blanks else _LOST
     return _LOST if part.kind in {PartKind.TOMBSTONES, PartKind.FILLER} else _RESCUED
 

@@ -143,7 +143,7 @@ class PlannedFile:
             return data[start - first * size :][:length]
         if part.kind is PartKind.FILLER:
             return encode_filler(self._log.plan.form, part)[start : start + length]
-        if part.kind is PartKind.BLANK and not start:
+        if part.kind is PartKind.FILE_END and not start:
             return encode_blank(part.length)[:length]
         return bytes(length)
 

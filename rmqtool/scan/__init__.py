@@ -14,5 +14,5 @@ broker's reput as for an examiner. ``file_pass`` does so for one file, for sinks
 as the search for messages that a `records.Prefilter` keeps.
 
 A record counts as *intact* only if its PHYSICALOFFSET is the place it lies at: valid but stale bytes (after
-BLANK, in dirty tails, in pooled buffers) are normal in a store.
+end mark, in dirty tails, in pooled buffers) are normal in a store.
 """

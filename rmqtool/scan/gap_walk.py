@@ -1,6 +1,6 @@
 """Walk over gaps at the speed of the kernels: ``record_walk.ChainWalk`` in batches.
 
-Where a broker's reput gives up, this continues at the next intact record or BLANK: the magic is right,
+Where a broker's reput gives up, this continues at the next intact record or end mark: the magic is right,
 PHYSICALOFFSET is its place, and the lengths add up.
 
 A foreign frame can lie over whole records (``HiddenRecords``), and a broker skips them with it: its
@@ -110,7 +110,7 @@ class HiddenRecords:
         return found if found is not None and start <= found < stop else None
 
     def find(self, start: int, stop: int) -> int | None:
-        """Return where the first intact record or BLANK begins in a range."""
+        """Return where the first intact record or end mark begins in a range."""
         stop = min(stop, self._reach)
         if start >= stop or self._search.find(start, stop) is Outcome.STOP:
             return None
@@ -137,8 +137,8 @@ class GapWalk:
     """The records of one file and the gaps between them.
 
     From ``stale_from`` on, copies of older records lie after the log's end. ``log_offset`` is the physical
-    offset of the last walk's end: after the last record, of the BLANK, or where the walk was to end.
-    ``outcome`` is what ended it: STOP, its end was reached; BLANK, one that states the rest of the file; else
+    offset of the last walk's end: after the last record, of the end mark, or where the walk was to end.
+    ``outcome`` is what ended it: STOP, its end was reached; FILE_END, a mark states the file's rest; else
     what lies where the gap begins that reaches its end. ``false`` are physical offsets of frames that are
     none, though they lie where they say: records below them are read in their place.
     """
@@ -183,7 +183,7 @@ class GapWalk:
                     return
                 self.outcome = Outcome.MISMATCH
             head = self._head()
-            if self.outcome is Outcome.BLANK:
+            if self.outcome is Outcome.FILE_END:
                 if head.total_size == self.segment.stop - self.log_offset:
                     return
                 self.outcome = Outcome.MISMATCH
@@ -218,8 +218,8 @@ class GapWalk:
         return None
 
     def ghosts(self) -> bool:
-        """Whether something lies after the BLANK that ended the last walk."""
-        if self.outcome is not Outcome.BLANK:
+        """Whether something lies after the end mark that ended the last walk."""
+        if self.outcome is not Outcome.FILE_END:
             return False
         stop = self.segment.stop
         return first_nonzero(self.segment, self.log_offset + END_MARK_BYTES, stop) < stop

@@ -91,8 +91,8 @@ class SplitRead:
 
     @property
     def ended(self) -> bool:
-        """Whether a BLANK ended the file."""
-        return self.outcome is Outcome.BLANK
+        """Whether an end mark ended the file."""
+        return self.outcome is Outcome.FILE_END
 
 
 class Walk(Protocol):
@@ -307,7 +307,7 @@ def stitch(
     """Yield the results of one file's splits that count, each beginning where the one before it ended.
 
     A result is taken if its first record is the one that is due, or if everything up to it is a gap. Else
-    its split is read again; splits that a long record or a BLANK jumped over are left out. So what comes out
+    its split is read again; splits that a long record or the end jumped over are left out. So what comes out
     is the same however the log was cut.
     """
     due: int | None = log_offset

@@ -65,7 +65,7 @@ LogEvent = Record | BlankRecord | Finding
 def walk_log(
     edge: FoundEdge, begin: int = 0, end: int | None = None, on_damage: str = "resync"
 ) -> Iterator[LogEvent]:
-    """Yield records, BLANKs and defects between two physical offsets, in the order of the log.
+    """Yield records, end marks and defects between two physical offsets, in the order of the log.
 
     If ``begin`` is inside a record, the next one is the first; records that start at ``end`` or later are
     left out. A record with a wrong checksum, or one that claims another place, comes after its defect.
@@ -177,7 +177,7 @@ class ChainWalk:
         return self._hidden.below(start, stop, body_stop, lambda: record.body_crc_holds)
 
     def _gap(self, position: int, checked: Checked, hidden: int | None) -> Gap:
-        """Return the bytes from ``position`` to the next intact record or BLANK, or to the end of the file.
+        """Return the bytes from ``position`` to the next intact record or end mark, or to the file's end.
 
         ``hidden`` is the physical offset of an intact record below it, if any.
         """
@@ -192,7 +192,7 @@ class ChainWalk:
         return Gap(
             start=base + position,
             stop=base + stop,
-            reason=Outcome.MISMATCH if reason is Outcome.BLANK else reason,
+            reason=Outcome.MISMATCH if reason is Outcome.FILE_END else reason,
             total_size=head.total_size,
             magic=head.magic,
             own=head.physical_offset == base + position + framing.lead,
@@ -260,7 +260,7 @@ class LogEnd(NamedTuple):
 
     Attributes:
         last: The record, None in a log without any.
-        end: Physical offset after the last record or BLANK; the log's start when there is none.
+        end: Physical offset after the last record or end mark; the log's start when there is none.
         tail: Bytes after it in that file, if they are not all zeros.
     """
 

@@ -158,8 +158,8 @@ class Checked(NamedTuple):
     """Result of ``CommitLog#checkMessageAndReturnSize``, with its reason in one phrase.
 
     Attributes:
-        success: The broker goes on: a message, or a BLANK.
-        size: Bytes to advance: those of the frame; 0 at a BLANK; -1 when the broker cannot know.
+        success: The broker goes on: a message, or an end mark.
+        size: Bytes to advance: those of the frame; 0 at an end mark; -1 when the broker cannot know.
         outcome: Content there; None where only the body's checksum is wrong.
     """
 
@@ -205,7 +205,7 @@ def check_record(
     fits = not rules.checks_room or left - 4 >= wrap_int(begin.total_size - 4)
     fits = fits and not (rules.refuses_negative_size and begin.total_size < 0)
     if fits and begin.is_end:
-        return Checked(True, 0, outcome=Outcome.BLANK)
+        return Checked(True, 0, outcome=Outcome.FILE_END)
     if not fits or not _knows(rules, begin.magic):
         return _start_failure(begin, left)
     head = message.decode_head(source.read_at(place, _LARGEST_HEAD))
@@ -296,7 +296,7 @@ def _judge(
     if parts.read_length != head.total_size:
         reason = f"TOTALSIZE {head.total_size}, but the parts make {parts.read_length} bytes"
         outcome = Outcome.MISMATCH if head.total_size else Outcome.BAD_LENGTH
-        return Checked(False, source.framing.lead + head.total_size, outcome=outcome, reason=reason)
+        return Checked(False, source.framing.frame_stop(0, head.total_size), outcome=outcome, reason=reason)
     if rules.requires_numbers and rules.knows_inner_batch and not _inner_batch_parses(properties):
         return Checked(
             False, -1, outcome=Outcome.BAD_NUMBER, reason="INNER_NUM or INNER_BASE is not a number"

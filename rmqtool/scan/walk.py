@@ -102,7 +102,7 @@ class SegmentWalk:
             both sides of it can be in one batch.
         passes_gaps: whether damage ends a walk only where the window does not show the next intact record;
             other damage is reported in the batches. Needs ``stops_at_mismatch``.
-        outcome: end of the last walk: STOP, BLANK or a failure.
+        outcome: end of the last walk: STOP, FILE_END or a failure.
         log_offset: physical offset of that end.
         kept: bytes of the array that a thread has kept by then, see ``RecordRules.kept_array``; a walk that
             passes gaps is no broker's, and keeps none.
@@ -141,10 +141,10 @@ class SegmentWalk:
 
     @property
     def blank_length(self) -> int:
-        """Bytes that the BLANK which ended the last walk states; 0 if something else did."""
+        """Bytes that the end mark which ended the last walk states; 0 if something else did."""
         at = self.log_offset - self.window.base
         mark = self.window.buffer[at : at + END_MARK_BYTES].tobytes()
-        return (self.outcome == Outcome.BLANK and self.segment.framing.end_size(mark)) or 0
+        return (self.outcome == Outcome.FILE_END and self.segment.framing.end_size(mark)) or 0
 
     def batches(self, start: int, stop: int, kept: int = 0) -> Iterator[MessageBatch]:
         """Walk from the record at ``start`` on; records that begin at ``stop`` or later are not taken.
@@ -163,10 +163,10 @@ class SegmentWalk:
                 return
 
     def find(self, start: int, stop: int) -> Outcome:
-        """Find the first intact record or BLANK at ``start`` or after it, before ``stop``.
+        """Find the first intact record or end mark at ``start`` or after it, before ``stop``.
 
         Returns:
-            RECORD or BLANK, with ``log_offset`` where it lies; STOP if there is none.
+            RECORD or FILE_END, with ``log_offset`` where it lies; STOP if there is none.
         """
         self.log_offset = start
         stop = min(stop, self.segment.stop)
@@ -190,7 +190,7 @@ class SegmentWalk:
         return start if start == self.segment.start else self.find_after_zeros(start, stop)
 
     def find_after_zeros(self, start: int, stop: int) -> int | None:
-        """Return where the first intact record or BLANK begins in a range that may begin with zeros."""
+        """Return where the first intact record or end mark begins in a range that may begin with zeros."""
         zeros = self.segment.framing.most_zeros
         last = min(stop + zeros, self.segment.stop)
         data_start = first_nonzero(self.segment, start, last)

@@ -27,8 +27,9 @@ from rmqtool.formats.consumequeue import (
     UNITS,
     UnitFields,
 )
+from rmqtool.formats.framing import PLAIN
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
-from rmqtool.formats.message import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_STARTS
+from rmqtool.formats.message import RECORD_MAGICS
 from rmqtool.io import FileKind, Location, ReadOnlyFile
 from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.segments import NAME_DIGITS
@@ -94,9 +95,8 @@ def _is_time(timestamp_ms: int) -> bool:
 
 
 def _is_commitlog(head: bytes, _size_bytes: int) -> bool:
-    # A BLANK begins like every record: length, magic.
-    start = RECORD_STARTS.decode(head)
-    return start is not None and start.total_size > 0 and start.magic in {MAGIC_V1, MAGIC_V2, BLANK_MAGIC}
+    start = PLAIN.head(head)
+    return start.total_size > 0 and (start.is_end or start.magic in RECORD_MAGICS)
 
 
 def _is_checkpoint(head: bytes, size_bytes: int) -> bool:
@@ -155,7 +155,7 @@ KINDS: dict[PathKind, StoreFileKind] = {
             directory="commitlog",
             schemas={
                 "message": message.MESSAGE,
-                "blank": message.BLANK,
+                "blank": message.END_MARK,
                 "inner-message": message.INNER_MESSAGE,
             },
             recognises=_is_commitlog,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
+from rmqtool.formats.framing import PLAIN
 from rmqtool.formats.message import (
     HEAD_SIZES,
     RECORD_MAGICS,
@@ -227,7 +228,7 @@ def _record_at(window: Window, position: int) -> WholeRecord | None:
     if head is None or head.magic not in RECORD_MAGICS:
         return None
     body = position + HEAD_SIZES[host_variant(head.sys_flag)]
-    stop = position + head.total_size
+    stop = PLAIN.frame_stop(position, head.total_size)
     if not SMALLEST_RECORD <= head.total_size <= window.size_bytes - position:
         return None
     if not 0 <= head.body_length <= stop - body:

@@ -220,7 +220,7 @@ def write_log(directory: Path, shape: LogShape, log_bytes: int, segment_bytes: i
                 position += rows.nbytes
             if messages.drawn < wanted:
                 head = {"totalSize": segment_bytes - position, "magic": message.BLANK_MAGIC}
-                file.write(message.BLANK.build(head))
+                file.write(message.END_MARK.build(head))
         start += segment_bytes
     return wanted
 

@@ -141,7 +141,7 @@ def test_the_files_are_filled_from_end_to_end(tmp_path: Path) -> None:
             assert one.stop == two.start
     kinds = [(one.what, one.start, one.stop) for file in found.files for one in file.stretches]
     assert (Content.DAMAGED, hurt, log.places[11]) in kinds
-    assert [what for what, _, _ in kinds].count(Content.BLANK) == len(found.files) - 1
+    assert [what for what, _, _ in kinds].count(Content.FILE_END) == len(found.files) - 1
     assert kinds[-1] == (Content.ZEROS, found.end, found.files[-1].stop)
     assert sum(one.records for file in found.files for one in file.stretches) == 59
 

@@ -206,7 +206,7 @@ def test_colours_tie_bytes_to_their_field(run: Callable[..., Run], monkeypatch: 
 def test_layout_has_all_fields_of_all_formats(run: Callable[..., Run]) -> None:
     schemas = [
         message.MESSAGE,
-        message.BLANK,
+        message.END_MARK,
         message.INNER_MESSAGE,
         consumequeue.UNIT,
         consumequeue.EXT_UNIT,

@@ -149,7 +149,7 @@ class Places:
 
     def _blank(self, spec: Spec) -> Place:
         blank = self.blanks[spec["blank"]]
-        return _field(self._in_log(blank.physical_offset, 8), message.BLANK, spec)
+        return _field(self._in_log(blank.physical_offset, 8), message.END_MARK, spec)
 
     def _in_file(self, spec: Spec) -> Place:
         label, at = self.label(spec["file"]), int(spec.get("at", 0))

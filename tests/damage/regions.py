@@ -85,7 +85,7 @@ def _log(places: Places) -> Iterator[Region]:
         at = places.find({"blank": number})
         stop = (places.root / at.file).stat().st_size
         ends[at.file] = stop
-        yield from _fields("BLANK", message.BLANK, at.file, at.position)
+        yield from _fields("BLANK", message.END_MARK, at.file, at.position)
         yield Region("BLANK: rest", at.file, at.position + 8, stop)
     for path in sorted((places.root / _LOG).iterdir()):
         label = f"{_LOG}/{path.name}"

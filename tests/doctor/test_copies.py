@@ -20,8 +20,8 @@ NEW = '{"dataVersion":{"counter":7},"offsetTable":{"T@G":{\n0:12,\n1:9\n},"Ü@G"
     ("data", "state"),
     [
         (b"", CopyState.EMPTY),
-        (b" \n\t", CopyState.BLANK),
-        (b"[]", CopyState.BLANK),
+        (b" \n\t", CopyState.SPACES),
+        (b"[]", CopyState.SPACES),
         (b"null", CopyState.VOID),
         (bytes(100), CopyState.ZEROS),
         (OLD.encode(), CopyState.SOUND),

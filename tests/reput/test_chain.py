@@ -198,7 +198,7 @@ def test_a_blank_that_comes_early_or_says_nonsense_rolls(policy: DispatchPolicy)
     log, places = three_files()
     log.data[places[2] : places[2] + 8] = blank(8, total_size=3)[:8]
     chain = run(log.files(), policy).result.chain
-    assert chain.skips[0] == Skip(places[2], FILE_SIZE - places[2], Outcome.BLANK)
+    assert chain.skips[0] == Skip(places[2], FILE_SIZE - places[2], Outcome.FILE_END)
     assert chain.stop == 3 * FILE_SIZE
 
 

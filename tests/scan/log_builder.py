@@ -45,7 +45,7 @@ def record(physical_offset: int, **fields: Any) -> bytes:  # noqa: ANN401 - any 
 def blank(length: int, total_size: int | None = None) -> bytes:
     """Build a BLANK and the zeros after it, ``length`` bytes in all."""
     fields = {"totalSize": length if total_size is None else total_size, "magic": message.BLANK_MAGIC}
-    head: bytes = message.BLANK.build(fields)
+    head: bytes = message.END_MARK.build(fields)
     return head + bytes(length - len(head))
 
 

@@ -79,7 +79,7 @@ def by_kernels(number: int, edge: FoundEdge) -> list[tuple[Any, ...]]:
         done += map(_named, classified(part, segment, number, edge))
         if part.is_end and part.stop == segment.stop:
             done.append(("end", part.start, part.total_size))
-    if walk.outcome is Outcome.BLANK:
+    if walk.outcome is Outcome.FILE_END:
         done.append(("end", walk.log_offset, segment.stop - walk.log_offset))
         done += [_named(ghosts(segment, walk.log_offset))] if walk.ghosts() else []
     elif done and done[-1][0] == "record" and done[-1][3] == segment.stop:

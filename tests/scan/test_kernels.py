@@ -224,7 +224,7 @@ def true_starts(segment: MemorySegment, policy: DispatchPolicy) -> list[tuple[in
             and answer.size == 0
             and segment.data[position : position + 4] == left.to_bytes(4, "big")
         ):
-            found.append((place, Outcome.BLANK))
+            found.append((place, Outcome.FILE_END))
     return found
 
 

@@ -54,7 +54,7 @@ def by_kernels(segment: MemorySegment, start: int, stop: int, release: Release) 
     for batch in walk.batches(start, stop):
         walked.messages += [_message(batch, number) for number in range(len(batch.rows))]
     walked.mismatches = walk.mismatches.tolist()
-    ends = {Outcome.STOP: "STOP", Outcome.BLANK: "BLANK"}
+    ends = {Outcome.STOP: "STOP", Outcome.FILE_END: "BLANK"}
     walked.end, walked.place = ends.get(walk.outcome, "FAILURE"), walk.log_offset
     return walked
 

@@ -191,7 +191,7 @@ class RecordChain:
                 if checker is not None:
                     checker.check(part)
             self.log_offset = walk.log_offset
-            if walk.outcome is Outcome.BLANK:
+            if walk.outcome is Outcome.FILE_END:
                 found.append(np.array([walk.log_offset], np.int64))
                 self.log_offset = segment.stop
                 self._blank = walk.log_offset + _BLANK_BYTES

@@ -91,7 +91,7 @@ class DumpRequest:
         return any(getattr(self.messages, name) is not None for name in _MESSAGE_FILTERS)
 
     def admits_type(self, row_type: str) -> bool:
-        """Whether rows of a type are wanted; a BLANK does not pass a filter of messages.
+        """Whether rows of a type are wanted; an end mark does not pass a filter of messages.
 
         Inner messages are made of messages, which are dropped after that.
         """

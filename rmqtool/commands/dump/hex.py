@@ -26,7 +26,7 @@ _HOSTS = ("bornHost", "storeHost")
 _TEXTS = ("topic", "properties")
 _SCHEMAS: dict[type[rows.Row], Any] = {
     rows.Message: message.MESSAGE,
-    rows.Blank: message.BLANK,
+    rows.Blank: message.END_MARK,
     rows.Unit: consumequeue.UNIT,
     rows.Preblank: consumequeue.UNIT,
     rows.BatchUnit: consumequeue.BATCH_UNIT,
@@ -58,7 +58,7 @@ class HexRows:
         """Yield the fields of a row with their bytes; nothing for a row that has none of its own.
 
         Damaged bytes are named as far as they could be a record's or unit's. Bytes of no field, such as the
-        undefined ones of a BLANK, come as one last row.
+        undefined ones of an end mark, come as one last row.
         """
         if isinstance(row, rows.Damage):
             yield from self._damaged(row)

@@ -64,7 +64,7 @@ def picture(topics: int, files: int) -> LogPicture:
     for number in range(files):
         start = number * FILE_BYTES
         cuts = range(start, start + FILE_BYTES + 1, FILE_BYTES // 64)
-        kinds = (Content.RECORDS, Content.DAMAGED) if number % 5 == 0 else (Content.RECORDS, Content.BLANK)
+        kinds = (Content.RECORDS, Content.DAMAGED) if number % 5 == 0 else (Content.RECORDS, Content.FILE_END)
         log.append(
             LogFile(
                 f"commitlog/{number}{HOSTILE}",

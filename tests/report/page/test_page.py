@@ -127,7 +127,7 @@ def log(*files: LogFile) -> LogPicture:
 
 def test_the_strip_shows_the_cut_and_files_that_are_not_there() -> None:
     picture = log(
-        LogFile("commitlog/0", 0, 100, stretches((Content.RECORDS, 0, 90), (Content.BLANK, 90, 100))),
+        LogFile("commitlog/0", 0, 100, stretches((Content.RECORDS, 0, 90), (Content.FILE_END, 90, 100))),
         LogFile("commitlog/3", 300, 400, stretches((Content.RECORDS, 300, 400))),
     )
     strip = strip_of(picture, 350, Clock(UTC), [(310, 320)])
