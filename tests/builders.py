@@ -64,11 +64,6 @@ class MemorySegment(Segment):
     def next_written(self, position: int) -> int:
         return position
 
-    next_data = next_written
-
-    def end_of_data(self) -> int:
-        return self.size_bytes
-
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
     ) -> bytes:

@@ -132,9 +132,9 @@ class ImageReader:
             )
         return length
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         """Return the position of the next bytes outside a hole of a sparse file."""
-        return self._file.next_data(position)
+        return self._file.next_written(position)
 
 
 RANGE_BYTES = 64 << 20

@@ -1,4 +1,4 @@
-"""Verification of a store: its layout, the parts that are left out, unfetched tails and fitting remedies.
+"""Verification of a store: its layout, the parts that are left out, and fitting remedies.
 
 The content of files, from level 1 on, is checked in ``stages``.
 """
@@ -28,7 +28,6 @@ from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.layouts import Deed
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.segments import is_zero, tails_text, unfetched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,43 +70,6 @@ def _other_layouts(store: Store) -> Iterator[str]:
         elif feature.code is codes.ST_ROCKSDB and store.kind in {PathKind.STORE, PathKind.CONSUMEQUEUE}:
             what = " of light queues" if Deed.READ_QUEUES in feature.layout.can else ""
             yield f"without {feature.label}: {feature.code.title}{what}"
-
-
-class Tails:
-    """The ends of a store's files in object storage that a verification has not fetched.
-
-    A clean result holds for all that was read, and the report names the rest. But no finding of damage or
-    loss may rest on bytes that nobody has fetched: records could lie there, and units lead to them. So after
-    errors and warnings the log's tail is fetched, too, and if it is not all zeros, everything is checked
-    again.
-    """
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._proven: set[str] = set()
-
-    def refute(self, run: VerifyRun) -> bool:
-        """Whether errors or warnings rest on a log that goes on in ranges that were not fetched.
-
-        If so, samples no longer prove zeros. A source that does not answer raises SourceFailureError.
-        """
-        if all(one.severity is Severity.INFO for one in run.findings):
-            return False
-        log = {str(segment.path) for segment in self._store.log}
-        for tail in unfetched(self._store.base):
-            if tail.path not in log:
-                continue
-            if not is_zero(tail, self._store.base):
-                self._store.base.source.fetch_tails()
-                return True
-            self._proven.add(tail.path)
-        return False
-
-    def limits(self) -> Iterator[str]:
-        """Yield the ranges that were not fetched, as the end of a sentence."""
-        left = [tail for tail in unfetched(self._store.base) if tail.path not in self._proven]
-        if left:
-            yield tails_text(left, self._store.base)
 
 
 _KEEP = "Leave the queues in place, and install no rebuild: it would lack {what}."
@@ -173,12 +135,7 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
     """Verify a store, or the part of it that is shown; an open engine stays open."""
     if not 0 <= request.level <= MAX_LEVEL:
         raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
-    tails = Tails(request.store)
     run = _run(request, progress)
-    if tails.refute(run):
-        progress.note("the unfetched ranges may hold records: everything is fetched and checked again")
-        run = _run(request, progress)
-    run.note(limits=(*run.report.limits, *tails.limits()))
     if not request.live and any(one.severity is not Severity.INFO for one in run.findings):
         progress.stage("outcomes", None)
         try:

@@ -39,7 +39,6 @@ from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.root import links_out
-from rmqtool.store.segments import tails_text, unfetched
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
@@ -122,10 +121,7 @@ class Session:
         format: Format of the data.
         fail_on: Findings that count for the exit status.
         color: Whether colours are used; None is found out.
-        reports_tails: Whether the command's report says what was not fetched of objects.
     """
-
-    reports_tails = False
 
     def __init__(self, options: dict[str, Any]) -> None:
         context = click.get_current_context()
@@ -242,18 +238,11 @@ class Session:
         return {name: self.options[name] for name in OPENING}
 
     def note_opened(self, store: Store, *, reads_queues: bool) -> None:
-        """Say what a store is, which links lead out of it, and in the end what of it was not fetched."""
+        """Say what a store is, and which links lead out of it."""
         self.console.detail(f"{store.location}: {store.kind}")
         for sentence in store.files.settings.unknown_names:
             self.console.warn(sentence)
-        click.get_current_context().call_on_close(partial(self._note_tails, store.files.base))
         self._note_links(store, in_topics=reads_queues)
-
-    def _note_tails(self, base: Location) -> None:
-        tails = [] if self.reports_tails else unfetched(base)
-        if tails:
-            self.console.close()
-            self.console.note(f"{base}: {tails_text(tails, base)}; RMQTOOL_FETCH_TAILS=1 fetches all")
 
     def _note_links(self, store: Store, *, in_topics: bool) -> None:
         """Say which links lead out of the store: what lies there is read as a part of it."""

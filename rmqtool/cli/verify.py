@@ -155,7 +155,6 @@ def verify_command(
     log; a part of a store is compared with the log beside it. The store is only read. Several PATHs, or a
     glob in quotes, are one run: a line for each, and one exit status.
     """
-    session.reports_tails = True
     if explain_code is not None:
         return _explain(session, explain_code)
     if not paths:

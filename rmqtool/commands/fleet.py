@@ -295,7 +295,7 @@ class _Stages(RecordingProgress):
 
 
 def _examined(member: FleetMember[S], ask: Ask[S, R], engine: Engine, shown: Progress) -> StoreOutcome[R]:
-    """Run the question over a store, opened anew, that its caches go with it; any error is its outcome."""
+    """Run the question over a store, opened for it, that its caches go with it; any error is its outcome."""
     start, stages = time.perf_counter(), _Stages(shown)
     outcome: StoreOutcome[R]
     try:

@@ -337,7 +337,6 @@ def _plan(
 
 def _check(request: SalvageRequest) -> None:
     for store in request.stores:
-        store.base.source.fetch_tails()  # every intact record counts, wherever it lies
         store.require_log("salvage")
         store.require(Deed.SALVAGE)
         holder = None if store.root is None or request.live else lock_holder(store.root)

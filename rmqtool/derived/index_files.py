@@ -281,7 +281,7 @@ class IndexFile:
         yield 0, _nonzero(self._bytes(self.item_position(0), ITEM_SIZE))
         item, size = self.used + 1, min(self.file.size_bytes, self.geometry.size_bytes)
         while self.item_position(item) < size:
-            data_start = self.file.next_data(self.item_position(item))
+            data_start = self.file.next_written(self.item_position(item))
             item += max(data_start - self.item_position(item), 0) // ITEM_SIZE
             count = min(_CHUNK_ITEMS, self.geometry.items - item)
             if count <= 0 or data_start >= size:

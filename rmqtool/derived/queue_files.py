@@ -98,8 +98,8 @@ class QueueFile(Generic[UnitT]):
         """
         import numpy as np
 
-        parts, stop = [], min(size_bytes, self.segment.end_of_data())
-        for units in self.columns(stop, []):
+        parts = []
+        for units in self.columns(size_bytes, []):
             if len(units) and (used := len(units.rows.tobytes().rstrip(b"\0"))):
                 first = units.position // units.unit_size
                 parts.append((first, units.rows[: -(-used // units.unit_size)]))
@@ -123,7 +123,7 @@ class QueueFile(Generic[UnitT]):
         whole = stop // width * width
         chunk = _FIRST_CHUNK_UNITS * width
         while position < whole:
-            data_start = min(self.segment.next_data(position), whole) // width * width
+            data_start = min(self.segment.next_written(position), whole) // width * width
             if data_start > position:
                 yield Units(self.segment, position, np.empty(0, dtype), (data_start - position) // width)
                 position = data_start

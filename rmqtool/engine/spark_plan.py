@@ -41,8 +41,6 @@ from rmqtool.store.staging import StagingHandle
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rmqtool.io.object_pieces import ZeroTail
-
 
 FIRST_PAGE = 4096
 """Bytes at a file's start that are compared: a log's first record, or what fits of it."""
@@ -196,30 +194,26 @@ _THREADS = 16
 class PlannedTask(NamedTuple):
     """The pickle of a function's argument, with proofs of its files and versions of its objects by name.
 
-    ``areas`` are staging areas that it writes into; ``samples`` says whether ends of objects may be taken for
-    zeros.
+    ``areas`` are staging areas that it writes into.
     """
 
     item: bytes
     proofs: dict[str, FileProof]
     areas: tuple[str, ...]
     versions: dict[str, Version]
-    samples: bool = True
 
-    def unpacked(self) -> tuple[Any, Iterable[Source]]:
-        """Return the argument and its source, which compares files; `FileNotSharedError` without an area."""
+    def unpacked(self) -> Any:  # noqa: ANN401 - whatever was packed
+        """Return the argument, whose sources compare files; `FileNotSharedError` without an area."""
         for area in self.areas:
             if not Path(area).is_dir():
                 raise unseen(area, "no such directory")
-        unpacker = _Unpacker(self)
-        return unpacker.load(), unpacker.sources.values()
+        return _Unpacker(self).load()
 
 
 class PlannedResult(NamedTuple):
     """Result of a task, with its effects."""
 
     value: Any
-    tails: tuple[ZeroTail, ...]
     written: Written
 
 
@@ -228,9 +222,7 @@ def run_planned(
 ) -> PlannedResult:
     """Run a function on an executor; ``elsewhere`` if that may be another machine or environment."""
     try:
-        item, sources = task.unpacked()
-        value = function(item)
-        return PlannedResult(value, tuple(tail for one in sources for tail in one.tails()), take_written())
+        return PlannedResult(function(task.unpacked()), take_written())
     except EnvironmentFailureError as failure:
         raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
     except SourceUnreachableError as failure:
@@ -245,13 +237,11 @@ class TaskPacker:
     def __init__(self) -> None:
         self._proofs: dict[str, _Proof | None] = {}
         self._moving: set[str] = set()
-        self._objects: list[ObjectFiles] = []
 
     def tasks(self, items: Sequence[Any]) -> list[PlannedTask]:
         """Pack items; files that could be opened are proven."""
         packed = [_Packer(item) for item in items]
         sources = {name: source for one in packed for name, source in one.names.items()}
-        self._objects = [one for one in _distinct(sources.values()) if isinstance(one, ObjectFiles)]
         new = sources.keys() - self._proofs.keys()
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="rmqtool-plan") as threads:
             found = threads.map(_proof, new, (sources[name] for name in new))
@@ -259,13 +249,10 @@ class TaskPacker:
         return list(map(self._planned, packed))
 
     def values(self, results: Iterable[PlannedResult]) -> list[Any]:
-        """Return what functions returned, and note written objects and unfetched ends."""
+        """Return what functions returned, and note written objects."""
         done = list(results)
         for one in done:
             add_written(one.written)
-        tails = {tail for one in done for tail in one.tails}
-        for source in self._objects:
-            source.add_tails(tail for tail in tails if tail.path.startswith(f"{source.top}/"))
         return [one.value for one in done]
 
     def is_outdated(self, path: str) -> bool:
@@ -287,9 +274,7 @@ class TaskPacker:
         known = [(name, self._proofs[name]) for name in one.names]
         proofs = {name: proof for name, proof in known if isinstance(proof, FileProof)}
         versions = {name: proof for name, proof in known if isinstance(proof, Version)}
-        return PlannedTask(
-            one.item, proofs, tuple(one.areas), versions, all(one.samples for one in self._objects)
-        )
+        return PlannedTask(one.item, proofs, tuple(one.areas), versions)
 
 
 class _Packer(pickle.Pickler):
@@ -337,12 +322,7 @@ class _Unpacker(pickle.Unpickler):
         task = self._task
         if pid == _FILES:
             return PlannedFiles(task.proofs)
-        return ObjectFiles(pid, task.versions, samples=task.samples)
-
-
-def _distinct(sources: Iterable[Source]) -> Iterable[Source]:
-    """Return sources, each once; equal ones may be two."""
-    return {id(one): one for one in sources}.values()
+        return ObjectFiles(pid, task.versions)
 
 
 def _proof(name: str, source: Source) -> _Proof | None:

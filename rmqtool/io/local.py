@@ -94,13 +94,6 @@ class LocalFiles:
         """Return the path without links."""
         return Path(self.real(path))
 
-    def tails(self) -> tuple[()]:
-        """Return nothing: holes are known."""
-        return ()
-
-    def fetch_tails(self) -> None:
-        """Do nothing, as for `tails`."""
-
     def lock_holder(self, path: str) -> int | None:
         """Return the process that holds a lock, see `rmqtool.io.local`.
 
@@ -187,12 +180,6 @@ class Descriptor:
         except OSError as failure:
             # ENXIO: nothing but holes from there on; anything else: this file system does not know
             return self.size_bytes() if failure.errno == errno.ENXIO else position
-
-    next_data = next_written
-
-    def end_of_data(self) -> int:
-        """Return the size: reading from the back skips holes by itself."""
-        return self.size_bytes()
 
 
 def _denied(path: str, done: str, failure: PermissionError) -> DeniedError:

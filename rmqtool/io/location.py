@@ -217,14 +217,6 @@ class ReadOnlyFile:
         """
         return self._open().next_written(position)
 
-    def next_data(self, position: int) -> int:
-        """Return as `next_written`, or the file's end where samples say so, see `Handle.next_data`."""
-        return self._open().next_data(position)
-
-    def end_of_data(self) -> int:
-        """Return a position after which `next_data` is the file's end; it may be that end itself."""
-        return self._open().end_of_data()
-
     def read_at(
         self, position: int, length: int, unreadable: MutableSequence[UnreadableRange] | None = None
     ) -> bytes:

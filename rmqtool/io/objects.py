@@ -7,7 +7,6 @@ command. Names are listed once, as a request for each would cost a round trip.
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -19,12 +18,12 @@ from rmqtool.errors import (
     SourceUnreachableError,
     UsageError,
 )
-from rmqtool.io.object_pieces import ObjectPieces, PieceCache, TailSampler, ZeroTail, begin
+from rmqtool.io.object_pieces import ObjectPieces, PieceCache, begin
 from rmqtool.io.object_store import ObjectStore, OpenObject, Version
 from rmqtool.io.source import DirectoryEntry, FileKind, Status, is_object_url, split_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -115,7 +114,6 @@ def _enter(lists: dict[str, dict[str, Status]], path: str, status: Status, top: 
 
 
 _NANOSECONDS = 1_000_000_000
-_FETCH_TAILS = "RMQTOOL_FETCH_TAILS"
 _FILES_AHEAD = 16
 """Files that are opened ahead of one that is read after its neighbour."""
 
@@ -123,13 +121,10 @@ _FILES_AHEAD = 16
 class ObjectFiles:
     """Files below a scheme and an authority, as ``s3://bucket``; names are whole URLs.
 
-    Unpickling opens it again. ``planned`` are the versions by name that a task's objects must have. With
-    ``samples``, ends of objects may be taken for zeros (`TailSampler`), unless the environment forbids it.
+    Unpickling opens it again. ``planned`` are the versions by name that a task's objects must have.
     """
 
-    def __init__(
-        self, top: str, planned: Mapping[str, Version] | None = None, *, samples: bool = True
-    ) -> None:
+    def __init__(self, top: str, planned: Mapping[str, Version] | None = None) -> None:
         self.top = top
         self._planned = planned or {}
         self._store = ObjectStore(top)
@@ -138,8 +133,6 @@ class ObjectFiles:
         self._opened: dict[str, Future[ObjectVersion]] = {}
         self._wanted: set[str] = set()
         self._opening = threading.Lock()
-        self.samples = samples and not os.environ.get(_FETCH_TAILS)
-        self._far_tails: set[ZeroTail] = set()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ObjectFiles) and self.top == other.top
@@ -204,31 +197,9 @@ class ObjectFiles:
         """Return None: the bytes are not on this machine."""
         return None
 
-    def tails(self) -> tuple[ZeroTail, ...]:
-        """Return the ends of objects that samples showed as zeros."""
-        own = (handle.tail() for handle in self._handles())
-        found = self._far_tails.union(tail for tail in own if tail is not None)
-        longest = {tail.path: tail for tail in sorted(found, reverse=True)}
-        return tuple(sorted(longest.values()))
-
-    def add_tails(self, tails: Iterable[ZeroTail]) -> None:
-        """Add unfetched ends that tasks on other machines found."""
-        self._far_tails.update(tails)
-
-    def fetch_tails(self) -> None:
-        """Read the ends of objects in full from now on."""
-        self.samples = False
-        self._far_tails.clear()
-        for handle in self._handles():
-            handle.fetch_tail()
-
     def lock_holder(self, path: str) -> int | None:
         """Return None: objects cannot be locked, and no broker works on one."""
         return None
-
-    def _handles(self) -> list[ObjectVersion]:
-        opened = [one for one in self._opened.copy().values() if one.done() and not one.cancelled()]
-        return [one.result() for one in opened if one.exception() is None]
 
     def _holds(self, path: str) -> bool:
         return path == self.top or path.startswith(f"{self.top}/")
@@ -266,24 +237,18 @@ class ObjectFiles:
             _changed(path, "it was replaced")
         if difference := self._planned.get(path, opened.version).difference(opened.version):
             _changed(path, difference)
-        return ObjectVersion(path, opened, self._store, self._piece_cache, samples=self.samples)
+        return ObjectVersion(path, opened, self._store, self._piece_cache)
 
 
 class ObjectVersion:
-    """One version of an object, see `rmqtool.io.source.Handle`; reads fail once it has changed.
+    """One version of an object, see `rmqtool.io.source.Handle`; reads fail once it has changed."""
 
-    With ``samples``, its end may be taken for zeros.
-    """
-
-    def __init__(
-        self, path: str, opened: OpenObject, store: ObjectStore, cache: PieceCache, *, samples: bool
-    ) -> None:
+    def __init__(self, path: str, opened: OpenObject, store: ObjectStore, cache: PieceCache) -> None:
         self._path = path
         self.version: Version = opened.version
         self._store = store
         self._idle = [opened]
-        self._pieces = pieces = ObjectPieces(opened.version.size_bytes, self._fetch, cache)
-        self._sampler = TailSampler(self.size_bytes(), pieces.read, pieces.begin) if samples else None
+        self._pieces = ObjectPieces(opened.version.size_bytes, self._fetch, cache)
 
     def size_bytes(self) -> int:
         """Return the size."""
@@ -305,27 +270,6 @@ class ObjectVersion:
     def next_written(self, position: int) -> int:
         """Return the position itself: objects have no holes."""
         return min(position, self.size_bytes())
-
-    def next_data(self, position: int) -> int:
-        """Return the position itself, or the end if samples after it show nothing but zeros."""
-        sampler = self._sampler
-        ended = sampler is not None and sampler.begins_at(position)
-        return self.size_bytes() if ended else self.next_written(position)
-
-    def end_of_data(self) -> int:
-        """Return where zeros begin by samples, near the last other byte; the end if there are none."""
-        sampler = self._sampler
-        return self.size_bytes() if sampler is None else sampler.end_of_data()
-
-    def tail(self) -> ZeroTail | None:
-        """Return the end that samples showed as zeros; None if there is none."""
-        sampler = self._sampler
-        start = None if sampler is None else sampler.start
-        return None if start is None else ZeroTail(self._path, start, self.size_bytes() - start)
-
-    def fetch_tail(self) -> None:
-        """Read the end in full from now on."""
-        self._sampler = None
 
     def _fetch(self, start: int, stop: int) -> bytearray:
         return self._store.read(self._path, lambda: self._fetched(start, stop))

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
     from pathlib import Path
 
-    from rmqtool.io.object_pieces import ZeroTail
-
 
 class FileKind(Enum):
     """Kind of a file, links followed; the values end a sentence that begins with its name."""
@@ -79,17 +77,6 @@ class Handle(Protocol):
         """
         ...
 
-    def next_data(self, position: int) -> int:
-        """Return as `next_written`, or the end where samples after ``position`` are all zeros.
-
-        That is for sources where every read costs; `Source.tails` has the unread ends.
-        """
-        ...
-
-    def end_of_data(self) -> int:
-        """Return a position after which `next_data` is the end; the end itself where that is unknown."""
-        ...
-
 
 class Source(Protocol):
     """Storage of stores: names with ``/`` between their components, absolute, without ``..``.
@@ -123,14 +110,6 @@ class Source(Protocol):
 
     def local_path(self, path: str) -> Path | None:
         """Return the bytes' path on this machine, to protect it from writes; None if elsewhere."""
-        ...
-
-    def tails(self) -> tuple[ZeroTail, ...]:
-        """Return the ends of files that samples showed as zeros."""
-        ...
-
-    def fetch_tails(self) -> None:
-        """Read the ends of files in full from now on."""
         ...
 
     def lock_holder(self, path: str) -> int | None:

@@ -81,13 +81,6 @@ class PlannedLog:
     def local_path(self, path: str) -> None:
         """Return nothing: it lies nowhere."""
 
-    def tails(self) -> tuple[()]:
-        """Return nothing: all is known."""
-        return ()
-
-    def fetch_tails(self) -> None:
-        """Do nothing, as for `tails`."""
-
     def lock_holder(self, path: str) -> None:
         """Return nothing: nobody holds it."""
 
@@ -108,12 +101,6 @@ class PlannedFile:
         at, parts = self._start + position, self._log.plan.parts
         part = parts[bisect_right(parts, at, key=_START) - 1]
         return min(part.stop - self._start, self.size_bytes()) if part.kind is PartKind.ZEROS else position
-
-    next_data = next_written
-
-    def end_of_data(self) -> int:
-        """Return the size."""
-        return self.size_bytes()
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Fill a view with bytes of one part."""

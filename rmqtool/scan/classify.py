@@ -104,10 +104,10 @@ def _is_copy(record: Record, segments: Sequence[Segment]) -> bool:
 
 def last_used_byte(segment: Segment) -> int:
     """Return the position after the last byte that is not zero, reading backwards; holes are not read."""
-    stop = min(segment.end_of_data(), segment.size_bytes)
+    stop = segment.size_bytes
     while stop > 0:
         start = max(0, stop - WINDOW_BYTES)
-        if segment.next_data(start) >= stop:
+        if segment.next_written(start) >= stop:
             stop = start
             continue
         data = segment.read_at(start, stop - start, [])

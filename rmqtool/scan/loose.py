@@ -35,7 +35,7 @@ class RawBytes(Protocol):
         """Fill a view from a position on; return how many bytes came, fewer at the end only."""
         ...
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         """Return the position of the next bytes outside a hole."""
         ...
 
@@ -52,7 +52,7 @@ def find_loose(image: RawBytes, start: int, stop: int, window_bytes: int = WINDO
     size, at = image.size_bytes, start
     while at < stop:
         # A record's TOTALSIZE may begin with zeros that end a hole.
-        at = max(at, image.next_data(at) - _MAGIC_AT)
+        at = max(at, image.next_written(at) - _MAGIC_AT)
         have, index = image.read_into(at, buffer.data), 0
         outcome = Outcome.FULL
         while outcome == Outcome.FULL:

@@ -239,7 +239,7 @@ class SegmentWalk:
 def first_nonzero(segment: Segment, start: int, stop: int) -> int:
     """Return the physical offset of the first byte that is not zero, ``stop`` if there is none."""
     size = _FIRST_CHUNK_BYTES
-    log_offset = segment.start + segment.next_data(start - segment.start)
+    log_offset = segment.start + segment.next_written(start - segment.start)
     while log_offset < stop:
         chunk = np.empty(min(size, stop - log_offset), np.uint8)
         count = segment.read_into(log_offset - segment.start, chunk.data, [])
@@ -247,6 +247,6 @@ def first_nonzero(segment: Segment, start: int, stop: int) -> int:
             return log_offset + int(np.argmax(chunk[:count] != 0))
         if count == 0:
             break
-        log_offset = segment.start + segment.next_data(log_offset + count - segment.start)
+        log_offset = segment.start + segment.next_written(log_offset + count - segment.start)
         size = min(2 * size, _CHUNK_BYTES)
     return stop

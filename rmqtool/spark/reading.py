@@ -313,7 +313,7 @@ class PartitionReader:
             EnvironmentFailureError: A file cannot be read; with FAILFAST, also at the first damage.
         """
         try:
-            task, _ = part.task.unpacked()
+            task = part.task.unpacked()
             found = self._fast_failing(task()) if self.options.mode is Mode.FAILFAST else task()
             if isinstance(task, LogTask) and self.options.table is Table.MESSAGES:
                 yield from self._messages(filled(found, task.job.choice), part.store, task.job.choice)

@@ -132,7 +132,7 @@ def is_of_index(file: StoreFile, log: FileQueue) -> bool | None:
 
 def holds_bytes(file: StoreFile) -> bool:
     """Return whether an index file has bytes after its header, as far as one short read shows."""
-    start = file.next_data(HEADER_SIZE)
+    start = file.next_written(HEADER_SIZE)
     return any(file.read_at(start, _LOOK_BYTES, []))
 
 

@@ -99,7 +99,7 @@ def _unused(file: StoreFile, *, is_read: bool) -> Iterator[Finding]:
 def _first_byte(file: StoreFile, start: int) -> int | None:
     """Return the position of the first byte that is not zero; holes of a sparse file are skipped."""
     position = start
-    while (position := file.next_data(position)) < file.size_bytes:
+    while (position := file.next_written(position)) < file.size_bytes:
         data = file.read_at(position, _WINDOW, [])
         if not data:
             break

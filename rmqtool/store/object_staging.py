@@ -73,7 +73,7 @@ def writer_of(url: str) -> ObjectWriter:
 
 @cache
 def _reader(top: str) -> ObjectFiles:
-    return ObjectFiles(top, samples=False)
+    return ObjectFiles(top)
 
 
 def staged_object(url: str) -> Location:
@@ -96,7 +96,7 @@ class ObjectHandle(StagingHandle):
     @property
     def results(self) -> Location:
         """Location of the files of the result that are written so far."""
-        return Location(ObjectFiles(split_url(self.url)[0], samples=False), self.url)
+        return Location(ObjectFiles(split_url(self.url)[0]), self.url)
 
     def create_file(self, relative: str, size_bytes: int | None = None) -> StagedFile:
         """Begin a file of the result, see `StagingHandle.create_file`."""

@@ -8,16 +8,15 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.findings import Finding, FindingCode, Structure, codes, counted
+from rmqtool.findings import Finding, FindingCode, Structure, codes
 from rmqtool.formats.framing import PLAIN, Framing
 from rmqtool.io import FileKind, Location, ReadOnlyFile, sha256_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from rmqtool.errors import DeniedError
     from rmqtool.io.location import UnreadableRange
-    from rmqtool.io.object_pieces import ZeroTail
 
 
 NAME_DIGITS = 20
@@ -226,36 +225,6 @@ def unreadable_findings(
         )
 
 
-_NAMED = 3
-_CHUNK_BYTES = 8 << 20
-
-
-def unfetched(base: Location) -> list[ZeroTail]:
-    """Return the unfetched ends of files below a place, by name."""
-    return [tail for tail in base.source.tails() if base.elsewhere(tail.path).is_relative_to(base)]
-
-
-def tails_text(tails: Sequence[ZeroTail], base: Location) -> str:
-    """Return the end of a sentence on what was not fetched."""
-    size = f"{sum(tail.size_bytes for tail in tails):,} bytes"
-    names = [tail.path.removeprefix(f"{base}/") for tail in tails[:_NAMED]]
-    if len(tails) == 1:
-        return f"tail of {names[0]} not fetched: {size} from {tails[0].start:,} on, zeros by samples"
-    more = ", …" if len(tails) > _NAMED else ""
-    files = counted(len(tails), "file", spec=",")
-    return f"tails of {files} not fetched, {size}, zeros by samples: {', '.join(names)}{more}"
-
-
-def is_zero(tail: ZeroTail, base: Location) -> bool:
-    """Fetch the end of a file, and return whether all of it is zeros."""
-    file, stop = base.elsewhere(tail.path).reader(), tail.start + tail.size_bytes
-    for start in range(tail.start, stop, _CHUNK_BYTES):
-        piece = file.read_at(start, min(_CHUNK_BYTES, stop - start))
-        if piece.count(0) != len(piece):
-            return False
-    return True
-
-
 WINDOW_BYTES = 1 << 20
 _MARGIN_BYTES = 4096
 _ZEROS = bytes(WINDOW_BYTES)
@@ -321,7 +290,7 @@ class Window:
                 break
             if chunk != _ZEROS[: len(chunk)]:
                 return position + len(chunk) - len(chunk.lstrip(b"\0"))
-            position = max(position + len(chunk), self._file.next_data(position))
+            position = max(position + len(chunk), self._file.next_written(position))
             span = min(2 * span, WINDOW_BYTES)
         return self.size_bytes
 

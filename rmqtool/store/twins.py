@@ -217,7 +217,7 @@ def _next_magic(window: Window, file: StoreFile, at: int) -> int:
         found = _MAGIC.search(data)
         if found is not None:
             return at + found.start()
-        at = max(at + max(len(data) - _MAGIC_BYTES, 1), file.next_data(at))
+        at = max(at + max(len(data) - _MAGIC_BYTES, 1), file.next_written(at))
     return file.size_bytes
 
 

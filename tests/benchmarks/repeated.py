@@ -114,13 +114,6 @@ class RepeatedLog:
         """Return where nothing is written."""
         return LocalFiles().local_path(path)
 
-    def tails(self) -> tuple[()]:
-        """Return nothing: holes are known."""
-        return ()
-
-    def fetch_tails(self) -> None:
-        """Do nothing, as for `tails`."""
-
     def lock_holder(self, path: str) -> int | None:
         """Return who holds a lock."""
         return LocalFiles().lock_holder(path)
@@ -143,17 +136,9 @@ class _RepeatedFile:
         """Return the size."""
         return self._log.file_bytes
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         """Return the position: there are no holes."""
         return position
-
-    def next_written(self, position: int) -> int:
-        """Return the position, as `next_data` does."""
-        return position
-
-    def end_of_data(self) -> int:
-        """Return the end of the file."""
-        return self.size_bytes()
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Read from the first file, and write the numbers of this one into what came."""

@@ -195,5 +195,5 @@ class _Bytes:
         view[: len(piece)] = piece
         return len(piece)
 
-    def next_data(self, position: int) -> int:
+    def next_written(self, position: int) -> int:
         return position

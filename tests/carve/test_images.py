@@ -50,7 +50,7 @@ class _Failing:
 
     def __init__(self, handle: Any, bad: set[int]) -> None:  # noqa: ANN401 - any handle
         self._handle, self._bad = handle, bad
-        self.size_bytes, self.next_data = handle.size_bytes, handle.next_data
+        self.size_bytes, self.next_written = handle.size_bytes, handle.next_written
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         if any(position // 4096 <= block <= (position + len(view) - 1) // 4096 for block in self._bad):

@@ -247,7 +247,7 @@ def test_a_file_that_changes_here_is_planned_anew(tmp_path: Path) -> None:
 def test_what_comes_home_is_named_in_this_machine_s_files(tmp_path: Path) -> None:
     place = location_of(tmp_path / "file")
     (task,) = TaskPacker().tasks([place])
-    found = pickle.loads(pickle.dumps(task.unpacked()[0]))
+    found = pickle.loads(pickle.dumps(task.unpacked()))
     assert found == place
     assert type(found.source) is LocalFiles
 

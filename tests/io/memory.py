@@ -32,11 +32,6 @@ class MemoryFile:
     def next_written(self, position: int) -> int:
         return min(position, len(self.data))
 
-    next_data = next_written
-
-    def end_of_data(self) -> int:
-        return len(self.data)
-
 
 @dataclass(frozen=True)
 class MemorySource:
@@ -74,12 +69,6 @@ class MemorySource:
 
     def local_path(self, path: str) -> Path | None:
         return None
-
-    def tails(self) -> tuple[()]:
-        return ()
-
-    def fetch_tails(self) -> None:
-        """Do nothing."""
 
     def lock_holder(self, path: str) -> int | None:
         return None

@@ -55,7 +55,7 @@ def test_one_name(root: Location) -> None:
 def test_reading(root: Location) -> None:
     with (root / "a/b/1").reader() as file:
         assert (file.current_size(), file.read_at(1, 10), file.read_at(3, 1)) == (3, b"ne", b"")
-        assert file.next_data(0) == 0
+        assert file.next_written(0) == 0
         copy = pickle.loads(pickle.dumps(file))
     assert copy.read_at(0, 3) == b"one"
     assert (root / "a/c").read_head(4) == bytes(4)

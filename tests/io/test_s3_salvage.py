@@ -57,7 +57,6 @@ def proxy(damaged: Path) -> Iterator[Proxy]:
     [
         "salvage STORE --out OUT --replay REPLAY",
         "salvage STORE --out OUT --holes repeat --jobs 1",
-        "rebuild STORE --salvage --out OUT --engine local",
     ],
 )
 def test_the_result_is_that_of_a_disk(

@@ -319,8 +319,6 @@ def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
         raise UsageError(
             f"{a.place.path}: ext units are compared through the units that name them; give the stores"
         )
-    for store in (a, b):
-        store.base.source.fetch_tails()
     for feature in (*a.features, *b.features):
         comparison.note(f"{feature.label}: {feature.code.title}; it is not compared")
     comparison.is_unread = bool(a.unread or b.unread)
