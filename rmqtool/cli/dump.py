@@ -41,7 +41,7 @@ rmqtool dump $STORE/consumequeue/TopicTest/0
 rmqtool dump $STORE/index --slots --chains
 # all messages, for a script
 rmqtool dump $STORE/commitlog --format ndjson -o messages.ndjson
-# messages for rmqtool replay
+# messages to be sent again: rmqtool help replay
 rmqtool dump $STORE --format replay -o replay.ndjson
 # the fields of a format, without a store
 rmqtool dump --layout --type index
@@ -70,7 +70,7 @@ def dump_command(
     files; a filter narrows that to the files it applies to, a filter on messages to the commit log. A unit is
     an entry of a consume queue, an item is an entry of the index. The broker's JSON files in config/ are
     shown entry by entry, as strict JSON. Exit status 1 if nothing matches a filter. --format replay writes
-    users' messages only, unpacked, for rmqtool replay.
+    users' messages only, unpacked, to be sent again: see rmqtool help replay.
     """
     options = session.options
     if session.format is Format.REPLAY:

@@ -49,7 +49,6 @@ COMMANDS = {
     "salvage": CommandEntry("Rebuild", "Write a new store of what is left of a damaged one."),
     "carve": CommandEntry("Rebuild", "Recover messages from disk images and raw bytes."),
     "repair": CommandEntry("Rebuild", "Repair a store in place where that loses nothing, with undo."),
-    "replay": CommandEntry("Aids", "Send the messages of a file to a cluster, through its proxy."),
     "decode-id": CommandEntry("Aids", "Decode message IDs: offset IDs and unique IDs."),
     "warmup": CommandEntry("Aids", "Compile all kernels now instead of at the first run.", "prepare"),
     "spark": CommandEntry("Aids", "Pack rmqtool for the executors of a Spark cluster.", "prepare"),

@@ -20,6 +20,7 @@ TOPICS = {
     "fleets": "Many stores",
     "ci": "In CI and from cron",
     "rows": "Rows",
+    "replay": "Messages sent again",
     "findings": "Findings",
     "library": "Library",
     "spark-tables": "Stores as tables of Spark",

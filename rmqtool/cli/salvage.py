@@ -34,7 +34,7 @@ _EXAMPLES = """\
 rmqtool salvage $STORE --out salvaged
 # a new store whose holes are filled from a replica
 rmqtool salvage $STORE $OTHER --out salvaged
-# also write its messages for rmqtool replay
+# also write its messages, to be sent again
 rmqtool salvage $STORE --out salvaged --replay replay.ndjson
 # write a plan, read it, then carry it out
 rmqtool salvage $STORE --plan plan.json
@@ -62,7 +62,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
     "--replay",
     type=A_RESULT_FILE,
     metavar="FILE",
-    help="Also write the recovered messages as rmqtool replay takes them.",
+    help="Also write the recovered messages, to be sent again: see rmqtool help replay.",
 )
 @jobs_option
 def salvage_command(

@@ -1,4 +1,4 @@
-"""Text reports of commands with one outcome: rebuild, salvage, carve, export, replay, repair, case.
+"""Text reports of commands with one outcome: rebuild, salvage, carve, export, repair, case.
 
 Each is a verdict with figures. A name of a figure repeats as often as there are figures of it.
 """
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rmqtool.commands.export import ExportReport
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair import RepairReport
-    from rmqtool.commands.replay import ReplayReport
     from rmqtool.commands.salvage import SalvageReport
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis, OffsetEffect
 
@@ -294,7 +293,7 @@ def _log(log: CarvedLog) -> Iterator[tuple[str, str]]:
         yield "", f"{log.duplicates:,} duplicates, {log.conflicts:,} conflicts"
 
 
-# --- export and replay
+# --- export
 
 
 def export_text(report: ExportReport, text: TextReport) -> None:
@@ -312,30 +311,6 @@ def export_text(report: ExportReport, text: TextReport) -> None:
     for code in report.findings.counts:
         if more := report.findings.suppressed(code):
             text.line(f"{code}: {more:,} more")
-
-
-_REFUSED = 10
-
-
-def replay_text(report: ReplayReport, text: TextReport) -> None:
-    """Write what was sent, or would be."""
-    waiting = sum(one.messages for one in report.topics)
-    count = f"{several(waiting, 'message')} would be" if report.dry_run else several(report.sent, "message")
-    text.verdict(escape_text(f"{report.file}: {count} sent to {report.proxy}"), _replay_figures(report))
-    if report.dry_run and waiting:
-        text.line("nothing was sent; --send does it")
-
-
-def _replay_figures(report: ReplayReport) -> Iterator[tuple[str, str]]:
-    for one in report.topics:
-        target = "" if one.target == one.topic else f" -> {one.target}"
-        yield "topic", escape_text(f"{one.topic}{target}: {one.messages:,} of {one.bytes:,} bytes")
-    if report.already:
-        yield "in the ledger already", f"{report.already:,} ({escape_text(report.ledger)})"
-    for reason, count in report.left_out.items():
-        yield "left out", f"{count:,} of {reason}"
-    refused = (escape_text(f"line {one.line}, {one.topic}: {one.reason}") for one in report.refused)
-    yield from capped("not taken", refused, "message", more=report.more_refused, listed=_REFUSED)
 
 
 # --- repair

@@ -1,123 +1,135 @@
-"""Messages sent again to a real broker, through its proxy and with the official client."""
+"""Messages sent again to a real broker, by the programs of the manual."""
 
 from __future__ import annotations
 
 import base64
 import json
 import os
+import re
 import subprocess
 import sys
-import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import rmqtool
-from tests.broker import whole_broker
+from rmqtool.cli.manual import page
+from tests.broker import jvm, whole_broker
 from tests.cli.conftest import STORES
 from tests.house.readme import here
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.broker.whole_broker import Site
 
 pytestmark = pytest.mark.broker
 
-SOURCE = STORES / "plain-5.3.3"
-MAP = {"TopicTest": "Ordered", "Orders": "Plain", "%DLQ%Group": "Mended"}
-CHOSEN = ("-t", "TopicTest", "-t", "Orders")
-_MARK = "RMQTOOL_REPLAY_OF"
+KINDS = {"TopicTest": "FIFO", "Orders": "NORMAL"}
 _SECONDS = 150
 
 
-def topic(name: str, kind: str) -> dict[str, Any]:
-    attributes = {"message.type": kind}
-    return {"topicName": name, "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, "attributes": attributes}
+def topic_config(name: str, kind: str | None) -> dict[str, Any]:
+    attributes = {} if kind is None else {"attributes": {"message.type": kind}}
+    return {"topicName": name, "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, **attributes}
 
 
-def command(at: Site, port: int, file: Path, *words: str) -> list[str]:
-    mapped = [word for old, new in MAP.items() for word in ("--topic-map", f"{old}={new}")]
-    program = [sys.executable, "-m", "rmqtool", "replay", str(file), "--proxy", f"127.0.0.1:{port}"]
-    return [*program, "--send", "--ledger", str(at.folder / "ledger"), *mapped, *words]
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Messages of two topics, and some that are not sent: without a body, and of a dead-letter topic."""
+    path = tmp_path / "replay.ndjson"
+    program = [sys.executable, "-m", "rmqtool", "dump", str(STORES / "plain-5.3.3")]
+    words = ["-t", "TopicTest", "-t", "Orders", "--format", "replay", "-o", str(path)]
+    subprocess.run([*program, *words], check=True, env={**os.environ, **here()})
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    kept = [one for one in lines if "|" not in (one["tags"] or "")]
+    assert not all(one["body"] for one in kept)
+    kept.append({**kept[0], "topic": "%DLQ%Group"})
+    path.write_text("".join(json.dumps(one) + "\n" for one in kept), "utf-8")
+    return path
 
 
-def environment(at: Site) -> dict[str, str]:
-    return {**os.environ, **here(), "HOME": str(at.folder)}  # the client logs there
-
-
-def run(at: Site, port: int, file: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    line = command(at, port, file, *words)
-    return subprocess.run(
-        line, env=environment(at), capture_output=True, text=True, timeout=_SECONDS, check=False
-    )
-
-
-def kill_amid(at: Site, port: int, file: Path) -> int:
-    """Kill a replay when some messages are in its ledger; return how many."""
-    ledger = at.folder / "ledger"
-    with subprocess.Popen(command(at, port, file, "--rate", "20", *CHOSEN), env=environment(at)) as process:
-        deadline = time.monotonic() + _SECONDS
-        while not ledger.exists() or ledger.read_bytes().count(b"\n") < 5:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        process.kill()
-    return ledger.read_bytes().count(b"\n") - 1
-
-
-def sendable(path: Path) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    return [one for one in found if one["topic"] in MAP and one["body"] and "|" not in (one["tags"] or "")]
-
-
-def test_a_cluster_gets_every_message_again_in_order(tmp_path: Path) -> None:
-    pytest.importorskip("rocketmq", reason="needs rocketmq-python-client")
-    file = tmp_path / "replay.ndjson"
-    words = ["-m", "rmqtool", "dump", str(SOURCE), "--format", "replay", "-o", str(file)]
-    subprocess.run([sys.executable, *words], check=True, env={**os.environ, **here()})
-    wanted = sendable(file)
+@contextmanager
+def running_site(tmp_path: Path, version: jvm.Version) -> Iterator[Site]:
+    """Run a name server, for a broker with two topics."""
     folder = tmp_path / "site"
     folder.mkdir()
-    table = {one["topicName"]: one for one in (topic("Ordered", "FIFO"), topic("Plain", "NORMAL"))}
-    with whole_broker.site(folder, "5.3.3", {"autoCreateTopicEnable": "false"}) as at:
+    table = {name: topic_config(name, kind if version != "4.9.8" else None) for name, kind in KINDS.items()}
+    with whole_broker.site(folder, version, {"autoCreateTopicEnable": "false"}) as at:
         config = at.store / "config"
         config.mkdir()
         (config / "topics.json").write_text(json.dumps({"topicConfigTable": table, "dataVersion": {}}))
-        with whole_broker.broker(at) as process, whole_broker.proxy(at) as port:
-            missing = run(at, port, file, "-t", "Payments")
-            assert missing.returncode == 3
-            assert f"topic Payments: 127.0.0.1:{port} has no route to it; create it" in missing.stderr
-            sent = kill_amid(at, port, file)
-            done = run(at, port, file, "--rate", "2000", "--format", "json", *CHOSEN)
-            assert done.returncode == 1, done.stderr  # some bodies are empty: the client sends none
-            report = json.loads(done.stdout)
-            assert (report["sent"] + report["already"], report["already"] >= sent) == (len(wanted), True)
-            again = json.loads(run(at, port, file, "--format", "json", *CHOSEN).stdout)
-            assert (again["sent"], again["already"]) == (0, len(wanted))
-            whole_broker.stop(process)
-        check(at, wanted)
+        yield at
 
 
-def check(at: Site, wanted: list[dict[str, Any]]) -> None:
-    """Hold what the broker has stored against what was sent: once each, but for the one at the kill."""
+def program(language: str, at: Path) -> Path:
+    """Write a program of the page as its reader does."""
+    text = re.search(rf"```{language}\n(.*?)```", page("replay"), re.DOTALL)
+    assert text is not None
+    at.write_text(text[1], "utf-8")
+    return at
+
+
+def python_line(at: Site, file: Path, folder: Path) -> list[str]:
+    return [sys.executable, str(program("python", folder / "send.py")), str(file)]
+
+
+def java_line(at: Site, file: Path, folder: Path) -> list[str]:
+    around = {"4.9.8": "4.9.7"}.get(at.version, at.version)
+    source = program("java", folder / "Send.java")
+    return jvm.whole_command(at.version, around, [f"-Duser.home={folder}"], [str(source), str(file)])
+
+
+def test_the_python_program_sends_every_message_in_order(file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("rocketmq", reason="needs rocketmq-python-client")
+    with running_site(tmp_path, "5.3.3") as at, whole_broker.broker(at) as process:
+        with whole_broker.proxy(at) as port:
+            said = sent([*python_line(at, file, tmp_path), f"127.0.0.1:{port}", "TopicTest"], tmp_path)
+        whole_broker.stop(process)
+        check(at, file, said)
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+def test_the_java_program_sends_every_message_in_order(
+    file: Path, tmp_path: Path, version: jvm.Version
+) -> None:
+    with running_site(tmp_path, version) as at, whole_broker.broker(at) as process:
+        whole_broker.bounds(at, [(topic, 0) for topic in KINDS])  # answered once the broker has registered
+        said = sent([*java_line(at, file, tmp_path), at.name_server], tmp_path)
+        whole_broker.stop(process)
+        check(at, file, said)
+
+
+def sent(line: list[str], folder: Path) -> list[int]:
+    """Run a program; return the numbers of the lines that it says are stored."""
+    environment = {**os.environ, "HOME": str(folder)}  # a client logs there
+    done = subprocess.run(
+        line, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [int(one.split()[0]) for one in done.stdout.splitlines() if re.match(r"\d+ \w+$", one)]
+
+
+def check(at: Site, file: Path, said: list[int]) -> None:
+    """Compare what the broker has stored with the file: once each, in the order of every queue."""
+    lines = dict(enumerate(map(json.loads, file.read_text("utf-8").splitlines()), 1))
+    wanted = {number: one for number, one in lines.items() if one["body"] and one["topic"] in KINDS}
+    assert said == list(wanted)
     with rmqtool.open(at.store, broker_conf=at.conf) as store:
-        stored = [one for one in store.messages(decompress=True) if one.topic in MAP.values()]
-    by_key: dict[str, rmqtool.Message] = {}
-    for message in stored:
-        body = base64.b64encode(message.body).decode()
-        by_key.setdefault(message.properties.get(_MARK) or body, message)
-    assert len(stored) - len(by_key) <= 1
-    assert by_key.keys() == {one["uniqKey"] or one["body"] for one in wanted}
+        stored = [one for one in store.messages(decompress=True) if one.topic in KINDS]
+    assert len(stored) == len(wanted)
     places: dict[int, list[tuple[int, int]]] = {}
-    for one in wanted:
-        got = by_key[one["uniqKey"] or one["body"]]
-        assert got.body == base64.b64decode(one["body"])
-        assert (got.topic, got.tags or None) == (MAP[one["topic"]], one["tags"] or None)
-        assert sorted(got.keys) == sorted(set(one["keys"]))
-        assert one["properties"].items() <= got.properties.items()
-        if one["topic"] == "TopicTest":
-            places.setdefault(one["queueId"], []).append((got.queue_id, got.queue_offset))
+    for one, new in zip(wanted.values(), stored, strict=True):
+        assert new.body == base64.b64decode(one["body"])
+        assert (new.topic, new.tags or None) == (one["topic"], one["tags"] or None)
+        assert sorted(new.keys) == sorted(set(one["keys"]))
+        assert new.properties["RMQTOOL_REPLAY_OF"] == (one["uniqKey"] or "none")
+        assert one["properties"].items() <= new.properties.items()
+        if KINDS[one["topic"]] == "FIFO":
+            places.setdefault(one["queueId"], []).append((new.queue_id, new.queue_offset))
+    assert len(places) > 1
     for queue in places.values():
         assert len({queue_id for queue_id, _ in queue}) == 1
         assert queue == sorted(queue)

@@ -27,7 +27,6 @@ from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.consumption import ConsumptionState, Evidence
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair import RepairReport
-from rmqtool.commands.replay import ReplayReport
 from rmqtool.commands.report import StoreReport
 from rmqtool.commands.salvage import SalvageReport
 from rmqtool.commands.topics import TopicsReport, TopicTotals
@@ -344,7 +343,6 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "export": (1, _export),
     "case": (1, lambda definitions: definitions.object(CaseRecord, {"sha256": _TEXT})),
     "case-verify": (1, lambda definitions: definitions.object(CaseCheck, {"exitStatus": _STATUS})),
-    "replay": (1, lambda definitions: definitions.object(ReplayReport, {"exitStatus": _STATUS})),
     "replay-line": (1, lambda definitions: definitions.of(ReplayMessage)),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
     "carve": (1, lambda definitions: definitions.object(CarveReport, {"exitStatus": _STATUS}, "exitStatus")),

@@ -44,7 +44,6 @@ TOUCHES: dict[str, str] = {
     "reput/blocks.py": WRITTEN,
     "commands/case/__init__.py": "reads and writes the records of a case, which is no store",
     "cli/salvage.py": NAMED,
-    "commands/replay/__init__.py": "reads the file to send, and keeps the ledger of what was sent",
     "report/output.py": WRITTEN,
     "commands/verify/__init__.py": "reads the baseline that the user names",
     "commands/verify/manifest.py": NAMED,

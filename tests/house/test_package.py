@@ -103,7 +103,7 @@ def test_metadata_is_complete(release: Release) -> None:
     assert metadata.get_all("License-File") == ["LICENSE"]
     assert "rocketmq" in metadata["Keywords"].split(",")
     assert len(metadata.get_all("Classifier", [])) >= 10
-    assert metadata.get_all("Provides-Extra") == ["arrow", "connect", "dev", "replay", "spark", "test"]
+    assert metadata.get_all("Provides-Extra") == ["arrow", "connect", "dev", "spark", "test"]
     assert metadata.get_all("Project-URL") is None
 
 
