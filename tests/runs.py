@@ -25,8 +25,9 @@ class Run(NamedTuple):
 
     @property
     def document(self) -> dict[str, Any]:
-        """The document of json output."""
+        """The document of json output; its ``run``, which differs from run to run, is left out."""
         found: dict[str, Any] = json.loads(self.out)
+        del found["run"]
         return found
 
 

@@ -101,21 +101,12 @@ def store_files(store: Store, findings: FindingLog) -> list[ListedFile]:
     Links are followed, each directory once. The file ``lock`` is left out: it is empty, and opening it could
     drop a lock. Other kinds of files are left to the checks of level 0.
     """
-    files = files_below(_tops(store), store.base, findings)
-    return [file for file in files if file.label != "lock"]
-
-
-def files_below(tops: Iterable[Location], base: Location, findings: FindingLog) -> list[ListedFile]:
-    """List the regular files below some places, by label relative to ``base``; each directory once.
-
-    A missing place adds nothing; what may not be listed becomes a finding.
-    """
     files: dict[Location, ListedFile] = {}
     seen: set[Hashable] = set()
-    for path, status in chain.from_iterable(_walk(top, base, seen, findings) for top in tops):
-        if status.kind is FileKind.FILE:
-            listed = ListedFile(path, label_in(path, base), status.size_bytes, status.modified_ns)
-            files.setdefault(path, listed)
+    for path, status in chain.from_iterable(_walk(top, store.base, seen, findings) for top in _tops(store)):
+        label = label_in(path, store.base)
+        if status.kind is FileKind.FILE and label != "lock":
+            files.setdefault(path, ListedFile(path, label, status.size_bytes, status.modified_ns))
     return sorted(files.values(), key=lambda file: file.label.encode("utf-8", "surrogateescape"))
 
 

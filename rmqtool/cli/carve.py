@@ -9,7 +9,6 @@ import click
 from rmqtool.cli.options import A_PATH, jobs_option, out_option
 from rmqtool.cli.session import Session, command
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.io.location import image_at
 from rmqtool.report.outcome_text import carve_text
 from rmqtool.store.results import CARVE_REPORT
 
@@ -27,7 +26,7 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
 """
 
 
-@command("carve", "text json", _EXAMPLES, recorded=True)
+@command("carve", "text json", _EXAMPLES)
 @click.argument("images", type=A_PATH, metavar="IMAGE…", nargs=-1, required=True)
 @out_option("Result directory; must be new or empty.", takes_url=False)
 @click.option("--dry-run", is_flag=True, help="Look and report, write nothing.")
@@ -51,7 +50,6 @@ def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, 
     if dry_run == (out is not None):
         raise UsageError("give --out DIR for the result, or --dry-run")
     session.makes(out, CARVE_REPORT)
-    session.begin_case(images=map(image_at, images))
     with session.output(whole=True, evidence=images) as stream:
         # Here, because help needs none of it.
         from rmqtool.api.functions import carve_images

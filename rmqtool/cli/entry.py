@@ -18,8 +18,6 @@ from rmqtool.errors import ExitStatus, RmqtoolError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.commands.case.recording import Recording
-
 
 _DEBUG_OPTION = "--debug"
 _READER_GONE = 128 + signal.SIGPIPE
@@ -35,15 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     state = SharedState()
-    state.words = ("rmqtool", *words)
+    state.words = tuple(words)
     if arguments is None and os.environ.get(_COMPLETION):
         return _answer_shell(state, os.environ[_COMPLETION])
     if arguments is None:
         take_over_process()
     debug = _DEBUG_OPTION in words
     try:
-        status = _run(words, state, debug=debug)
-        return status if state.case is None else _record(status, state.case, state, debug=debug)
+        return _run(words, state, debug=debug)
     finally:
         state.close()
 
@@ -69,20 +66,6 @@ def _run(words: list[str], state: SharedState, *, debug: bool) -> int:
 # Python keeps the frames of calls in pieces of 16 KiB, and maps and unmaps one for every call that crosses an
 # edge: thousands of times where many imports lie there. A frame this large takes one piece for all of them.
 _run.__code__ = _run.__code__.replace(co_stacksize=1 << 15)
-
-
-def _record(status: int, case: Recording, state: SharedState, *, debug: bool) -> int:
-    """Add the record of a run to its case, and return the exit status: that of the run, if it could be."""
-    from rmqtool.cli.case_record import outcome_of
-
-    try:
-        added = case.finish(status, outcome_of(status, state.said), state.said)
-    except BaseException as failure:
-        return _explain(failure, state, debug=debug)
-    if added is not None and state.console is not None:
-        state.console.close()
-        state.console.note(f"{added[0]}: the record of this run, SHA-256 {added[1]}")
-    return status
 
 
 def _answer_shell(state: SharedState, instruction: str) -> int:

@@ -21,7 +21,7 @@ from rmqtool.engine import Engine, EngineOptions
 from rmqtool.engine.choice import open_engine
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError
 from rmqtool.io import location_of
-from rmqtool.report.fleet import Forms, fleet_document, write_fleet
+from rmqtool.report.fleet import Forms, write_fleet
 from rmqtool.report.output import Format, document_of
 from rmqtool.store.results import Target, folder_names, refuse_evidence
 
@@ -176,12 +176,10 @@ class Fleet(Generic[R]):
             chosen: The output format; None is ``--format``.
         """
         session, report = self._session, FleetReport[R]((), 0.0)
-        session.begin_case(*self.stores)
         with session.output(*self.stores, whole=True) as stream:
             with open_engine(engine or EngineOptions("local")) as working:
                 report = ask_members(self.members, question, working, session.console)
             session.console.close()
-            session.report_to_case(partial(fleet_document, report, self._forms))
             if then is not None:
                 then(report)
             text, details = session.text(stream), session.is_verbose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from contextlib import suppress
 from importlib import import_module
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from rmqtool.commands.case.recording import Recording
     from rmqtool.report.console import Console
 
 
@@ -43,7 +43,6 @@ COMMANDS = {
     "diff": CommandEntry("Check", "Compare two stores, or the same part of two stores."),
     "offsets": CommandEntry("Check", "Show consumer lag and out-of-range offsets."),
     "report": CommandEntry("Check", "Write one page about a store: losses, log, topics, findings."),
-    "case": CommandEntry("Check", "Check the records of runs that --case wrote."),
     "rebuild": CommandEntry("Rebuild", "Rebuild consumequeue/ and index/ from the commit log."),
     "rebuild-index": CommandEntry("Rebuild", "Rebuild index/ from the commit log.", "rebuild"),
     "salvage": CommandEntry("Rebuild", "Write a new store of what is left of a damaged one."),
@@ -83,18 +82,16 @@ class SharedState:
     Attributes:
         console: Where the command speaks, once it has one.
         log: The file of ``--log-file``, once it is open.
-        case: Recording of the run, with ``--case``.
-        words: The command line.
-        said: The sentence with which the command failed, if it did.
+        words: The arguments of the command line.
+        begin_ms: When the command began, in epoch milliseconds.
         interruption: Says what Ctrl-C leaves, the end of a sentence; nothing where nothing is written.
     """
 
     def __init__(self) -> None:
         self.console: Console | None = None
         self.log: TextIO | None = None
-        self.case: Recording | None = None
         self.words: tuple[str, ...] = ()
-        self.said: str | None = None
+        self.begin_ms = time.time_ns() // 1_000_000
         self.interruption: Callable[[], str] = str
 
     @property
@@ -109,7 +106,6 @@ class SharedState:
         """Say why the command ends."""
         from rmqtool.report.console import Console
 
-        self.said = sentence
         console = self.console or Console()
         console.close()
         console.error(sentence)

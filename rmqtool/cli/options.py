@@ -20,7 +20,7 @@ from rmqtool.io.source import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
-from rmqtool.report.output import BodyMode, check_output_files, open_output, to_json
+from rmqtool.report.output import BodyMode, check_output_files, open_output, to_json, without_secret
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -48,16 +48,12 @@ def completed_by(values: str) -> Callable[[click.Context, click.Parameter, str],
     return complete
 
 
-READ, WRITTEN = "read", "written"
-"""Roles of a path beside the stores: a run that ``--case`` records has the digest of each."""
-
-
 class LocalPath(click.Path):
     """A path of this machine's; a URL is refused, and ``-`` where it can be no standard output."""
 
-    def __init__(self, role: str = "", *, takes_dash: bool = False) -> None:
+    def __init__(self, *, takes_dash: bool = True) -> None:
         super().__init__(path_type=Path)
-        self.role, self._takes_dash = role, takes_dash or role != WRITTEN
+        self._takes_dash = takes_dash
 
     def convert(
         self, value: str | PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -102,22 +98,21 @@ class Target(str):
 
 
 class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versions of click have some
-    """Type of such values; ``roles`` has the role of the file by purpose."""
+    """Type of such values."""
 
     name = "target"
 
-    def __init__(self, **roles: str) -> None:
-        self.roles = roles
-        self.forms = [f"{purpose}:FILE" for purpose in roles]
+    def __init__(self, *purposes: str) -> None:
+        self.purposes = purposes
+        self.forms = [f"{purpose}:FILE" for purpose in purposes]
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Target:
         """Return the file and its purpose."""
         found = Target(value)
-        if found.purpose not in self.roles or len(found) <= len(found.purpose) + 1:
+        if found.purpose not in self.purposes or len(found) <= len(found.purpose) + 1:
             option = "" if param is None else f"{param.opts[0]} "
             raise UsageError(f"{option}{value!r}: expected {' or '.join(self.forms)}")
-        if self.roles[found.purpose] == WRITTEN:
-            _refuse_dash(str(found.path), param)
+        _refuse_dash(str(found.path), param)
         return found
 
     def shell_complete(
@@ -126,13 +121,12 @@ class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versi
         """Offer the purposes, and files after one."""
         if ":" in incomplete:
             return [CompletionItem(incomplete, type="file")]
-        purposes = (f"{purpose}:" for purpose in self.roles)
+        purposes = (f"{purpose}:" for purpose in self.purposes)
         return [CompletionItem(one) for one in purposes if one.startswith(incomplete)]
 
 
-A_PATH, A_SOURCE, A_RESULT_FILE = LocalPath(), LocalPath(READ), LocalPath(WRITTEN)
-_A_STREAM = LocalPath(WRITTEN, takes_dash=True)
-A_STORE, A_RESULT = _StorePath(), _StorePath(WRITTEN)
+A_PATH, A_RESULT_FILE = LocalPath(), LocalPath(takes_dash=False)
+A_STORE, A_RESULT = _StorePath(), _StorePath(takes_dash=False)
 """Store to read, and target of a result that may lie in object storage."""
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
@@ -146,7 +140,7 @@ _output = partial(click.option, cls=SectionOption, section="Output")
 _remark = partial(click.option, cls=SectionOption, section="Progress and remarks", shared=True)
 
 _SETTINGS = (
-    _setting("-c", "--broker-conf", type=A_SOURCE, metavar="FILE", help="The broker's own properties file."),
+    _setting("-c", "--broker-conf", type=A_PATH, metavar="FILE", help="The broker's own properties file."),
     _setting(
         "-p",
         "--property",
@@ -171,7 +165,7 @@ _SETTINGS = (
 _FILE = _output(
     "-o",
     "--output",
-    type=_A_STREAM,
+    type=A_PATH,
     metavar="FILE",
     callback=lambda _context, _parameter, path: None if path == _STANDARD_OUTPUT else path,
     help="Write data there instead of to standard output.",
@@ -306,13 +300,6 @@ def _click_option(option: Option) -> Callable[[Any], Any]:
     )
 
 
-case_option = _output(
-    "--case",
-    type=A_PATH,
-    metavar="DIR",
-    help="Add a record of this run to DIR: who, when, how, SHA-256 of all files read and written, findings."
-    " Input is read once more for it. See rmqtool help case.",
-)
 body_option = click.option(
     "--body",
     type=click.Choice([mode.value for mode in BodyMode]),
@@ -396,7 +383,7 @@ def lost_option(what: str) -> Callable[[_Function], _Function]:
     """Add ``--lost``; ``what`` says of which messages."""
     return click.option(
         "--lost",
-        type=_A_STREAM,
+        type=A_PATH,
         metavar="FILE",
         help=f"Also list {what}, as ndjson; - is standard output, with -o for the report.",
     )
@@ -432,7 +419,8 @@ def _line(message: LostMessage) -> str:
 def command_line(*more: str, **changed: object) -> str:
     """Return the command line of the running command, with further words."""
     context = click.get_current_context()
-    return shlex.join(["rmqtool", context.info_name or "", *_words(context, changed), *more])
+    words = ["rmqtool", context.info_name or "", *_words(context, changed), *more]
+    return shlex.join(map(without_secret, words))
 
 
 def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:

@@ -71,7 +71,7 @@ _OPTIONS = (
 _rebuild_options = adding(_OPTIONS)
 
 
-@command("rebuild", "text json", _EXAMPLES, engine="spark", recorded=True)
+@command("rebuild", "text json", _EXAMPLES, engine="spark")
 @_rebuild_options
 @lost_option("every message missing from the result")
 def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
@@ -84,7 +84,7 @@ def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatu
     return _rebuild(session, paths, frozenset({"consumequeue", "index"}))
 
 
-@command("rebuild-index", "text json", _INDEX_EXAMPLES, engine="spark", recorded=True)
+@command("rebuild-index", "text json", _INDEX_EXAMPLES, engine="spark")
 @_rebuild_options
 def rebuild_index_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
     """Rebuild index/ from the commit log.
@@ -111,7 +111,6 @@ def _rebuild(session: Session, paths: tuple[StorePath, ...], parts: frozenset[st
     session.note_settings(store)
     if check_lost(options) is None and options["lost"] is not None:
         session.leaves(rows_state_sentence)
-    session.begin_case(store)
     with session.output(store, whole=True) as stream, lost_lines(options, store) as tell_lost:
         report = store.rebuild(
             options["out"], lost=tell_lost, engine=engine, progress=session.console, **words

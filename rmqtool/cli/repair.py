@@ -31,7 +31,7 @@ rmqtool repair $STORE --undo
 """
 
 
-@command("repair", "text json", _EXAMPLES, engine="local", handover=False, recorded=True)
+@command("repair", "text json", _EXAMPLES, engine="local", handover=False)
 @click.argument("store_path", type=A_PATH, metavar="STORE")
 @click.option("--plan", is_flag=True, help="Show what would change, change nothing.")
 @click.option("--undo", is_flag=True, help="Undo the newest repair, finished or interrupted.")
@@ -60,7 +60,6 @@ def repair_command(
     engine = session.engine
     store = session.open(store_path)
     session.note_settings(store)
-    session.begin_case(store, in_place=True)
     with session.output(store, whole=True) as stream:
 
         def agreed(planned: RepairReport) -> bool:

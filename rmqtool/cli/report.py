@@ -18,7 +18,7 @@ from rmqtool.cli.session import Session, command
 from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
 from rmqtool.commands.verify import Verdict
 from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.report.output import Format, document_of, to_json
+from rmqtool.report.output import RUNNING, Format, document_of, to_json
 from rmqtool.report.verdict import verdict_words
 from rmqtool.version import __version__
 
@@ -58,7 +58,7 @@ def report_command(session: Session, store_path: StorePath) -> ExitStatus:
             setting_arguments=setting_words(session.options),
         )
         if session.format is Format.JSON:
-            document = document_of(report, verdict.status) | verdict_words(verdict)
+            document = document_of(report, verdict.status) | verdict_words(verdict) | RUNNING.member
             stream.write(to_json(document, indent=2) + "\n")
         else:
             from rmqtool.report.page import render_page

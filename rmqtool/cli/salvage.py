@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from rmqtool.cli.options import (
+    A_PATH,
     A_RESULT_FILE,
-    A_SOURCE,
     A_STORE,
     StorePath,
     jobs_option,
@@ -44,7 +44,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 """
 
 
-@command("salvage", "text json", _EXAMPLES, recorded=True)
+@command("salvage", "text json", _EXAMPLES)
 @click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
 @out_option("Result directory, or its URL; must be new or empty.")
 @click.option(
@@ -53,7 +53,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 @click.option(
     "--apply",
     "applied",
-    type=A_SOURCE,
+    type=A_PATH,
     metavar="FILE",
     help="Carry out that plan; refused if a file of the log has changed since.",
 )
@@ -90,7 +90,6 @@ def salvage_command(
     session.note_settings(stores[0])
     if replay is not None:
         _check_replay(session, out, replay, stores)
-    session.begin_case(*stores)
     report = _plan(stores, session) if out is None else _salvage(stores, session, out, replay)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:

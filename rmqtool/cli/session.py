@@ -1,4 +1,4 @@
-"""Session of a command: console, engine, stores, output and record of one run."""
+"""Session of a command: console, engine, stores and output of one run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from rmqtool.cli.options import (
     OPENING,
     StorePath,
     adding,
-    case_option,
     engine_options,
     given_options,
     shared_options,
@@ -28,9 +27,9 @@ from rmqtool.io import Location, location_of
 from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.output import (
+    RUNNING,
     BodyMode,
     Format,
-    document_of,
     open_output,
     refuse_evidence,
     report_json,
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from rmqtool.api.store import Store
-    from rmqtool.commands.case.recording import Recording
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import EngineOptions
     from rmqtool.report.text_report import TextReport
@@ -68,7 +66,6 @@ def command(
     *,
     engine: str | None = None,
     handover: bool = True,
-    recorded: bool = False,
     makes_folder: bool = False,
     kind: type[Command] = Command,
 ) -> Callable[[Callable[..., ExitStatus]], click.Command]:
@@ -80,12 +77,10 @@ def command(
         examples: As of `rmqtool.cli.group.Command`.
         engine: Default of ``--engine``; None has no such option.
         handover: As of `rmqtool.cli.options.engine_options`.
-        recorded: Whether ``--case`` records a run.
         makes_folder: Whether data goes to a directory of files.
         kind: Class of the command.
     """
     common = [] if engine is None else [engine_options(engine, handover=handover)]
-    common += [case_option] if recorded else []
     common.append(shared_options(*formats.split(), makes_folder=makes_folder))
 
     def decorate(function: Callable[..., ExitStatus]) -> click.Command:
@@ -137,11 +132,8 @@ class Session:
             color=self.color,
         )
         COMPILATION.listener = self.console.compiling
-        self._case: Recording | None = None
-        if options.get("case") is not None:
-            from rmqtool.cli.case_record import recording_of  # few runs are recorded
-
-            self._case = recording_of(options["case"], context, self._state.words, self.console)
+        RUNNING.arguments, RUNNING.begin_ms = self._state.words, self._state.begin_ms
+        context.call_on_close(partial(setattr, RUNNING, "arguments", None))
 
     def given(self, request: type[DataclassInstance]) -> dict[str, Any]:
         """Return the values of the options that a request declares."""
@@ -291,17 +283,6 @@ class Session:
         if holder is not None:
             self.console.note(f"{root}: in use by {holder}; its files may change meanwhile")
 
-    def begin_case(self, *stores: Store, images: Iterable[Location] = (), in_place: bool = False) -> None:
-        """Begin the record of this run with ``--case``, before anything is read or written."""
-        if self._case is not None:
-            self._state.case = self._case
-            self._case.begin([store.files for store in stores], [*images], in_place=in_place)
-
-    def report_to_case(self, document: Callable[[], dict[str, Any]]) -> None:
-        """Give the record the result: the document of ``--format json``, made with ``--case`` only."""
-        if self._case is not None:
-            self._case.report = document()
-
     def note_settings(self, store: Store) -> None:
         """Show the settings in effect, with ``-v``."""
         for setting in store.settings.values():
@@ -336,9 +317,8 @@ class Session:
         write: Callable[[_Report, TextReport], object],
         remark: Callable[[], bool] | None = None,
     ) -> None:
-        """Write a report in the form of ``--format``, and remarks; give it to the record of the run."""
+        """Write a report in the form of ``--format``, and remarks."""
         self.console.close()
-        self.report_to_case(partial(document_of, report, status))
         if self.format is Format.JSON:
             stream.write(report_json(report, status))
             if remark is not None:

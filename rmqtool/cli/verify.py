@@ -16,10 +16,8 @@ import click
 from rmqtool.check import VerifyReport, VerifyRequest, VerifyRun
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
-    A_SOURCE,
+    A_PATH,
     A_STORE,
-    READ,
-    WRITTEN,
     StorePath,
     TargetType,
     check_lost,
@@ -67,8 +65,8 @@ _PREDICT = "--predict-recovery"
 _INFERRED, _ALL = "inferred", "all"
 _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 
-_REPORTS = TargetType(junit=WRITTEN, sarif=WRITTEN)
-_MANIFEST = TargetType(write=WRITTEN, check=READ)
+_REPORTS = TargetType("junit", "sarif")
+_MANIFEST = TargetType("write", "check")
 _EXAMPLES = """\
 # is this store sound
 rmqtool verify $STORE
@@ -111,12 +109,12 @@ def _names_releases(word: str) -> bool:
     return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
 
 
-@command("verify", "text json ndjson csv", _EXAMPLES, engine="local", recorded=True, kind=_VerifyCommand)
+@command("verify", "text json ndjson csv", _EXAMPLES, engine="local", kind=_VerifyCommand)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option()
 @request_options(VerifyRequest)
 @click.option(
-    "--baseline", type=A_SOURCE, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
+    "--baseline", type=A_PATH, metavar="FILE", help="Known findings: json or ndjson of an earlier run."
 )
 @click.option(
     _PREDICT,
@@ -166,11 +164,9 @@ def verify_command(
     store = session.open(paths[0], type_name, reads_queues=True)
     _refuse_prediction(store, options)
     files = VerifyFiles(session, [store])
-    session.begin_case(store)
     session.note_settings(store)
     verdict, status = verified(options, files, store, engine, session.console)
     session.console.close()
-    session.report_to_case(partial(verify_document, verdict))
     files.end([verdict], status)
     with session.output(store, whole=True) as stream:
         text = partial(verify_text, verdict, notes=session.is_verbose)

@@ -1,11 +1,10 @@
-"""Text reports of commands with one outcome: rebuild, salvage, carve, export, repair, case.
+"""Text reports of commands with one outcome: rebuild, salvage, carve, export, repair.
 
 Each is a verdict with figures. A name of a figure repeats as often as there are figures of it.
 """
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.account import before_words, lost_words
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rmqtool.commands.carve import CarvedImage, CarvedLog, CarveReport
-    from rmqtool.commands.case.check import CaseCheck, FileLine, RecordLine
     from rmqtool.commands.export import ExportReport
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair import RepairReport
@@ -420,44 +418,3 @@ def _effect(effect: OffsetEffect) -> str:
     skips = f"skips at most {effect.skipped_at_most:,}" if effect.skipped_at_most else "skips none"
     place = escape_text(f"{effect.reader} in {effect.topic}/{effect.queue_id}")
     return f"{place} ({queue}): {at}; {again}, {skips}"
-
-
-# --- case
-
-_CASES = {"intact": "unchanged", "files-differ": "unchanged; files have changed", "altered": "ALTERED"}
-
-
-def case_text(check: CaseCheck, text: TextReport) -> None:
-    """Write whether a case is as it was."""
-    records = counted(len(check.records), "record")
-    text.verdict(escape_text(f"{check.case}: {records}, {_CASES[check.result]}"), _case_figures(check))
-
-
-def _case_figures(check: CaseCheck) -> Iterator[tuple[str, str]]:
-    for record in check.records:
-        yield from _record(record)
-    for digest in check.missing:
-        yield "ERROR", escape_text(f"{digest}: no record has this digest")
-    if check.files is not None:
-        yield "files", ", ".join(f"{count:,} {state}" for state, count in check.files.items()) or "none"
-    for file in check.differing:
-        yield "", escape_text(_differing(file))
-    if check.head is not None:
-        yield "last", check.head
-
-
-def _record(record: RecordLine) -> Iterator[tuple[str, str]]:
-    if record.command:
-        status = "" if record.exit_status is None else f", exit status {record.exit_status}"
-        facts = f"{record.started}  {record.operator}  {record.outcome}{status}"
-        yield f"{record.number:04d}", escape_text(facts)
-        yield "", escape_text(shlex.join(record.command))
-    if record.problem is not None:
-        yield "ERROR", escape_text(f"{record.number:04d}.json: {record.problem}")
-
-
-def _differing(file: FileLine) -> str:
-    return {
-        "changed": f"{file.path}: SHA-256 is {file.observed}, in record {file.record} {file.expected}",
-        "gone": f"{file.path}: is missing; record {file.record} has it",
-    }.get(file.state, f"{file.path}: unknown: {file.reason}")

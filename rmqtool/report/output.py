@@ -7,8 +7,11 @@ import csv
 import io
 import json
 import os
+import re
 import sys
+import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
@@ -17,6 +20,8 @@ from rmqtool.findings import counted
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
 from rmqtool.store.names import directory_around, real_path
+from rmqtool.times import utc_text
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,14 +54,44 @@ def to_json(value: object, *, indent: int | None = None) -> str:
     return escape_json(_ENCODER.encode(value) if indent is None else _indented(value, indent))
 
 
+_SECRET = re.compile(
+    r"((?:--[\w-]+=)?[\w.-]*(?:secret|password|token|credential|access.?key)[\w.-]*=).+", re.I | re.S
+)
+
+
+def without_secret(word: str) -> str:
+    """Return a word of a command line; the value of a setting that names a secret is hidden."""
+    return _SECRET.sub(r"\1***", word)
+
+
+@dataclass(slots=True)
+class RunningCommand:
+    """The command that this process runs; ``arguments`` are those of its line, None without one."""
+
+    arguments: Sequence[str] | None = None
+    begin_ms: int = 0
+
+    @property
+    def member(self) -> dict[str, Any]:
+        """Return the member ``run`` of a document that is written now; nothing without a command line."""
+        if self.arguments is None:
+            return {}
+        times = {"begin": utc_text(self.begin_ms), "end": utc_text(time.time_ns() // 1_000_000)}
+        arguments = [without_secret(word) for word in self.arguments]
+        return {"run": {"version": __version__, "arguments": arguments, **times}}
+
+
+RUNNING = RunningCommand()
+
+
 def document_of(report: DataclassInstance, status: int) -> dict[str, Any]:
     """Return the document of a report, with the exit status that the user's options give."""
     return json_object(report) | {"exitStatus": int(status)}
 
 
 def report_json(report: DataclassInstance, status: int) -> str:
-    """Return the JSON text of `document_of`."""
-    return to_json(document_of(report, status), indent=2) + "\n"
+    """Return the JSON text of `document_of`, with the member of the run."""
+    return to_json(document_of(report, status) | RUNNING.member, indent=2) + "\n"
 
 
 def _indented(value: object, indent: int) -> str:
@@ -169,7 +204,7 @@ def write_records(
     else:
         _write_json(stream, records, schema)
         status, more = end()
-        for name, value in (*more.items(), ("exitStatus", int(status))):
+        for name, value in (*more.items(), ("exitStatus", int(status)), *RUNNING.member.items()):
             stream.write(f",\n  {to_json(name)}: {to_json(value)}")
         stream.write("\n}\n")
 
@@ -200,7 +235,7 @@ def write_document(
 ) -> None:
     """Write a report for programs: one document, its lines of ndjson, or its rows as csv."""
     if chosen is Format.JSON:
-        stream.write(to_json(document(), indent=2) + "\n")
+        stream.write(to_json({**document(), **RUNNING.member}, indent=2) + "\n")
     elif chosen is Format.NDJSON:
         stream.writelines(to_json(value) + "\n" for value in lines())
     else:

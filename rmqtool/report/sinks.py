@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool import rows
 from rmqtool.projection import columns_of, json_object, json_value
-from rmqtool.report.output import BodyMode, Format, JsonValue, csv_cell, encoded_body, row_object, to_json
+from rmqtool.report.output import (
+    RUNNING,
+    BodyMode,
+    Format,
+    JsonValue,
+    csv_cell,
+    encoded_body,
+    row_object,
+    to_json,
+)
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import escape_text, uses_color, width_of
 
@@ -153,8 +162,11 @@ class _JsonSink(RowSink):
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         opened = self._separator == ",\n"
         start = "\n" if opened else self._separator
-        members = "".join(f", {json.dumps(name)}: {to_json(value)}" for name, value in (facts or {}).items())
-        self._stream.write(f'{start}]{members}, "exitStatus": {int(status)}}}\n')
+        members = "".join(
+            f", {json.dumps(name)}: {to_json(value)}"
+            for name, value in ({**(facts or {}), "exitStatus": int(status)} | RUNNING.member).items()
+        )
+        self._stream.write(f"{start}]{members}}}\n")
 
 
 class _ReplaySink(RowSink):

@@ -418,11 +418,11 @@ class StagingArea:
             os.close(marker)
 
 
-def refuse_inside(out: Path, evidence_roots: Iterable[Path], what: str = "the evidence") -> None:
-    """Refuse an output inside the evidence; ``what`` names that in the `RefusedError`."""
+def refuse_inside(out: Path, evidence_roots: Iterable[Path]) -> None:
+    """Refuse an output inside the evidence."""
     evidence = directory_around(out, evidence_roots)
     if evidence is not None:
-        raise RefusedError(f"{out}: lies inside {what} {evidence}; nothing is written there")
+        raise RefusedError(f"{out}: lies inside the evidence {evidence}; nothing is written there")
 
 
 def _refuse_evidence(out: Path, evidence_roots: Iterable[Path]) -> None:

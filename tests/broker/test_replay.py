@@ -57,6 +57,7 @@ def running_site(tmp_path: Path, version: jvm.Version) -> Iterator[Site]:
     folder = tmp_path / "site"
     folder.mkdir()
     table = {name: topic_config(name, kind if version != "4.9.8" else None) for name, kind in KINDS.items()}
+    table["Whole"] = topic_config("Whole", None)  # the clients of tests wait for it
     with whole_broker.site(folder, version, {"autoCreateTopicEnable": "false"}) as at:
         config = at.store / "config"
         config.mkdir()
@@ -124,7 +125,7 @@ def check(at: Site, file: Path, said: list[int]) -> None:
     for one, new in zip(wanted.values(), stored, strict=True):
         assert new.body == base64.b64decode(one["body"])
         assert (new.topic, new.tags or None) == (one["topic"], one["tags"] or None)
-        assert sorted(new.keys) == sorted(set(one["keys"]))
+        assert set(new.keys) == set(one["keys"])
         assert new.properties["RMQTOOL_REPLAY_OF"] == (one["uniqKey"] or "none")
         assert one["properties"].items() <= new.properties.items()
         if KINDS[one["topic"]] == "FIFO":

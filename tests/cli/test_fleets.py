@@ -275,15 +275,6 @@ def test_a_defect_of_the_tool_is_the_failure_of_one_store(
     assert "interrupted" in done.err
 
 
-@pytest.mark.full
-def test_a_case_has_all_of_it(run: Runner, fleet: Path, tmp_path: Path) -> None:
-    case = tmp_path / "case"
-    assert run("verify", fleet / "[ad]" / "store", "--case", case, "--level", "1").status == 0
-    assert run("case", "verify", case, "--files").status == 0
-    (record,) = case.glob("*.json")
-    assert json.loads(record.read_text())["report"]["schema"] == "rmqtool.fleet/1"
-
-
 def test_warnings_name_their_store(run: Runner, fleet: Path) -> None:
     (fleet / "a/store/config/consumerOffset.json").write_text("{")
     (fleet / "a/store/config/consumerOffset.json.bak").write_text("{")

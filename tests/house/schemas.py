@@ -16,8 +16,6 @@ from rmqtool.account.lost import LostMessage
 from rmqtool.carve.writing import LooseRecord
 from rmqtool.check import VerifyReport
 from rmqtool.commands.carve import CarveReport
-from rmqtool.commands.case import CaseRecord
-from rmqtool.commands.case.check import CaseCheck
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff import Difference
 from rmqtool.commands.export import ExportReport
@@ -57,6 +55,11 @@ _LOST_LINE: dict[str, Schema] = {
 }
 _KEYED = {"queryKey": {**_TEXT, "description": "The key of --keys-file that the row answers."}}
 _ROWS = (*tuple(one for one in get_args(rows.Row) if one not in {rows.Lines, rows.Columns}), rows.Preblank)
+_RUN = closed({"version": _TEXT, "arguments": array_of(_TEXT), "begin": _TEXT, "end": _TEXT}) | {
+    "description": "The command line that wrote the document."
+}
+_PARTS = frozenset({"prediction", "salvage-plan"})
+"""Documents that are a part of another one, or a file of its own."""
 _ANSWERS = (rows.Message, rows.InnerMessage, rows.Damage)
 
 
@@ -65,6 +68,8 @@ def schema(name: str) -> Schema:
     definitions = Definitions()
     version, made = _MADE[name]
     body = made(definitions)
+    if not name.endswith("-line") and name not in _PARTS:
+        body["properties"]["run"] = _RUN
     head = {"$schema": DIALECT, "$id": f"urn:rmqtool:schema:{name}:{version}", "title": _title(name, version)}
     return {**head, **body, "$defs": dict(sorted(definitions.defined.items()))}
 
@@ -341,8 +346,6 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "topics": (1, _topics),
     "topics-line": (1, _topics_line),
     "export": (1, _export),
-    "case": (1, lambda definitions: definitions.object(CaseRecord, {"sha256": _TEXT})),
-    "case-verify": (1, lambda definitions: definitions.object(CaseCheck, {"exitStatus": _STATUS})),
     "replay-line": (1, lambda definitions: definitions.of(ReplayMessage)),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
     "carve": (1, lambda definitions: definitions.object(CarveReport, {"exitStatus": _STATUS}, "exitStatus")),

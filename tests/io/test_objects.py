@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import random
@@ -482,17 +481,6 @@ def test_a_silent_service_is_asked_again_and_then_is_an_error(
     assert (out, err.count("\n")) == ("", 1)
     assert f"cannot be read, tried {ATTEMPTS} times: no answer; no verdict on the store" in err
     assert len(asked) % ATTEMPTS == 0
-
-
-def test_a_case_has_the_digests_of_objects(
-    place: Location, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    case = tmp_path_factory.mktemp("case")
-    assert main(["verify", str(place), "--level", "0", "--case", str(case), "-q"]) == 0
-    record = json.loads((case / "0001.json").read_text())
-    assert f'"{place}/commitlog/00000000000000000000"' in json.dumps(record)
-    capsys.readouterr()
-    assert main(["case", "verify", str(case), "--files"]) == 0
 
 
 # Tasks of Spark
