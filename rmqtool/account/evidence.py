@@ -21,7 +21,7 @@ from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.scan.records import PropertyWitness
-from rmqtool.store.broker_json import ConfigFileError, load_broker_json, queue_counts
+from rmqtool.store.broker_json import ConfigFileError, ConfigSource, queue_counts
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _declared(store: Store) -> dict[str, int]:
         return {}
     counts: dict[str, int] = {}
     with suppress(ConfigFileError):  # repair reports it
-        counts = queue_counts(load_broker_json(store.root / "config" / "topics.json"))
+        counts = queue_counts(ConfigSource(store.root).document("topics.json"))
     if counts:  # no broker lists the topic of delayed messages
         counts.setdefault(SCHEDULE_TOPIC, store.settings.delay_levels.max_level)
     return counts

@@ -18,7 +18,7 @@ from rmqtool.javacompat import decode_utf8
 from rmqtool.scan.classify import TORN, TORN_REMEDY, classified, ghosts, missing_blank, stop_of
 from rmqtool.scan.record_checks import Ahead, most_have_none
 from rmqtool.scan.records import PropertyWitness, Record, record_at
-from rmqtool.store.broker_json import why_denied
+from rmqtool.store.broker_json import ConfigSource
 from rmqtool.store.names import HIGHEST_QUEUE_ID, topic_problem
 from rmqtool.store.segments import FileQueue, Segment, finding_at
 from rmqtool.times import utc_text
@@ -66,7 +66,7 @@ def unlisted_batch_topics(store: Store, plans: Iterable[QueuePlan]) -> Iterator[
     A 5.x broker goes by config/topics.json alone (``ConsumeQueueStore#findOrCreateConsumeQueue``).
     """
     unlisted = {plan.topic for plan in plans if plan.batch} - store.settings.batch_topics
-    if not unlisted or store.root is None or why_denied(store.root / "config" / "topics.json"):
+    if not unlisted or store.root is None or ConfigSource(store.root).why_denied("topics.json"):
         return
     for topic in sorted(unlisted):
         entry = f'"{topic}" with the attribute queue.type=BatchCQ'

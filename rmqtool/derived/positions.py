@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import DeniedError
 from rmqtool.formats.checkpoint import CHECKPOINTS, TIMER_CHECKPOINTS, CheckpointFields
-from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.broker_json import ConfigFileError, ConfigSource
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -114,9 +114,8 @@ def offsets_in(file: str, document: object) -> Iterator[Consumed]:
 
 
 def _document(store: Store, name: str) -> object:
-    if store.config is not None:
-        with suppress(ConfigFileError):
-            return load_broker_json(store.config / name)
+    with suppress(ConfigFileError):
+        return ConfigSource(store.root).document(name)
     return None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.findings import counted, some
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
-from rmqtool.store.broker_json import ConfigFileError, load_broker_json
+from rmqtool.store.broker_json import ConfigFileError, ConfigSource
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import HALF_TOPIC, ROCKSDB_HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -56,10 +56,8 @@ def topics_of(store: Store, progress: Progress) -> list[str]:
 
 
 def _configured(store: Store, progress: Progress) -> set[str]:
-    if store.config is None:
-        return set()
     try:
-        document = load_broker_json(store.config / "topics.json")
+        document = ConfigSource(store.root).document("topics.json")
     except ConfigFileError as failure:
         progress.warn(f"{failure}; topics are known by their queues only")
         return set()

@@ -474,7 +474,7 @@ def _load_index(
 def batch_topics_of(root: Location) -> frozenset[str]:
     """Return the topics for which the broker has batch queues: those of topics.json alone."""
     try:
-        return broker_json.batch_queue_topics(broker_json.load_broker_json(root / "config" / "topics.json"))
+        return broker_json.batch_queue_topics(broker_json.ConfigSource(root).document("topics.json"))
     except broker_json.ConfigFileError:
         return frozenset()
 

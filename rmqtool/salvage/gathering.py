@@ -29,7 +29,7 @@ from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Planner
 from rmqtool.scan.records import check_record
 from rmqtool.store.broker_conf import Origin
-from rmqtool.store.broker_json import why_denied
+from rmqtool.store.broker_json import ConfigSource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -203,7 +203,7 @@ class LogCopies:
             ).plan()
             unread = [_UNREAD.format(one.sentence) for one in store.unread]
             unread += [] if beside.unread is None else [beside.unread]
-            if unlisted and store.root is not None and why_denied(store.root / "config" / "topics.json"):
+            if unlisted and ConfigSource(store.root).why_denied("topics.json"):
                 unlisted = frozenset()  # what is reported is that it may not be read
             later = (*unread, *(_UNLISTED.format(topic) for topic in sorted(unlisted)))
             return replace(plan, undecided=self._undecided(merged, plan), notes=plan.notes + later)

@@ -24,8 +24,8 @@ from rmqtool.salvage import PLAN_SCHEMA, Lost, Part, PartKind, SalvagedQueue, Sa
 from rmqtool.salvage.writing import copy_file
 from rmqtool.store.broker_json import (
     ConfigFileError,
+    ConfigSource,
     compaction_topics,
-    load_broker_json,
     parse_broker_json,
     read_config_text,
 )
@@ -313,7 +313,7 @@ def copy_compaction(
 
 def _compacted(root: Location) -> frozenset[str]:
     try:
-        return compaction_topics(load_broker_json(root / "config" / "topics.json"))
+        return compaction_topics(ConfigSource(root).document("topics.json"))
     except ConfigFileError:  # reported with the settings
         return frozenset()
 

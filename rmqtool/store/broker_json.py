@@ -91,15 +91,33 @@ def load_config(path: Location) -> ConfigDocument | None:
     return None
 
 
-def why_denied(path: Location) -> str | None:
-    """Return why a config file, or the ``.bak`` in its place, may not be read; None if it may."""
-    try:
-        load_config(path)
-    except ConfigDeniedError as failure:
-        return str(failure)
-    except ConfigFileError:
-        return None  # damage, which `rmqtool.doctor` diagnoses
-    return None
+class ConfigSource:
+    """The broker's settings of topics, groups and offsets, by name, from ``config/`` of a store root.
+
+    Without a root, or without ``config/``, nothing is there.
+    """
+
+    def __init__(self, root: Location | None) -> None:
+        self._directory = None if root is None else root / "config"
+
+    def load(self, name: str) -> ConfigDocument | None:
+        """Return a document and the file that it is from; None without one. May raise `ConfigFileError`."""
+        return None if self._directory is None else load_config(self._directory / name)
+
+    def document(self, name: str) -> object:
+        """Return a document; None without one. May raise `ConfigFileError`."""
+        found = self.load(name)
+        return None if found is None else found.document
+
+    def why_denied(self, name: str) -> str | None:
+        """Return why a document, or the ``.bak`` in its place, may not be read; None if it may."""
+        try:
+            self.load(name)
+        except ConfigDeniedError as failure:
+            return str(failure)
+        except ConfigFileError:
+            return None  # damage, which `rmqtool.doctor` diagnoses
+        return None
 
 
 def read_config_text(path: Location) -> str:

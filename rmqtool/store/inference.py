@@ -32,7 +32,7 @@ from rmqtool.store.broker_conf import (
     Setting,
     SettingValue,
 )
-from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json
+from rmqtool.store.broker_json import ConfigFileError, ConfigSource, batch_queue_topics, load_broker_json
 from rmqtool.store.broker_version import (
     FIRST_WITH_TAG_ITEMS,
     FORM_OF_OFFSETS,
@@ -333,7 +333,7 @@ class SettingsInference:
         if root is None:
             return present
         try:
-            return present | batch_queue_topics(load_broker_json(root / "config" / "topics.json"))
+            return present | batch_queue_topics(ConfigSource(root).document("topics.json"))
         except ConfigFileError:
             return present  # reported by `rmqtool.store.layout`
 

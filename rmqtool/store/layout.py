@@ -13,7 +13,7 @@ from rmqtool.formats.index import HEADERS
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
 from rmqtool.store.broker_conf import Origin, Setting
-from rmqtool.store.broker_json import ConfigFileError, batch_queue_topics, load_broker_json, topic_names
+from rmqtool.store.broker_json import ConfigFileError, ConfigSource, batch_queue_topics, topic_names
 from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
@@ -485,10 +485,8 @@ def _queue_findings(store: Store, queue: QueueFiles, simple: frozenset[str]) -> 
 
 def _simple_topics(store: Store) -> frozenset[str]:
     """Return the topics that ``topics.json``, if it can be read, gives simple queues."""
-    if store.root is None:
-        return frozenset()
     try:
-        document = load_broker_json(store.root / "config" / "topics.json")
+        document = ConfigSource(store.root).document("topics.json")
     except ConfigFileError:
         return frozenset()
     return topic_names(document) - batch_queue_topics(document)

@@ -39,6 +39,16 @@ def test_few_modules_open_the_files_of_a_queue() -> None:
     assert found == OPENS_FILES.keys()
 
 
+def test_one_module_reads_settings_of_topics_and_groups_by_name() -> None:
+    found = {
+        label
+        for label, tree in _modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "load_config"
+    }
+    assert found == {"store/broker_json.py"}
+
+
 def test_one_module_asks_whether_rocksdb_holds_a_part() -> None:
     found = {
         label

@@ -34,7 +34,7 @@ from rmqtool.lookup.queue import RecordPlace
 from rmqtool.lookup.topic_names import near_names, topics_of
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.broker_json import ConfigFileError, load_config
+from rmqtool.store.broker_json import ConfigFileError, ConfigSource
 from rmqtool.times import time_text
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, ROCKSDB_HALF_TOPIC
 
@@ -163,7 +163,7 @@ class GroupOffsets:
     def _document(self, name: str) -> tuple[str, object] | None:
         """Return a config file and its name: ``.bak`` where the other cannot be used."""
         try:
-            found = None if self._store.config is None else load_config(self._store.config / name)
+            found = ConfigSource(self._store.root).load(name)
         except ConfigFileError as failure:
             self._progress.warn(str(failure))
             return None

@@ -28,7 +28,7 @@ from rmqtool.reput.pipeline import ReputPlan, ReputResult, run_reput
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogExtent, find_log_end
-from rmqtool.store.broker_json import why_denied
+from rmqtool.store.broker_json import ConfigSource
 from rmqtool.store.kinds import REBUILD_REPORT, PathKind
 from rmqtool.store.layouts import Deed
 from rmqtool.store.lock import lock_holder
@@ -114,7 +114,7 @@ def _check_log(store: Store) -> None:
     store.require(Deed.REBUILD)
     store.require_log("rebuild from")
     if store.root is not None and store.settings.release.batch_queues:
-        reason = why_denied(store.root / "config" / "topics.json")
+        reason = ConfigSource(store.root).why_denied("topics.json")
         if reason is not None:
             raise EnvironmentFailureError(f"{reason}; it says which topics have batch queues")
 
