@@ -1,4 +1,4 @@
-"""README and the manual compared with the tool; ``python -m tests.house.readme`` writes both, and schemas."""
+"""README and the manual compared with the tool; ``python -m tests.house.readme`` writes them, and schemas."""
 
 from __future__ import annotations
 
@@ -148,8 +148,11 @@ def refreshed(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    for page_path in [README, *sorted(DOCS.glob("*.md"))]:
-        page_path.write_text(refreshed(page_path))
-    for file_name, man_page in man_pages().items():
-        (MAN / file_name).write_text(man_page)
-    write_schemas()
+    # A page alone by its name, as diff or README.
+    pages = {path.stem: path for path in [README, *sorted(DOCS.glob("*.md"))]}
+    for page_name in sys.argv[1:] or pages:
+        pages[page_name].write_text(refreshed(pages[page_name]))
+    if not sys.argv[1:]:
+        for file_name, man_page in man_pages().items():
+            (MAN / file_name).write_text(man_page)
+        write_schemas()
