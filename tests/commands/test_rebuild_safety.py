@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import rmqtool
 from rmqtool.commands.rebuild import Generations
+from rmqtool.commands.rebuild.report import install_hint
 from rmqtool.errors import ExitStatus
 from rmqtool.formats.consumequeue import PREBLANK, UNITS, UnitFields
+from rmqtool.outcomes import is_needed
 from rmqtool.projection import json_object
 from tests.commands.rebuilding import Listener, rebuild_store
 from tests.damage.cases import Case, load_cases
@@ -285,3 +288,22 @@ def test_a_part_is_not_held_against_the_whole(tmp_path: Path) -> None:
     assert (report.present, report.fewer_messages) == (None, 0)
     assert report.verdict.startswith("A part, as requested: 32 messages")
     assert replace(report, partial=False).verdict.startswith("Complete: ")
+
+
+def test_queues_of_which_all_has_expired_are_not_taken_away() -> None:
+    """Their files show the next queue offset: without them consumers skip what gets the old ones again."""
+    with rmqtool.open(fixture("expiredhead-5.3.3")) as store:
+        hint = install_hint(store.rebuild(None, dry_run=True, engine="local", jobs=1))
+        assert not any(is_needed([one]) for one in store.verify(jobs=1).outcomes if one.recommended)
+    assert hint.startswith("Do not install this result: a start on it gives 12 queue offsets a second time")
+    assert hint.endswith("needs nothing")
+
+
+def test_batch_queues_that_no_broker_loads_are_not_installed(tmp_path: Path) -> None:
+    root = shutil.copytree(fixture("batchcq-5.3.3"), tmp_path / "store")
+    (root / "config" / "topics.json").write_text(
+        '{"topicConfigTable":{"Ordinary":{"topicName":"Ordinary"},"Streams":{"topicName":"Streams"}}}'
+    )
+    with rmqtool.open(root) as store:
+        hint = install_hint(store.rebuild(None, dry_run=True, engine="local", jobs=1))
+    assert hint.startswith("Do not install this result: a start on it ends with an error")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.account import LogLosses, before_words, lost_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings, counted
-from rmqtool.outcomes import Action, best, outcome_of, outcome_words
+from rmqtool.outcomes import Action, best, is_needed, outcome_of, outcome_words
 from rmqtool.store.kinds import REBUILD_REPORT
 from rmqtool.store.results import fetched, resting_on
 
@@ -59,6 +59,7 @@ _HIDES = (
     "leaves them out. Keep a list of them first: rmqtool rebuild {store} --dry-run --lost FILE, and fetch "
     "them from a replica, if one exists; then rebuild with --lost"
 )
+_NOT_NEEDED = "Do not install this result: a start on it {harm}; the store as it is needs nothing"
 _NOT_COMPARED = (
     "Do not install this result: the present files could not be compared with it ({reason}), so consumers "
     "may see fewer messages than now"
@@ -101,6 +102,8 @@ def _worse(outcomes: Sequence[Outcome]) -> str:
     rebuilt, chosen = outcome_of(outcomes, Action.REBUILD), best(outcomes)
     if rebuilt is None or chosen is None or rebuilt.harm <= chosen.harm:
         return ""
+    if not is_needed(outcomes):
+        return _NOT_NEEDED.format(harm=outcome_words(rebuilt))
     first = _FIRST if rebuilt.lost else ""
     return _WORSE.format(harm=outcome_words(rebuilt), first=first, command=chosen.command)
 

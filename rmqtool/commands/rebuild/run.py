@@ -258,7 +258,9 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         not_looked_at=_not_looked_at(request.store, result),
         outcomes=_outcomes(
             *(request, plan, judged),
-            is_odd=is_odd or bool(from_log.messages or (beside is not None and beside.fewer_messages)),
+            is_odd=is_odd
+            or bool(from_log.messages or (beside is not None and beside.fewer_messages))
+            or _changes_queues(request.store, result),
         ),
         seconds=result.seconds,
     )
@@ -278,6 +280,14 @@ def _outcomes(
     with suppress(NotPredictedError, EnvironmentFailureError):
         return foresee(store, store.settings.release, judged, is_suspect=True)
     return ()
+
+
+def _changes_queues(store: Store, result: ReputResult) -> bool:
+    """Whether a result has queues that no broker loads, or lacks some of which all messages have expired."""
+    if any(True for _ in unlisted_batch_topics(store, result.plans)):
+        return True
+    made = {(one.topic, one.queue_id) for one in result.plans}
+    return store.commitlog.start > 0 and any((one.topic, one.queue_id) not in made for one in store.queues())
 
 
 def _before(store: Store) -> LogLosses:
