@@ -17,8 +17,10 @@ from rmqtool.outcomes import Action, CommandLines, Outcome, agreed, outcome_word
 from rmqtool.outcomes.repairs import PROOF_STAYS, is_log_damaged, repair_change, spares_proof
 from rmqtool.recovery import NO_CHANGE, Change
 from rmqtool.recovery.delivery import Delivery, Hidden, QueueRecords, indexed, measure
+from rmqtool.recovery.loaded import batch_topics_of
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
 from rmqtool.store.layouts import Deed
+from rmqtool.store.places import TIMER_WHEEL
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -194,6 +196,9 @@ class _Actions:
             is_kept = np.isin(one.places, self._unplaced, invert=True)
             served += int(one.messages[one.whole & is_kept].sum())
             aside += int(one.messages[~is_kept].sum())  # records that are not in the queue they name
+        if not self._loads_copies():
+            command = shlex.join(self._commands.of(Action.SALVAGE))
+            return Outcome(action=Action.SALVAGE, starts=False, lost=self._lost(0) + aside, command=command)
         return Outcome(
             action=Action.SALVAGE,
             forgets=tuple(one.file for one in self._start.prediction.forgets),
@@ -206,6 +211,13 @@ class _Actions:
             placeholders=aside + self._damaged + sum(one.messages for one in self._lost_of_queues),
             command=shlex.join(self._commands.of(Action.SALVAGE)),
         )
+
+    def _loads_copies(self) -> bool:
+        """Whether a broker loads what a salvage copies as it is: timer wheel, and types of topics."""
+        if any(one.file == TIMER_WHEEL for one in self._start.prediction.refusals):
+            return False
+        listed = batch_topics_of(self._store.base)
+        return not (self._release.batch_queues and self._records.policy.batch_topics - listed)
 
     def _refused(self, action: Action, why: str) -> Outcome:
         return Outcome(action=action, starts=False, lost=self._lost(0), refused=why)

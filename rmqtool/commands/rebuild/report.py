@@ -100,7 +100,7 @@ def _not_yet(report: RebuildReport, store: str) -> str:
 def _worse(outcomes: Sequence[Outcome]) -> str:
     """Return why the result must not be installed, and what is better; empty if nothing is."""
     rebuilt, chosen = outcome_of(outcomes, Action.REBUILD), best(outcomes)
-    if rebuilt is None or chosen is None or rebuilt.harm <= chosen.harm:
+    if rebuilt is None or chosen is None or (rebuilt.harm <= chosen.harm and rebuilt.starts):
         return ""
     if not is_needed(outcomes):
         return _NOT_NEEDED.format(harm=outcome_words(rebuilt))

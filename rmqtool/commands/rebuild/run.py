@@ -284,8 +284,12 @@ def _outcomes(
 
 def _changes_queues(store: Store, result: ReputResult) -> bool:
     """Whether a result has queues that no broker loads, or lacks some of which all messages have expired."""
-    if any(True for _ in unlisted_batch_topics(store, result.plans)):
-        return True
+    batches = {one.topic for one in result.plans if one.batch}
+    if batches and store.root is not None and store.settings.release.batch_queues:
+        from rmqtool.recovery.loaded import batch_topics_of  # few stores have batch queues
+
+        if batches - batch_topics_of(store.root):
+            return True
     made = {(one.topic, one.queue_id) for one in result.plans}
     return store.commitlog.start > 0 and any((one.topic, one.queue_id) not in made for one in store.queues())
 
