@@ -57,7 +57,7 @@ def _repaired(root: Path, case: Case) -> str:
 
 
 @pytest.mark.few(1, each="[A-Z]+(-[A-Z]+)*")
-@pytest.mark.parametrize("case", _params())
+@pytest.mark.parametrize("case", [*_params()])
 def test_following_next_ends(case: Case, tmp_path: Path) -> None:
     root = damaged_copy(case, tmp_path)
     seen: list[Action] = []
