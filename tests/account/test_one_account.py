@@ -75,11 +75,7 @@ def _places_of(line: dict[str, Any]) -> Iterator[Place]:
 def _salvaged(store: rmqtool.Store) -> list[Place]:
     """Return what a salvage says is lost; a message counts in its own queue, not in light ones, too."""
     lines = map(json.loads, lost_lines(store.plan_salvage(jobs=1)))
-    lost = [
-        one
-        for one in lines
-        if not (one["isThere"] or one["inLight"] or (one["topic"] or "").startswith(LMQ_PREFIX))
-    ]
+    lost = [one for one in lines if not (one["isThere"] or (one["topic"] or "").startswith(LMQ_PREFIX))]
     return sorted((place for one in lost for place in _places_of(one)), key=repr)
 
 
