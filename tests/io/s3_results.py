@@ -59,7 +59,7 @@ def whole_result(url: str) -> dict[str, bytes]:
     return found
 
 
-_OF_THE_PLACE = {"seconds", "made", "modified", "next", "then", "first", "outcomes", "remedy"}
+_OF_THE_PLACE = {"seconds", "run", "made", "modified", "next", "then", "first", "outcomes", "remedy"}
 """What the clock says, and what to do: only a store on a disk is repaired."""
 
 

@@ -91,7 +91,7 @@ def _kept(value: object, ignored: Collection[str]) -> object:
         return {
             name: _kept(part, ignored)
             for name, part in value.items()
-            if name != "seconds" and name not in ignored
+            if name not in {"seconds", "run"} and name not in ignored
         }
     if isinstance(value, list):
         return [_kept(part, ignored) for part in value]
