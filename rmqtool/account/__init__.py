@@ -73,7 +73,9 @@ class MessageStates:
         there: records that the log has, and keeps.
         unconfirmed: records that it has after the confirm offset of controller mode: replicas may lack them.
         cut: records that it has and that the next start cuts off; None where no start was predicted.
-        damaged: lost messages of whose record something is left: bytes lie where their unit leads to.
+        damaged: messages of whose record something is left: bytes lie where their unit leads to, or a record
+            that is not as stored.
+        readable: of the damaged, those of such records: they are not lost.
         gone: lost messages of which the log has nothing.
         open: lost messages beyond the log's end, if units alone lead there: a truncation leaves such, too.
         before: messages before the log's first byte to which units or index items still lead: expired, or
@@ -87,15 +89,25 @@ class MessageStates:
     gone: int
     open: int
     before: int = 0
+    readable: int = 0
 
     @property
     def lost(self) -> int:
         """Return how many the log has lost."""
-        return self.damaged + self.gone + self.open
+        return self.damaged - self.readable + self.gone + self.open
 
-    def predicted(self, cut: int) -> MessageStates:
-        """Return the same where the next start cuts off some of those that are there."""
-        return replace(self, there=self.there - cut, cut=cut)
+    def predicted(self, cut: int, damaged: int = 0, readable: int = 0) -> MessageStates:
+        """Return the same where the next start cuts off some of those that are there.
+
+        ``damaged`` are those records among them that are not as stored, and ``readable`` their messages.
+        """
+        return replace(
+            self,
+            there=self.there - cut + damaged,
+            cut=cut,
+            damaged=self.damaged - readable,
+            readable=self.readable - readable,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +183,18 @@ def lost_words(messages: int, undecided: int = 0) -> str:
     if not undecided:
         return lost
     return may_be if undecided == messages else f"{lost}, and {may_be}"
+
+
+def losses_words(losses: LogLosses | None) -> str:
+    """Return how many messages of a log are lost, and how many are there and damaged; empty without any."""
+    if losses is None:
+        return ""
+    said = [lost_words(losses.messages, losses.undecided)] if losses.messages else []
+    readable = 0 if losses.states is None else losses.states.readable
+    said += (
+        [f"{counted(readable, 'message is', 'messages are', spec=',')} there but damaged"] if readable else []
+    )
+    return " and ".join(said)
 
 
 class CountsBefore(Protocol):

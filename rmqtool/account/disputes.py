@@ -380,7 +380,8 @@ def where(survey: Survey, keep: Bools) -> Survey:
     """Return a survey with some of its records only."""
     records = survey.records[keep]
     units = survey.units[np.isin(survey.units["log_offset"], records["log_offset"])]
-    return replace(survey, records=records, units=units)
+    entries = survey.entries[np.isin(survey.entries["physical_offset"], records["log_offset"])]
+    return replace(survey, records=records, units=units, entries=entries)
 
 
 def joined(survey: Survey, other: Survey, taken: Bools) -> Survey:
@@ -398,14 +399,15 @@ def joined(survey: Survey, other: Survey, taken: Bools) -> Survey:
         log=_joined_log(survey, other),
         records=np.sort(np.concatenate([survey.records, healing.records]), order="log_offset"),
         units=_in_order(np.concatenate([survey.units, units])),
+        entries=_in_order(np.concatenate([survey.entries, healing.entries]), "physical_offset"),
         queues=list(numbers),
         blanks=other.blanks | survey.blanks,
         sound_crcs=survey.sound_crcs + other.sound_crcs,
     )
 
 
-def _in_order(units: Rows) -> Rows:
-    return units[np.argsort(units["log_offset"], kind="stable")]
+def _in_order(rows: Rows, place: str = "log_offset") -> Rows:
+    return rows[np.argsort(rows[place], kind="stable")]
 
 
 def _joined_log(survey: Survey, other: Survey) -> Any:  # noqa: ANN401 - a FileQueue

@@ -26,6 +26,7 @@ from rmqtool.account.survey import (
     consumed_ends,
     indexed_places,
     survey,
+    survey_of,
     unaccounted,
     unreached_finding,
 )
@@ -41,6 +42,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rmqtool.account.records import Survey
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding, FindingLog
@@ -324,7 +326,7 @@ def losses_of(
     account = account_of(store)
     if not account.can_tell:
         return None
-    account.look(engine)
+    account.look(engine, is_suspect=True)
     losses = account.losses()
     findings.extend(account.findings(losses))
     return losses
@@ -374,6 +376,9 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     open_ = sum(count for _, _, count in after) if is_open else 0
     before = _count_before(account.store, looked.start, lost)
     damaged = sum(count for place, _, count in named if place < looked.end and holds_bytes(looked.log, place))
+    readable, confirmed = looked.readable, account.store.confirm_offset
+    later = 0 if confirmed is None else int(np.count_nonzero(readable[:, 0] >= confirmed))
+    still = int(readable[:, 1].sum())
     found = LogLosses(
         messages=messages,
         listed=sum(one.listed for one in queues),
@@ -384,13 +389,14 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
         beyond_bytes=max(stops) - looked.end if stops else None,
         queues=tuple(queues),
         states=MessageStates(
-            there=looked.records - looked.marked,
-            unconfirmed=looked.marked,
+            there=looked.records - looked.marked - len(readable) + later,
+            unconfirmed=looked.marked - later,
             cut=None,
-            damaged=damaged,
+            damaged=damaged + still,
             gone=messages - damaged - open_,
             open=open_,
             before=before,
+            readable=still,
         ),
         before=before,
     )
@@ -404,22 +410,32 @@ class StoreAccount:
     Args:
         store: whose queues, index and consumer offsets.
         log: as it lies there; None is the store's, or that beside the part that is shown.
+
+    Attributes:
+        found: all records, where the log had to be read by evidence, and its files lie where they say.
     """
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:
         self._store, self.log = store, store.log if log is None else log
         self._looked: SurveyedLog | None = None
+        self.found: Survey | None = None
 
     @property
     def looked(self) -> SurveyedLog:
         """Return the log's content, by the evidence; records that replicas have not confirmed are marked."""
         return self.look()
 
-    def look(self, engine: Engine | None = None) -> SurveyedLog:
-        """Return ``looked``; what must be read for it is read on an engine, or in threads of its own."""
-        if self._looked is not None:
-            return self._looked
-        return self.decided(survey(self.log, self._store.confirm_offset), engine)
+    def look(self, engine: Engine | None = None, *, is_suspect: bool = False) -> SurveyedLog:
+        """Return ``looked``; what must be read for it is read on an engine, or in threads of its own.
+
+        Of a suspect log it is known that a walk along it finds something odd.
+        """
+        if self._looked is None and is_suspect:
+            self._looked = self._by_evidence(engine)
+        elif self._looked is None:
+            self.decided(survey(self.log, self._store.confirm_offset), engine)
+        assert self._looked is not None
+        return self._looked
 
     def decided(self, looked: SurveyedLog, engine: Engine | None = None) -> SurveyedLog:
         """Return the log's content where the evidence has it, if a walk along it finds anything odd.
@@ -427,15 +443,20 @@ class StoreAccount:
         Files then lie where their records say, and records below false frames take the place of these.
         """
         if looked.is_odd or self.of_queues.lists_more(looked):
-            from rmqtool.account.reading import read_by_evidence  # a sound log needs none
-
-            found = read_by_evidence(self._store, self.log, engine)
-            starts = {segment.label: segment.start for segment in self.log}
-            moved = {segment.label for segment in found.log if segment.start != starts[segment.label]}
-            if moved or len(found.false) or len(found.unplaced):
-                looked = survey(found.log if moved else self.log, self._store.confirm_offset, found, moved)
+            looked = self._by_evidence(engine)
         self._looked = looked
         return looked
+
+    def _by_evidence(self, engine: Engine | None) -> SurveyedLog:
+        from rmqtool.account.reading import read_by_evidence  # a sound log needs none
+
+        reading, confirmed = read_by_evidence(self._store, self.log, engine), self._store.confirm_offset
+        if reading.log == self.log:
+            self.found = reading.found
+            return survey_of(reading, confirmed)
+        starts = {segment.label: segment.start for segment in self.log}
+        moved = {segment.label for segment in reading.log if segment.start != starts[segment.label]}
+        return survey(reading.log if moved else self.log, confirmed, reading, moved)
 
     @property
     def has_looked(self) -> bool:

@@ -37,7 +37,7 @@ class LostReason(StrEnum):
     SKIPPED = "skipped"  # a broker's dispatch jumps over it because of damage
     UNREACHABLE = "unreachable"  # it lies after the last record that a broker reaches through the log
     LEFT_OUT = "left-out"  # its queue has it now, and the one made has not
-    DAMAGED = "damaged"  # its record cannot be read; a unit leads there
+    DAMAGED = "damaged"  # its record is not as stored, or cannot be read, and a unit leads there
     GONE = "gone"  # the log has nothing at the place that a unit leads to
     MISSING = "missing"  # the log has its neighbours in the queue, and nothing names its place
     CONSUMED = "consumed"  # a consumer has read it, and nothing else of the store names it

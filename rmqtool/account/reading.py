@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.account.disputes import uncover
-from rmqtool.account.evidence import read_evidence
+from rmqtool.account.evidence import mark_contradicted, read_evidence
 from rmqtool.account.plausibility import JudgedRecords
-from rmqtool.account.records import Cause, Grounds, survey_log
+from rmqtool.account.records import Cause, Grounds, Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
@@ -123,12 +123,16 @@ class Reading(NamedTuple):
         undecided: ``(d,)`` of them, those of which nothing decides.
         unplaced: ``(u, 2)`` start and stop of the records that are contradicted, or not borne out, in what
             they say of their queue.
+        readable: ``(r, 2)`` places of the other records that are not as stored, and the messages of each.
+        found: its records.
     """
 
     log: FileQueue
     false: Int64s
     undecided: Int64s
     unplaced: Int64s
+    readable: Int64s
+    found: Survey
 
 
 def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None) -> Reading:
@@ -137,10 +141,15 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     log, _ = under_own_names(log.without_excess(file_size), file_size)
     evidence = read_evidence(store)
     policy = DispatchPolicy.from_settings(store.settings)
-    found = uncover(survey_log(log, policy, engine or LocalEngine()), [evidence])
+    found = uncover(survey_log(log, policy, engine or LocalEngine(), indexed=True), [evidence])
+    mark_contradicted(found, evidence, store)
     undecided = [one.start for one in found.aside if one.chosen_by is Grounds.NOTHING]
     judged = JudgedRecords(found, evidence, from_zero=found.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
     out[judged.record_of[judged.unproven & ~found.units["light"]]] = True
     unplaced = np.stack([judged.places, frame_stops(found.records)], axis=1)[out]
-    return Reading(log, found.false, np.array(undecided, np.int64), unplaced)
+    messages = np.ones(len(out), np.int64)
+    own = ~found.units["light"]
+    messages[judged.record_of[own]] = found.units["count"][own]
+    readable = np.stack([judged.places, messages], axis=1)[found.damaged & ~out]
+    return Reading(log, found.false, np.array(undecided, np.int64), unplaced, readable, found)

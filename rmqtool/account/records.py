@@ -22,7 +22,7 @@ from rmqtool.findings import FindingLog, codes
 from rmqtool.formats import message
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, fingerprints
-from rmqtool.kernels.rows import MessageBatch, frame_starts, frame_stops, rules_of
+from rmqtool.kernels.rows import ENTRY_ROW, MessageBatch, frame_starts, frame_stops, rules_of
 from rmqtool.kernels.transactions import Role, TransactionRows
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
@@ -231,7 +231,9 @@ class SplitSurvey(SplitRead):
 
     records: Rows
     elsewhere: Int64s
+    strangers: Int64s
     units: Rows
+    entries: Rows
     queues: list[tuple[str, int]]
     sound_crcs: int
     batch_topics: frozenset[str]
@@ -247,6 +249,8 @@ class Survey:
         log: its files.
         records: ``(n,)`` of ``RECORD_ROW`` in log order, damaged ones included.
         elsewhere: ``(k, 2)``, physical offset and size that sound records name which lie in another place.
+        strangers: ``(s, 2)``, where any such record lies, and the physical offset that it names.
+        entries: ``(e,)`` of ``ENTRY_ROW``, the index entries of the records, if these are wanted.
         units: ``(m,)`` of ``UNIT_ROW`` in log order.
         queues: topic and queue id by number.
         blanks: where each file's end mark lies, by the file's start.
@@ -261,7 +265,9 @@ class Survey:
     log: FileQueue
     records: Rows = field(default_factory=lambda: np.empty(0, RECORD_ROW))
     elsewhere: Int64s = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    strangers: Int64s = field(default_factory=lambda: np.empty((0, 2), np.int64))
     units: Rows = field(default_factory=lambda: np.empty(0, UNIT_ROW))
+    entries: Rows = field(default_factory=lambda: np.empty(0, ENTRY_ROW))
     queues: list[tuple[str, int]] = field(default_factory=list)
     blanks: dict[int, int] = field(default_factory=dict)
     sound_crcs: int = 0
@@ -328,6 +334,7 @@ class _Reader:
         self._dispatcher = Dispatcher(job.policy, passes_stalls=True)
         self._records: list[Rows] = []
         self._elsewhere: list[Int64s] = []
+        self._strangers: list[Int64s] = []
         self._hidden = HiddenRecords(split.segment, rules_of(job.policy.release.records), split.stop)
         self._covers = False
         self._false: list[int] = []
@@ -364,6 +371,9 @@ class _Reader:
                 own[number:] = False
                 break
         if not own.all():
+            met = foreign[:number] if hidden is not None else foreign
+            places = batch.rows["log_offset"][: len(met)][met]
+            self._strangers.append(np.stack([places, named[: len(met)][met]], axis=1))
             sound = foreign & (marks & _BODY == 0)
             self._elsewhere.append(np.stack([named[sound], batch.rows["total_size"][sound]], axis=1))
             batch = batch.only(own)
@@ -442,7 +452,9 @@ class _Reader:
             **vars(read),
             records=np.concatenate([np.empty(0, RECORD_ROW), *self._records]),
             elsewhere=np.concatenate([np.empty((0, 2), np.int64), *self._elsewhere]),
+            strangers=np.concatenate([np.empty((0, 2), np.int64), *self._strangers]),
             units=_units_of(dispatcher.taken().units),
+            entries=dispatcher.taken().entries.copy(),
             queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
             sound_crcs=int(self._sums[0]),
             batch_topics=dispatcher.unknown_batch_topics(),
@@ -503,14 +515,15 @@ def survey_log(
     *,
     compared: bool = False,
     below: bool = False,
+    indexed: bool = False,
     progress: Progress | None = None,
 ) -> Survey:
     """Read a whole log, whose files are no longer than they should be.
 
     Records that are ``compared`` with those of another copy get fingerprints; with ``below``, intact records
-    below a damaged frame are read in its place.
+    below a damaged frame are read in its place; with ``indexed``, index entries come with them.
     """
-    job = _SurveyJob(replace(policy, index_enabled=False), compared, below)
+    job = _SurveyJob(policy if indexed else replace(policy, index_enabled=False), compared, below)
     splits = plan_splits(log, log.stop, SPLIT_BYTES)
     reading: LogPass[_SurveyJob, SplitSurvey] = LogPass(engine, job, splits, read_split)
     reading.run(progress, "survey")
@@ -523,7 +536,9 @@ def survey_log(
             survey.blanks[segment.start] = taken[-1].log_offset
     survey = _joined(survey, counted)
     if any(one.covers for one in counted):
-        survey.below = survey_log(log, reading.job.policy, engine, compared=compared, below=True)
+        survey.below = survey_log(
+            log, reading.job.policy, engine, compared=compared, below=True, indexed=indexed
+        )
     return survey
 
 
@@ -539,7 +554,9 @@ def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:
         start = one.split.segment.start
         survey.unreadable += [(start + bad.position, bad.length) for bad in one.unreadable]
     survey.records = np.concatenate([survey.records, *(one.records for one in found)])
-    survey.elsewhere = np.concatenate([survey.elsewhere, *(one.elsewhere for one in found)])
+    for name in ("elsewhere", "strangers", "entries"):
+        joined = np.concatenate([getattr(survey, name), *(getattr(one, name) for one in found)])
+        setattr(survey, name, joined)
     survey.units = np.concatenate([survey.units, *units])
     survey.false = np.concatenate([survey.false, *(one.false for one in found)])
     survey.queues = list(numbers)

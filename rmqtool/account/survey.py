@@ -26,8 +26,16 @@ from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, codes, counted
-from rmqtool.formats.message import SMALLEST_RECORD, Outcome
-from rmqtool.kernels.continuity import RUN_ROW, STATE_WIDTH, QueueProgress, RunState, follow_rows, judge_last
+from rmqtool.formats.message import PLACED_STARTS, SMALLEST_RECORD, Outcome
+from rmqtool.kernels.continuity import (
+    RUN_ROW,
+    STATE_WIDTH,
+    QueueProgress,
+    RunState,
+    follow_places,
+    follow_rows,
+    judge_last,
+)
 from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.kernels.totals import QueueTotals
 from rmqtool.releases import LENIENT
@@ -36,9 +44,10 @@ from rmqtool.scan.records import Gap
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.account.reading import Reading
+    from rmqtool.account.records import Survey
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Store
@@ -70,6 +79,8 @@ class SurveyedLog:
         goes_back: whether store times do.
         undecided: ``(d,)`` of the false frames those that only their own checksum contradicts.
         unplaced: ``(p, 2)`` ascending, start and stop of the records that are not in the queue they name.
+        readable: ``(r, 2)`` ascending, places of the other records that are not as stored, and how many
+            messages each has; none of a log that nothing points to damage of.
     """
 
     start: int
@@ -90,6 +101,7 @@ class SurveyedLog:
     goes_back: bool
     undecided: Int64s
     unplaced: Int64s
+    readable: Int64s
 
     @property
     def is_odd(self) -> bool:
@@ -163,15 +175,34 @@ class OffsetWalk:
     def add(self, batch: MessageBatch) -> None:
         """Take messages, in log order."""
         numbers = self.queues.add(batch)
-        missing = len(self.queues.table.rows) - len(self._states)
-        if missing:
-            more = np.zeros((missing, STATE_WIDTH), np.int64)
-            more[:, QueueProgress.STARTED] = self._from_zero
-            self._states = np.concatenate((self._states, more))
+        self._make_room(len(self.queues.table.rows))
         runs = np.empty(len(batch.rows), RUN_ROW)  # each record ends one run at most
         filled = follow_rows(batch, numbers, self._states, runs)
         if filled:
             self._runs.append(runs[:filled].copy())
+
+    def add_found(self, found: Survey, unplaced: Int64s) -> None:
+        """Take the records of a survey, but for those at some places; `runs` then has its queues' numbers."""
+        self._make_room(len(found.queues))
+        starts = np.ascontiguousarray(found.records["log_offset"])
+        for first in range(0, len(found.units), _FOLLOWED):
+            units = found.units[first : first + _FOLLOWED]
+            units = units[~units["light"] & ~np.isin(units["log_offset"], unplaced)]
+            stops = (
+                units["log_offset"]
+                + found.records["total_size"][np.searchsorted(starts, units["log_offset"])]
+            )
+            columns = (units[name] for name in ("queue", "queue_offset", "count", "log_offset"))
+            places = np.stack([*columns, stops], axis=1, dtype=np.int64)
+            runs = np.empty(len(units), RUN_ROW)
+            self._runs.append(runs[: follow_places(places, self._states, runs)].copy())
+
+    def _make_room(self, queues: int) -> None:
+        missing = queues - len(self._states)
+        if missing > 0:
+            more = np.zeros((missing, STATE_WIDTH), np.int64)
+            more[:, QueueProgress.STARTED] = self._from_zero
+            self._states = np.concatenate((self._states, more))
 
     def finish(self) -> OffsetGaps:
         """Return the count of missing queue offsets; nothing can be taken after that."""
@@ -180,13 +211,13 @@ class OffsetWalk:
         missing = self._states[:, RunState.MISSING]
         return OffsetGaps(int(missing.sum()), int(np.count_nonzero(missing)))
 
-    def runs(self) -> dict[tuple[str, int], Rows]:
+    def runs(self, keys: Sequence[tuple[str, int]] = ()) -> dict[tuple[str, int], Rows]:
         """Return the runs of each queue in log order, ``(n,)`` of ``RUN_ROW``, once it is finished."""
         runs = np.concatenate([np.empty(0, RUN_ROW), *self._runs])
         runs = runs[np.argsort(runs["queue"], kind="stable")]
         bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
         found: dict[tuple[str, int], Rows] = {}
-        for number, (key, _) in enumerate(self.queues):
+        for number, key in enumerate(keys or [key for key, _ in self.queues]):
             mine = runs[bounds[number] : bounds[number + 1]]
             if len(mine):
                 found[key] = np.concatenate((found[key], mine)) if key in found else mine
@@ -298,7 +329,7 @@ class LogSurvey:
             strangers[:, 0], strangers[:, 1], self._latest_ms,
             self.log, self.records, 0 if self.mark is None else self.records - self.mark,
             self.false, np.concatenate(self._unreached), self._unreached_bytes, self._goes_back,
-            *((_NOTHING, _NO_RANGES) if read is None else (read.undecided, read.unplaced)),
+            *(_UNREAD if read is None else (read.undecided, read.unplaced, read.readable)),
         )  # fmt: skip
 
     def _add(self, start: int, stop: int) -> None:
@@ -349,6 +380,61 @@ def survey(
 
 
 _NOTHING, _NO_RANGES = np.empty(0, np.int64), np.empty((0, 2), np.int64)
+_UNREAD = _NOTHING, _NO_RANGES, _NO_RANGES
+_FOLLOWED = 1 << 20
+"""Units that are followed at a time."""
+
+
+def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
+    """Return what `survey` does, of a log that was read whole by evidence, and lies where its names say."""
+    found = reading.found
+    log, rows = found.log, found.records
+    places, times = np.ascontiguousarray(rows["log_offset"]), rows["store_timestamp_ms"]
+    stops = places + rows["total_size"]
+    ends = np.concatenate([[log.start], stops])
+    nexts = np.concatenate([places, [ENDLESS]])
+    is_free = nexts > ends
+    blanks = [
+        (at, segment.stop) for at in found.blanks.values() if (segment := log.segment_at(at)) is not None
+    ]
+    walk = OffsetWalk(from_zero=log.start == 0)
+    walk.add_found(found, reading.unplaced[:, 0])
+    gaps = walk.finish()
+    below = np.zeros(len(places), np.bool_)
+    for start, stop in _frames(log, reading.false):
+        below |= (places > start) & (places < stop)
+    return SurveyedLog(
+        start=log.start,
+        gaps=gaps,
+        runs=walk.runs(found.queues) if found.queues else {},
+        starts=ends[is_free],
+        stops=nexts[is_free],
+        blanks=np.array(sorted(blanks), np.int64).reshape(-1, 2),
+        strangers=found.strangers[:, 0],
+        claims=found.strangers[:, 1],
+        latest_ms=int(times.max()) if len(times) else None,
+        log=log,
+        records=len(rows),
+        marked=0 if marked_from is None else int(np.count_nonzero(places >= marked_from)),
+        false=reading.false,
+        unreached=places[below],
+        unreached_bytes=int(rows["total_size"][below].sum()),
+        goes_back=bool((times[1:] < times[:-1]).any()),
+        undecided=reading.undecided,
+        unplaced=reading.unplaced,
+        readable=reading.readable,
+    )
+
+
+def _frames(log: FileQueue, false: Int64s) -> Iterator[tuple[int, int]]:
+    """Yield start and stop of false frames, but for those in others."""
+    reach = 0
+    for place in false.tolist():
+        segment = log.segment_at(place)
+        if segment is not None and place >= reach:
+            data = segment.read_at(place - segment.start, PLACED_STARTS.size, [])
+            reach = place + PLACED_STARTS.padded(data).total_size
+            yield place, reach
 
 
 def unreached_words(looked: SurveyedLog) -> str:

@@ -200,6 +200,17 @@ def _judge(number: int, state: Int64s, following: int, runs: Rows, filled: int) 
     return filled
 
 
+@kernel
+def _follow(
+    number: int, offset: int, count: int, place: int, stop: int, state: Int64s, runs: Rows, filled: int
+) -> int:
+    """Let the next record of a queue wait, once the one that waits is judged."""
+    filled = _judge(number, state, offset, runs, filled)
+    state[RunState.WAITS], state[RunState.OFFSET], state[RunState.COUNT] = 1, offset, count
+    state[RunState.PLACE], state[RunState.END] = place, stop
+    return filled
+
+
 @entry(lambda: (no_messages(), *empty(np.int64), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
 @kernel
 def follow_rows(batch: MessageBatch, numbers: Int64s, states: Int64s, runs: Rows) -> int:
@@ -213,12 +224,34 @@ def follow_rows(batch: MessageBatch, numbers: Int64s, states: Int64s, runs: Rows
     for i in range(len(rows)):
         row = rows[i]
         number, count = as_int(numbers[i]), offsets_taken(buffer, row, values[i])
-        if not count:
-            continue
-        state = states[number]
-        filled = _judge(number, state, row.queue_offset, runs, filled)
-        state[RunState.WAITS], state[RunState.OFFSET], state[RunState.COUNT] = 1, row.queue_offset, count
-        state[RunState.PLACE], state[RunState.END] = row.log_offset, frame_stop(row)
+        if count:
+            stop = frame_stop(row)
+            filled = _follow(
+                number, row.queue_offset, count, row.log_offset, stop, states[number], runs, filled
+            )
+    return filled
+
+
+@entry(lambda: (np.empty((0, 5), np.int64), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
+@kernel
+def follow_places(places: Int64s, states: Int64s, runs: Rows) -> int:
+    """Do the same for records that were read before.
+
+    ``places`` are ``(n, 5)``: number of the queue, queue offset, offsets taken, start and stop in the log.
+    """
+    filled = 0
+    for i in range(len(places)):
+        number = as_int(places[i, 0])
+        filled = _follow(
+            number,
+            as_int(places[i, 1]),
+            as_int(places[i, 2]),
+            as_int(places[i, 3]),
+            as_int(places[i, 4]),
+            states[number],
+            runs,
+            filled,
+        )
     return filled
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
     from rmqtool.findings import Findings
     from rmqtool.recovery import Prediction
-    from rmqtool.recovery.loaded import LoadedStore
+    from rmqtool.recovery.loaded import LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.releases import Release
     from rmqtool.store import Store
@@ -70,7 +70,7 @@ def foresee(
             one.max_offset - max(one.min_offset, 0)
             for one in start.prediction.queues
             if not one.topic.startswith(LMQ_PREFIX)
-            and start.loaded.queues[one.topic, one.queue_id].last_found > start_of_log  # else it has expired
+            and not _has_expired(start.loaded.queues[one.topic, one.queue_id], start_of_log)
         )
         start_as_it_is = Outcome(
             action=Action.START, served=served, wrong=0, unserved=0, unindexed=0, reused=0
@@ -103,6 +103,11 @@ def _left_out(findings: Findings) -> tuple[frozenset[str], int | None]:
     deleted = {one.topic for one in findings if one.code is codes.CQ_TOPIC_GONE and one.topic is not None}
     stale = (one.physical_offset for one in findings if one.code is codes.CL_TAIL_DIRTY)
     return frozenset(deleted), min((one for one in stale if one is not None), default=None)
+
+
+def _has_expired(queue: Queue, log_start: int) -> bool:
+    """Whether a queue led to no record of the log; the place of a batch queue's last one is its start."""
+    return queue.last_found < log_start + (not queue.batch)
 
 
 class _Actions:
@@ -284,7 +289,7 @@ class _Actions:
             ends[key] = max(ends.get(key, 0), one.end_queue_offset)
         log_start = self._store.commitlog.start if len(self._store.commitlog) else 0
         for key, queue in self._start.loaded.queues.items():
-            if key not in ends and not key[0].startswith(LMQ_PREFIX) and queue.last_found <= log_start:
+            if key not in ends and not key[0].startswith(LMQ_PREFIX) and _has_expired(queue, log_start):
                 ends[key] = queue.found  # all its messages are expired
         return ends
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.account.lost import ENDLESS
+from rmqtool.account.records import Mark, read_record
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.formats.message import (
     HEAD_SIZES,
@@ -40,6 +41,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from rmqtool.account.records import Survey
     from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Array, Bools, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from rmqtool.recovery.loaded import IndexState, LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.reput.dispatcher import Taken
+    from rmqtool.scan.records import Record
     from rmqtool.store import Store
     from rmqtool.store.geometry import Geometry
     from rmqtool.store.segments import FileQueue, Segment
@@ -90,6 +93,26 @@ class QueueRecords(NamedTuple):
         return QueueRecords(*numbers, whole[which])
 
 
+class LogChains:
+    """Where records follow each other in a log; ``places`` and ``sizes`` are ``(n,)`` in log order."""
+
+    def __init__(self, places: Int64s, sizes: Int64s) -> None:
+        self._places, self._sizes, self._stops = places, sizes, places + sizes
+        self._last: Int64s = np.flatnonzero(np.append(self._stops[:-1] != places[1:], [True]))
+
+    def follow(self, start: int, stop: int, most: int) -> tuple[int, int]:
+        """Return where the records end that follow each other from ``start`` on, before ``stop``.
+
+        With it comes the largest size up to ``most``; without any record, ``start`` and 0 are returned.
+        """
+        first, after = np.searchsorted(self._places, [start, stop]).tolist()
+        if first >= after or self._places[first] != start:
+            return start, 0
+        last = min(int(self._last[np.searchsorted(self._last, first)]), after - 1)
+        sizes = self._sizes[first : last + 1]
+        return int(self._stops[last]), int(sizes[sizes <= most].max(initial=0))
+
+
 _NONE = np.empty(0, np.int64)
 _NO_RECORDS = QueueRecords(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_))
 _NO_ENTRIES = np.empty(
@@ -119,6 +142,7 @@ class LogRecords:
 
     Attributes:
         log: its files.
+        policy: how they are dispatched.
         queues: the records of each queue, light ones left out.
         light: those of each light queue.
         places: physical offsets of all records, ``(n,)`` ascending.
@@ -127,12 +151,12 @@ class LogRecords:
         entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash``, ``of_tags`` and ``whole``.
         undecoded: physical offsets of records that clients do not decode.
         homeless: those of whole messages that go into no queue: their topic's name is none of a directory.
-        policy: how they are dispatched.
         unknown_batch_topics: topics that prove to have batch queues though the policy does not say so.
+        chains: of records that a broker reads and dispatches just so: where those that follow each other end.
     """
 
     def __init__(self, log: FileQueue, policy: DispatchPolicy, false: Int64s | None = None) -> None:
-        self.log = log
+        self.log, self.policy = log, policy
         dispatcher = Dispatcher(policy, passes_stalls=True)
         places, whole, undecoded, homeless = [_NONE], [np.empty(0, np.bool_)], [_NONE], [_NONE]
         units: list[tuple[Array, ...]] = []
@@ -154,10 +178,60 @@ class LogRecords:
         self.places, self.whole = np.concatenate(places), np.concatenate(whole)
         self.entries = np.concatenate(entries)
         self.undecoded, self.homeless = np.concatenate(undecoded), np.concatenate(homeless)
-        self.policy = policy
         self.unknown_batch_topics = dispatcher.unknown_batch_topics()
-        self.queues, self.light = _by_queue(dispatcher, units)
+        keys = [dispatcher.key(number) for number in range(len(dispatcher.queues))]
+        self.queues, self.light = _by_queue(keys, units)
         self.rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
+        self.chains: LogChains | None = None
+
+    @classmethod
+    def of(cls, log: FileQueue, policy: DispatchPolicy, found: Survey) -> LogRecords:
+        """Return the same of records that were read before, with their index entries."""
+        made, rows = cls.__new__(cls), found.records
+        made.log, made.policy, made.rebuilt = log, policy, None
+        made.places, made.unknown_batch_topics = np.ascontiguousarray(rows["log_offset"]), frozenset()
+        marks = rows["marks"]
+        stalls = bool((marks & np.uint16(Mark.STALLS)).any())
+        made.chains = None if stalls else LogChains(made.places, rows["total_size"].astype(np.int64))
+        made.whole, undecoded = marks & np.uint16(Mark.BODY_CRC) == 0, []
+        for number in np.flatnonzero(marks & np.uint16(Mark.BODY_CRC | Mark.TORN)).tolist():
+            record = read_record(found.log, rows[number])
+            is_empty = record is not None and not record.body_length  # no broker checks that
+            made.whole[number] |= is_empty
+            undecoded += [number] if record is not None and _has_no_port(record) else []
+        made.undecoded = made.places[undecoded]
+        units, at = found.units, np.searchsorted(made.places, found.units["log_offset"])
+        is_put = np.zeros(len(rows), np.bool_)
+        is_put[at] = True
+        made.homeless = made.places[made.whole & ~is_put & (marks & np.uint16(Mark.PLAIN) != 0)]
+        names = ("queue", "queue_offset", "log_offset")
+        columns = [*(units[name] for name in names), rows["total_size"][at], units["count"]]
+        numbers = (one.astype(np.int64) for one in columns)
+        made.queues, made.light = _by_queue(found.queues, [(*numbers, made.whole[at])])
+        at = np.searchsorted(made.places, found.entries["physical_offset"])
+        made.entries = _entries(found.entries, made.whole[at])
+        return made
+
+    def put_into(self, loaded: LoadedStore, ranges: Sequence[tuple[int, int]]) -> None:
+        """Dispatch the records in ranges of the log to a store that has none of them."""
+        if not ranges:
+            return
+        starts, stops = np.array(ranges, np.int64).T
+
+        def are_in(places: Int64s) -> Bools:
+            number = np.searchsorted(starts, places, "right") - 1
+            return np.asarray((number >= 0) & (places < stops[number]))
+
+        for key, records in (self.queues | self.light).items():
+            rows = records.only(are_in(records.places))
+            if len(rows.places):
+                queue = loaded.queue(key)
+                queue.put(rows.queue_offsets, rows.places, rows.messages if queue.batch else rows.sizes)
+        entries = self.entries[are_in(self.entries["physical_offset"])]
+        places = self.places[are_in(self.places)]
+        keyless = places[~np.isin(places, entries["physical_offset"])]
+        before = np.unique(np.searchsorted(entries["physical_offset"], keyless))
+        loaded.index.put(entries, before.astype([("entries_before", np.int64)]))
 
     def without(self, topics: Collection[str], stop: int | None) -> LogRecords:
         """Return the records but for those of some topics, and those from physical offset ``stop`` on."""
@@ -208,6 +282,11 @@ def _is_undecoded(batch: MessageBatch) -> Bools:
     ports = (starts + at[variants] for at in (BORN_PORT_AT, STORE_PORT_AT))
     high = [batch.buffer[at + byte] for at in ports for byte in (0, 1)]
     return np.asarray(np.bitwise_or.reduce(high) != 0)
+
+
+def _has_no_port(record: Record) -> bool:
+    variant = (record.head.sys_flag >> VARIANT_SHIFT) & 3
+    return any(any(record.raw[at[variant] :][:2]) for at in (BORN_PORT_AT, STORE_PORT_AT))
 
 
 def _is_message(batch: MessageBatch) -> Bools:
@@ -261,7 +340,7 @@ def _entries(put: Rows, whole: Bools, moved: int = 0) -> Rows:
 
 
 def _by_queue(
-    dispatcher: Dispatcher, units: list[tuple[Array, ...]]
+    keys: Sequence[QueueKey], units: list[tuple[Array, ...]]
 ) -> tuple[dict[QueueKey, QueueRecords], dict[QueueKey, QueueRecords]]:
     """Return the records of ordinary queues, and of light ones, each in log order."""
     ordinary: dict[QueueKey, QueueRecords] = {}
@@ -270,10 +349,10 @@ def _by_queue(
         return ordinary, light
     numbers, *columns = (np.concatenate(column) for column in zip(*units, strict=True))
     order = np.argsort(numbers, kind="stable")
-    bounds = np.searchsorted(numbers[order], np.arange(len(dispatcher.queues) + 1))
+    bounds = np.searchsorted(numbers[order], np.arange(len(keys) + 1))
     columns = [column[order] for column in columns]
     for number in np.flatnonzero(np.diff(bounds)).tolist():
-        key, part = dispatcher.key(number), slice(bounds[number], bounds[number + 1])
+        key, part = keys[number], slice(bounds[number], bounds[number + 1])
         offsets, places, sizes, messages, whole = (one[part] for one in columns)
         records = QueueRecords(offsets, places, sizes, messages, whole)
         (light if key[0].startswith(LMQ_PREFIX) else ordinary)[key] = records

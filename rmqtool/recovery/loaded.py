@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.lost import LossReporter, LostReason, QueuePlace
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.index import HEADERS, HeaderFields
 from rmqtool.formats.message import Outcome
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
-from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch, frame_stops
+from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch, Rules, frame_stops
 from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import (
     NO_CHANGE,
@@ -36,6 +35,7 @@ from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.releases import UncleanStart
 from rmqtool.reput.chain import Region
+from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.walk import SegmentWalk
@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.recovery.delivery import LogRecords
     from rmqtool.releases import Release
-    from rmqtool.reput.dispatcher import Dispatcher
 
 
 _NO_FILE = "cannot be opened as an index file"
@@ -160,8 +160,9 @@ class LoadedStore:
         log: files that the broker has loaded.
         unclean: whether ``abort`` is there.
         batch_topics: topics whose new queues are batch queues.
-        lost: receives what is dispatched in vain.
         log_offsets: ranges ``[first place, after the last place)`` of the records dispatched.
+        without_unit: messages that have no unit in a queue: the queue, and their queue offsets and places.
+        cut: places of the records that the start cuts off, ``(n,)``.
     """
 
     log: list[Segment]
@@ -172,9 +173,10 @@ class LoadedStore:
     unit_file_size: int
     batch_file_size: int
     batch_topics: frozenset[str]
-    lost: LossReporter | None = None
     tallies: dict[QueueKey, QueueOutcome] = field(default_factory=dict)
     log_offsets: list[tuple[int, int]] = field(default_factory=list)
+    without_unit: list[tuple[QueueKey, Int64s, Int64s]] = field(default_factory=list)
+    cut: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
 
     @property
     def max_physical_offset(self) -> int:
@@ -263,28 +265,41 @@ class LoadedStore:
         tally.appended += put.appended
         tally.misplaced += put.misplaced
         tally.dropped += int(np.count_nonzero(put.in_vain))
-        self.tell_without_unit(key, units[put.in_vain])
+        if put.in_vain.any():
+            in_vain = units[put.in_vain]
+            places = in_vain["queue_offset"], in_vain["physical_offset"]
+            self.without_unit.append((key, *places))
         return put.appended
 
-    def tell_without_unit(self, key: QueueKey, units: Rows) -> None:
-        """Pass on the messages that have no unit in a queue, by the units that they need, of ``UNIT_ROW``."""
-        if self.lost is not None:
-            for queue_offset, physical_offset in units[["queue_offset", "physical_offset"]].tolist():
-                self.lost.message(QueuePlace(*key, queue_offset), physical_offset, LostReason.NO_UNIT)
 
+def catch_up(
+    loaded: LoadedStore, log_end: int, rules: Int64s, dispatcher: Dispatcher, known: LogRecords | None = None
+) -> Reput:
+    """Dispatch from the end of the consume queues to physical offset ``log_end``.
 
-def catch_up(loaded: LoadedStore, log_end: int, rules: Int64s, dispatcher: Dispatcher) -> Reput:
-    """Dispatch from the end of the consume queues to physical offset ``log_end``."""
+    Records that are ``known`` to be read and dispatched just so are not read again.
+    """
     segments = [one for one in loaded.log if one.start <= log_end]
     start = log_offset = max(loaded.max_physical_offset, segments[0].start)
-    done = Dispatched()
+    done, kept = Dispatched(), 0
+    ranges: list[tuple[int, int]] = []  # of known records, in log order
     while log_offset < log_end:
         segment = next((one for one in segments if one.start <= log_offset < one.stop), None)
         if segment is None:
-            return Reput(start, log_offset, done)
+            break
         stop, walk = min(segment.stop, log_end), SegmentWalk(segment, rules)
+        if known is not None and known.chains is not None:
+            end, kept = known.chains.follow(log_offset, stop, int(rules[Rules.KEPT_ARRAY]))
+            ranges.append((log_offset, end))
+            log_offset = min(end, stop)
         try:
-            for batch in walk.batches(log_offset, stop):
+            for batch in walk.batches(log_offset, stop, kept):
+                if known is not None and len(batch.rows):
+                    known.put_into(loaded, ranges)
+                    end_phy_offset = loaded.index.end_phy_offset
+                    ranges, dispatcher = [], Dispatcher(known.policy, end_phy_offset=end_phy_offset)
+                    if (batch.rows["physical_offset"] != batch.rows["log_offset"]).any():
+                        known = None  # an item that leads elsewhere decides what is indexed after it
                 loaded.take(dispatcher, batch, done)
         except DispatchStallError as stall:
             return Reput(start, int(stall.args[0]), done)
@@ -294,7 +309,9 @@ def catch_up(loaded: LoadedStore, log_end: int, rules: Int64s, dispatcher: Dispa
         log_offset = region.after(stop)
         if walk.outcome == Outcome.FILE_END:
             log_offset = region.rolled(walk.log_offset, segment, segment.size_bytes)
-    return Reput(start, None, done)
+    if known is not None:
+        known.put_into(loaded, ranges)
+    return Reput(start, log_offset if log_offset < log_end else None, done)
 
 
 # What the broker reads before, with or after the store; one that cannot be decoded keeps it from starting.

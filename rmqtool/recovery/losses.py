@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.lost import LossReporter, LostReason
+from rmqtool.account.lost import LossReporter, LostReason, QueuePlace
 from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.totals import QueueTotals, Total
@@ -19,14 +19,16 @@ from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.records import record_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from rmqtool.account.log_losses import LogAccount, StoreAccount
+    from rmqtool.account.lost import LostMessage, LostTotals
     from rmqtool.account.survey import LogSurvey, SurveyedLog
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.derived.queues import LiveUnits
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
+    from rmqtool.recovery import Prediction
     from rmqtool.recovery.delivery import LogRecords
     from rmqtool.recovery.loaded import LoadedStore
     from rmqtool.recovery.unit_queue import QueueKey
@@ -37,21 +39,38 @@ _COUNTED_ROWS = 1 << 19
 """Units and index entries that are gathered before they are counted by queue."""
 
 
-def lost_records(
-    looked: SurveyedLog, segments: Sequence[Segment], cut: int, lost: LossReporter | None = None
-) -> list[Loss]:
+def lost_records(looked: SurveyedLog, loaded: LoadedStore, cut: int) -> list[Loss]:
     """Count the intact records that a start cuts off, by topic, with those that this broker cannot read."""
-    queues = QueueTotals()
-    if lost is not None:
-        lost.log = looked.log
-    for batch in records_after(segments, cut, looked):
+    queues, places = QueueTotals(), [loaded.cut]
+    for batch in records_after(loaded.log, cut, looked):
         queues.add(batch)
-        if lost is not None:
-            lost.records(batch.rows["log_offset"].tolist(), LostReason.CUT)
+        places.append(batch.rows["log_offset"].copy())
+    loaded.cut = np.concatenate(places)
     by_topic: dict[str, Total] = {}
     for (topic, _), total in queues:
         by_topic[topic] = total.plus(by_topic.get(topic))
     return [Loss(topic, total.messages, total.bytes) for topic, total in sorted(by_topic.items())]
+
+
+def tell_losses(
+    account: StoreAccount, prediction: Prediction, loaded: LoadedStore, tell: Callable[[LostMessage], object]
+) -> LostTotals:
+    """Report every message that a start loses, or that the log has lost; add them up."""
+    lost = LossReporter(account.looked.log, tell)
+    lost.records(loaded.cut.tolist(), LostReason.CUT)
+    lost.log = account.log  # as a broker reads it
+    for key, offsets, places in loaded.without_unit:
+        for queue_offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
+            lost.message(QueuePlace(*key, queue_offset), place, LostReason.NO_UNIT)
+    lost.log = account.looked.log
+    told = [loaded.cut, account.looked.unreached, *(places for _, _, places in loaded.without_unit)]
+    readable = account.looked.readable[:, 0]
+    lost.records(readable[~np.isin(readable, np.concatenate(told))].tolist(), LostReason.DAMAGED)
+    tell_unreached(account, None if prediction.cut is None else prediction.cut.physical_offset, lost)
+    account.losses(lost=lost)
+    without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
+    # A missing unit's place may lead to no record.
+    return lost.totals(account.looked.gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
 def records_after(
@@ -108,7 +127,7 @@ def count_missing_of(records: LogRecords, cut: int, loaded: LoadedStore, account
         left = rows.only((rows.places < cut) & ~loaded.is_dispatched(rows.places))
         if len(left.places):
             absent = loaded.queue(key).absent(left.places, left.sizes) | ~account.lists(key, left.places)
-            loaded.tally(key).missing += int(np.count_nonzero(absent))
+            _miss(loaded, key, left.queue_offsets[absent], left.places[absent])
     places = records.entries["physical_offset"]
     places = places[(places < cut) & ~loaded.is_dispatched(places)]
     return int(np.count_nonzero(~loaded.index.covers(places)))
@@ -144,9 +163,13 @@ class _Counting:
     def _count_queue(self, key: QueueKey, units: Rows) -> None:
         places = np.ascontiguousarray(units["physical_offset"])
         absent = self.loaded.queue(key).absent(places, units["size"]) | ~self.account.lists(key, places)
-        missing = int(np.count_nonzero(absent))
-        self.loaded.tally(key).missing += missing
-        self.loaded.tell_without_unit(key, units[absent])
+        _miss(self.loaded, key, units["queue_offset"][absent], places[absent])
+
+
+def _miss(loaded: LoadedStore, key: QueueKey, queue_offsets: Int64s, places: Int64s) -> None:
+    if len(places):
+        loaded.tally(key).missing += len(places)
+        loaded.without_unit.append((key, queue_offsets, places))
 
 
 _PULL_UNITS = 800

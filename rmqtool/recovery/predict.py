@@ -10,8 +10,9 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rmqtool.account.log_losses import StoreAccount, account_of
-from rmqtool.account.lost import LossReporter, LostMessage, LostReason, LostTotals, OffsetGaps
 from rmqtool.account.survey import LogSurvey, unreached_words
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor import ONLY_SHOWN
@@ -54,7 +55,7 @@ from rmqtool.recovery.losses import (
     lost_records,
     not_served,
     records_after,
-    tell_unreached,
+    tell_losses,
 )
 from rmqtool.recovery.unit_queue import EmptyLastFileError
 from rmqtool.reput.dispatcher import Dispatcher
@@ -68,6 +69,8 @@ from rmqtool.store.twins import shadowed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rmqtool.account.lost import LostMessage
+    from rmqtool.arrays import Int64s
     from rmqtool.releases import Release
     from rmqtool.store import Settings, Store
 
@@ -88,17 +91,16 @@ def predict_recovery(
 ) -> Prediction:
     """Predict what a broker of a release does with a whole store when it starts.
 
-    `Settings.of_broker` chooses its settings; ``tell_lost`` receives every message that is lost. Without it,
-    a start is predicted once a run.
+    `Settings.of_broker` chooses its settings; ``tell_lost`` receives every message that is lost. A start is
+    predicted once a run.
     """
-    return (
-        store.once(predict_start, release) if tell_lost is None else predict_start(store, release, tell_lost)
-    )[0]
+    prediction, loaded = store.once(predict_start, release)
+    if tell_lost is None or prediction.log_losses is None:
+        return prediction
+    return replace(prediction, lost_messages=tell_losses(account_of(store), prediction, loaded, tell_lost))
 
 
-def predict_start(
-    store: Store, release: Release, tell_lost: Callable[[LostMessage], object] | None = None
-) -> tuple[Prediction, LoadedStore]:
+def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedStore]:
     """Predict a start, see `predict_recovery`; return the store in the broker's memory after it, too."""
     if store.kind is not PathKind.STORE or store.root is None:
         raise UsageError(f"{store.base}: a start is predicted for whole stores; give the store root")
@@ -122,22 +124,18 @@ def predict_start(
     )
     prediction.add(forgets=_forgotten(store, release))
     loaded = load_store(store, store.root, settings, prediction)
-    lost = None if tell_lost is None else LossReporter(store.commitlog, tell_lost)
-    loaded.lost = lost
     looking = LogSurvey(store.commitlog)
     account = account_of(store)
     if prediction.made.loads:
-        switches = log_recovery.RecoverySwitches.from_settings(settings, release)
-        policy = broker_policy(settings, release, loaded.batch_topics)
         # Of a log that was surveyed before, the records are read once for all that a run foresees.
-        records = store.once(records_of, release) if account.has_looked and tell_lost is None else None
-        _Start(loaded, prediction, policy, switches, looking, account, records).run()
+        records = store.once(records_of, release) if account.has_looked else None
+        _Start(loaded, prediction, settings, looking, account, records).run()
         prediction.add(hazards=timer_hazards(settings, store, prediction.made))
     if len(store.commitlog) or account.can_tell:
         if not account.has_looked:
             looking.pass_over(looking.reached, store.commitlog.stop)
             account.decided(looking.finish())
-        _add_losses(prediction, account, lost)
+        _add_losses(prediction, account, loaded.cut)
     if prediction.made.starts:
         _add_shadowed(prediction, store, loaded)
     return prediction.made, loaded
@@ -150,11 +148,13 @@ def records_of(store: Store, release: Release) -> LogRecords:
     if root is not None and release.batch_queues:
         topics |= batch_topics_of(root)
     policy = broker_policy(settings, release, topics)
-    records = LogRecords(store.commitlog, policy, false=account_of(store).looked.false)
+    account, own = account_of(store), DispatchPolicy.from_settings(store.settings)
+    looked, found = account.looked, account.found
+    if found is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
+        return LogRecords.of(store.commitlog, policy.with_batch_topics(found.batch_topics), found)
+    records = LogRecords(store.commitlog, policy, looked.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
-    return (
-        records if proven == policy else LogRecords(store.commitlog, proven, account_of(store).looked.false)
-    )
+    return records if proven == policy else LogRecords(store.commitlog, proven, looked.false)
 
 
 def start_changed(
@@ -169,13 +169,13 @@ def start_changed(
     loaded = load_store(store, store.root, settings, prediction, change)
     if "config/topics.json" in change.aside:
         loaded.batch_topics |= records.policy.batch_topics
-    policy = broker_policy(settings, release, loaded.batch_topics)
-    if loaded.log and prediction.made.loads and (change.queues or change.index):
-        _put_rebuilt(loaded, change, records)
-        prediction.add(refusals=type_refusals(store.root, loaded))
     if prediction.made.loads:
-        switches = log_recovery.RecoverySwitches.from_settings(settings, release)
-        _Start(loaded, prediction, policy, switches).run()
+        start = _Start(loaded, prediction, settings)
+        if loaded.log and (change.queues or change.index):
+            _put_rebuilt(loaded, change, records)
+            prediction.add(refusals=type_refusals(store.root, loaded))
+        if prediction.made.loads:
+            start.run()
     return prediction.made, loaded
 
 
@@ -197,7 +197,8 @@ def _put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> No
         loaded.batch_topics = policy.batch_topics
         loaded.queues, loaded.index = {}, IndexState(index.items)
         end = int(records.places[-1]) + 1 if len(records.places) else 0
-        catch_up(loaded, end, rules_of(policy.release.records), Dispatcher(policy))
+        known = None if policy.ext else records
+        catch_up(loaded, end, rules_of(policy.release.records), Dispatcher(policy), known)
         for queue in loaded.queues.values():
             queue.settle()
         loaded.tallies.clear()
@@ -220,28 +221,17 @@ def _add_shadowed(prediction: PredictionDraft, store: Store, loaded: LoadedStore
             prediction.set(not_served=prediction.made.not_served + one.records)
 
 
-def _add_losses(prediction: PredictionDraft, account: StoreAccount, lost: LossReporter | None) -> None:
+def _add_losses(prediction: PredictionDraft, account: StoreAccount, cut: Int64s) -> None:
     """Add what the log has lost, and what it has where no walk of a broker comes."""
-    looked, cut = account.looked, prediction.made.cut
-    if lost is not None:
-        lost.log = looked.log
-        tell_unreached(account, None if cut is None else cut.physical_offset, lost)
-    losses = account.losses(lost=lost)
-    if losses.states is not None and prediction.made.loads and cut is not None:
-        losses = replace(
-            losses, states=losses.states.predicted(sum(one.messages for one in prediction.made.lost))
-        )
+    looked, losses = account.looked, account.losses()
+    if losses.states is not None and prediction.made.loads and prediction.made.cut is not None:
+        messages = sum(one.messages for one in prediction.made.lost)
+        damaged = looked.readable[np.isin(looked.readable[:, 0], cut)]
+        states = losses.states.predicted(messages, len(damaged), int(damaged[:, 1].sum()))
+        losses = replace(losses, states=states)
     prediction.set(log_losses=losses)
     if len(looked.unreached):
         prediction.add(hazards=[f"{unreached_words(looked)}; rmqtool salvage recovers them."])
-    if lost is not None:
-        prediction.set(lost_messages=_lost_totals(looked.gaps, prediction.made, lost))
-
-
-def _lost_totals(gaps: OffsetGaps, prediction: Prediction, lost: LossReporter) -> LostTotals:
-    """Add up the lost messages; a missing unit's place may lead to no record."""
-    without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
-    return lost.totals(gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
 def broker_policy(settings: Settings, release: Release, batch_topics: frozenset[str]) -> DispatchPolicy:
@@ -262,21 +252,24 @@ class _Start:
         self,
         loaded: LoadedStore,
         prediction: PredictionDraft,
-        policy: DispatchPolicy,
-        switches: log_recovery.RecoverySwitches,
+        settings: Settings,
         looking: LogSurvey | None = None,
         account: StoreAccount | None = None,
         records: LogRecords | None = None,
     ) -> None:
         self.looking, self.account, self.records = looking, account, records
-        self.loaded, self.prediction, self.policy, self.log = loaded, prediction, policy, loaded.log
+        self.loaded, self.prediction, self.log = loaded, prediction, loaded.log
         self.release = prediction.made.release
-        self.rules = rules_of(policy.release.records)
-        self.dispatcher = Dispatcher(policy, end_phy_offset=loaded.index.end_phy_offset)
-        queue_end = loaded.max_physical_offset
-        self.start = log_recovery.Start(self.release, loaded.unclean, loaded.checkpoint, queue_end, switches)
+        self.policy = broker_policy(settings, self.release, loaded.batch_topics)
+        self.rules = rules_of(self.policy.release.records)
+        self.switches = log_recovery.RecoverySwitches.from_settings(settings, self.release)
 
     def run(self) -> None:
+        loaded = self.loaded
+        self.dispatcher = Dispatcher(self.policy, end_phy_offset=loaded.index.end_phy_offset)
+        self.start = log_recovery.Start(
+            self.release, loaded.unclean, loaded.checkpoint, loaded.max_physical_offset, self.switches
+        )
         refusal = log_recovery.acceleration_refusal(self.start)
         if refusal:
             self.prediction.add(refusals=[refusal])
@@ -347,9 +340,7 @@ class _Start:
         found = any(True for _ in records_after(self.log, end))
         cut = cut_at(segment, end, self.release, self.start.switches, found)
         if self.account is not None and (found or cut.code is not None or self._goes_on(end)):
-            self.prediction.set(
-                lost=tuple(lost_records(self.account.looked, self.log, end, self.loaded.lost))
-            )
+            self.prediction.set(lost=tuple(lost_records(self.account.looked, self.loaded, end)))
         self.prediction.set(cut=cut)
         self.prediction.add(deleted_files=(one.label for one in self.log if one.start > end))
         crash = "cannot be read in places: a broker that maps it may crash (SIGBUS)."

@@ -6,7 +6,7 @@ from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from rmqtool.account import before_words, lost_words
+from rmqtool.account import before_words, losses_words
 from rmqtool.commands.info import QueueSummary, StoreSummary
 from rmqtool.findings import NOT_READ, Severity, codes, counted
 from rmqtool.projection import columns_of, json_object
@@ -60,8 +60,8 @@ def _verdict(summary: StoreSummary) -> str:
     ]
     if codes.CQ_MISSING_MSG.code in summary.findings.counts:
         found.insert(0, "consume queues are missing")
-    if (losses := summary.log_losses) and losses.messages:
-        found.insert(0, lost_words(losses.messages, losses.undecided))
+    if lost := losses_words(summary.log_losses):
+        found.insert(0, lost)
     if summary.lock_holder:
         found.insert(0, "in use by a broker")
     elif summary.abort:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.account import before_words, lost_words
+from rmqtool.account import before_words, losses_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import codes, counted
 from rmqtool.report.output import capped, several, size_text
@@ -323,6 +323,7 @@ _REPAIRS = {
     "undone": "the newest repair is taken back: every byte is as before",
 }
 _UNREPAIRED = "nothing is repaired"
+_NOT_MENDED = "the commit log is damaged, which no repair mends"
 _TO_BE_CHOSEN = frozenset({"nothing-to-do", "planned", "rolled-back"})
 """Outcomes that leave the user to choose."""
 
@@ -345,7 +346,9 @@ def repair_text(report: RepairReport, text: TextReport) -> None:
 def _outcome(report: RepairReport) -> str:
     left = {one.path for one in report.left}
     if report.outcome != "nothing-to-do" or not left:
-        return _REPAIRS[report.outcome]
+        is_damaged = report.findings.exit_status() is ExitStatus.LOG_DAMAGED
+        nothing = is_damaged and report.outcome == "nothing-to-do"
+        return _NOT_MENDED if nothing else _REPAIRS[report.outcome]
     due = [one.file for one in report.configs if one.choices and one.file in left]
     return f"nothing is repaired before you choose the content of {' and '.join(due)}" if due else _UNREPAIRED
 
@@ -372,7 +375,7 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
 
 def _what_else(report: RepairReport) -> str:
     losses = report.log_losses
-    lost = f"; {lost_words(losses.messages, losses.undecided)}" if losses and losses.messages else ""
+    lost = f"; {said}" if (said := losses_words(losses)) else ""
     said = lost + before_words(losses)
     if report.findings.exit_status() is ExitStatus.FAILED:
         said += "; not all of it may be read, rmqtool verify says what"

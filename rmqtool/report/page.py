@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from rmqtool.account import before_words, lost_words
+from rmqtool.account import before_words, losses_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Finding, Severity, Structure
 from rmqtool.report.charts import (
@@ -307,12 +307,11 @@ def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
 
 def _lost_total(report: StoreReport) -> str:
     start, log_losses = sum(one.next_start for one in report.losses), report.verification.log_losses
-    missing = 0 if log_losses is None else log_losses.messages
     parts = []
     if start:
         parts.append(f"the next start cuts off {start:,} messages")
-    if missing:
-        parts.append(lost_words(missing, 0 if log_losses is None else log_losses.undecided))
+    if lost := losses_words(log_losses):
+        parts.append(lost)
     before = before_words(log_losses)
     if parts:
         text = "; ".join(parts)

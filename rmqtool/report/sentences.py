@@ -101,10 +101,10 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     if losses is None:
         return
     yield from before_facts(losses)
+    if losses.states is not None and (losses.messages or losses.states.readable):
+        yield "messages", _states(losses.states)
     if not losses.messages:
         return
-    if losses.states is not None:
-        yield "messages", _states(losses.states)
     by = [f"{losses.listed:,} that units point to"] if losses.listed else []
     by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
     by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rmqtool.account import before_words, lost_words
+from rmqtool.account import before_words, losses_words
 from rmqtool.commands.offsets import Progress, reader_totals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity, counted
@@ -52,7 +52,7 @@ def topics_verdict(report: TopicsReport) -> str:
         damage = f"The commit log is damaged ({counted(errors, 'error')}): "
     topics = several(report.topics, "topic")
     losses = report.log_losses
-    lost = f"; {lost_words(losses.messages, losses.undecided)}" if losses and losses.messages else ""
+    lost = f"; {said}" if (said := losses_words(losses)) else ""
     there = f"{several(report.messages, 'message')} in {size_text(report.bytes)}"
     if report.messages < log.messages:
         there += f", of the log's {several(log.messages, 'message')}"

@@ -8,7 +8,7 @@ from itertools import groupby
 from posixpath import basename, join
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from rmqtool.account import LogLosses, before_words, lost_words
+from rmqtool.account import LogLosses, before_words, losses_words
 from rmqtool.check import PREDICTED, Examined, VerifyReport
 from rmqtool.commands.verify import Verdict, label_of_root
 from rmqtool.doctor import ONLY_SHOWN
@@ -87,7 +87,10 @@ def first_step(verdict: Verdict) -> str | None:
         releases = " or ".join(chosen.unless)
         steps.append(f"name the broker's release (--broker-version): with {releases} another is better")
     if lost:
-        messages = several(lost, "lost message")
+        losses = _known_losses(verdict)
+        readable = 0 if losses is None or losses.states is None else losses.states.readable
+        kind = "lost or damaged" if readable else "lost"
+        messages = several(lost, f"{kind if lost > readable else 'damaged'} message")
         steps.append(f"look for the {messages} in a replica or a backup: no command brings back what is lost")
     return "; ".join(steps) or None
 
@@ -113,8 +116,8 @@ def _damage(verdict: Verdict) -> str:
         entries = several(missing, "entry that the log requires", "entries that the log requires")
         said += f", but the index lacks {entries}" if not status else f"; the index lacks {entries}"
     losses = _known_losses(verdict)
-    if losses is not None and losses.messages:
-        said += f"{', but' if not status else ';'} {lost_words(losses.messages, losses.undecided)}"
+    if lost := losses_words(losses):
+        said += f"{', but' if not status else ';'} {lost}"
     said += before_words(losses)
     ahead = report.findings.counts.get(codes.OF_AHEAD.code, 0)
     if ahead:

@@ -69,7 +69,7 @@ def check(root: Path) -> tuple[Prediction, list[LostMessage]]:
             PlainUnit(one.topic, one.queue_id, one.queue_offset, one.physical_offset)
             for reason in _OF_UNITS
             for one in by_reason[reason]
-            if one.physical_offset is not None and one.topic is not None
+            if one.physical_offset is not None and one.topic is not None and one.keys is None
             if one.queue_id is not None and one.queue_offset is not None
         }
         assert of_units <= dangling
@@ -79,7 +79,8 @@ def check(root: Path) -> tuple[Prediction, list[LostMessage]]:
         far = max(one.physical_offset for one in log.records.values()) * 2
         assert {one[:3] for one in dangling - of_units if one.physical_offset <= far} <= there
         assert all(one[:3] not in there for one in of_units)
-    for one in (*by_reason[LostReason.CUT], *by_reason[LostReason.NO_UNIT]):
+    readable = [one for one in by_reason[LostReason.DAMAGED] if one.keys is not None]  # and not as stored
+    for one in (*by_reason[LostReason.CUT], *by_reason[LostReason.NO_UNIT], *readable):
         assert one.physical_offset is not None
         record = log.records[one.physical_offset]
         assert (one.topic, one.queue_id, one.queue_offset, one.size) == (

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.account import LogLosses, before_words, lost_words
+from rmqtool.account import LogLosses, before_words, losses_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings, counted
 from rmqtool.outcomes import Action, best, is_needed, outcome_of, outcome_words
@@ -337,9 +337,8 @@ class RebuildReport:
 
     def _lost(self) -> str:
         """Return the losses of the log itself; empty without any."""
-        lost = self.log_losses.messages
-        said = lost_words(lost, self.log_losses.undecided)
-        return (f"; {said}" if lost else "") + before_words(self.log_losses)
+        said = losses_words(self.log_losses)
+        return (f"; {said}" if said else "") + before_words(self.log_losses)
 
     def _fewer(self) -> str:
         """Return what consumers or look-ups would miss; empty if nothing."""
