@@ -170,7 +170,7 @@ def start_changed(
     if "config/topics.json" in change.aside:
         loaded.batch_topics |= records.policy.batch_topics
     if prediction.made.loads:
-        start = _Start(loaded, prediction, settings)
+        start = _Start(loaded, prediction, settings, records=records)
         if loaded.log and (change.queues or change.index):
             _put_rebuilt(loaded, change, records)
             prediction.add(refusals=type_refusals(store.root, loaded))
@@ -337,7 +337,10 @@ class _Start:
         segment, end = walk.last, walk.end
         if segment is None:
             return
-        found = any(True for _ in records_after(self.log, end))
+        if self.records is None:
+            found = any(True for _ in records_after(self.log, end))
+        else:
+            found = bool((self.records.places >= end).any())
         cut = cut_at(segment, end, self.release, self.start.switches, found)
         if self.account is not None and (found or cut.code is not None or self._goes_on(end)):
             self.prediction.set(lost=tuple(lost_records(self.account.looked, self.loaded, end)))

@@ -56,17 +56,17 @@ def walked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize(
     "words", [["verify"], ["verify", "--predict-recovery"], ["report", "-o"]], ids=" ".join
 )
-def test_a_damaged_log_is_walked_three_times_at_most(
+def test_a_damaged_log_is_walked_little_more_than_three_times(
     holed: Path,
     words: list[str],
     walked: list[int],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The check and the evidence read all of it, each start what it would read."""
+    """The check and the evidence read all of it, the start of each release what it would read."""
     page = [tmp_path / "page.html"] if words[-1] == "-o" else []
     run_line(capsys, *words, *page, holed)
-    assert _RECORDS <= sum(walked) <= 3 * _RECORDS
+    assert _RECORDS <= sum(walked) <= 3.1 * _RECORDS
 
 
 def test_the_evidence_is_read_on_the_engine_of_the_run(holed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
