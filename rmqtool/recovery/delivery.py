@@ -94,7 +94,7 @@ class QueueRecords(NamedTuple):
 
 
 class LogChains:
-    """Where records follow each other in a log; ``places`` and ``sizes`` are ``(n,)`` in log order."""
+    """Chains of records that follow each other in a log; ``places`` and ``sizes`` are ``(n,)`` in log order."""
 
     def __init__(self, places: Int64s, sizes: Int64s) -> None:
         self._places, self._sizes, self._stops = places, sizes, places + sizes
@@ -152,7 +152,7 @@ class LogRecords:
         undecoded: physical offsets of records that clients do not decode.
         homeless: those of whole messages that go into no queue: their topic's name is none of a directory.
         unknown_batch_topics: topics that prove to have batch queues though the policy does not say so.
-        chains: of records that a broker reads and dispatches just so: where those that follow each other end.
+        chains: of its records, if a broker reads and dispatches each just so.
     """
 
     def __init__(self, log: FileQueue, policy: DispatchPolicy, false: Int64s | None = None) -> None:

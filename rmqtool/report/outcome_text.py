@@ -323,7 +323,7 @@ _REPAIRS = {
     "undone": "the newest repair is taken back: every byte is as before",
 }
 _UNREPAIRED = "nothing is repaired"
-_NOT_MENDED = "the commit log is damaged, which no repair mends"
+_OF_LOG = "the commit log is damaged: repair changes none"
 _TO_BE_CHOSEN = frozenset({"nothing-to-do", "planned", "rolled-back"})
 """Outcomes that leave the user to choose."""
 
@@ -348,7 +348,7 @@ def _outcome(report: RepairReport) -> str:
     if report.outcome != "nothing-to-do" or not left:
         is_damaged = report.findings.exit_status() is ExitStatus.LOG_DAMAGED
         nothing = is_damaged and report.outcome == "nothing-to-do"
-        return _NOT_MENDED if nothing else _REPAIRS[report.outcome]
+        return _OF_LOG if nothing else _REPAIRS[report.outcome]
     due = [one.file for one in report.configs if one.choices and one.file in left]
     return f"nothing is repaired before you choose the content of {' and '.join(due)}" if due else _UNREPAIRED
 
