@@ -94,7 +94,7 @@ class QueueRecords(NamedTuple):
 
 
 class LogChains:
-    """Chains of records that follow each other in a log; ``places`` and ``sizes`` are ``(n,)`` in log order."""
+    """Chains of records in a log; ``places`` and ``sizes`` are ``(n,)`` in log order."""
 
     def __init__(self, places: Int64s, sizes: Int64s) -> None:
         self._places, self._sizes, self._stops = places, sizes, places + sizes
