@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rmqtool import ask_stores
+from rmqtool.commands import fleet
 from rmqtool.engine import EngineOptions
 from rmqtool.engine.choice import open_engine
 from rmqtool.errors import EnvironmentFailureError
@@ -59,6 +60,7 @@ class TestOnACluster(Basics):
         self, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """By executors of two workers; one that is no store stops nothing."""
+        monkeypatch.setattr(fleet, "_SMALL_BYTES", 0)  # smaller stores stay on this machine
         for name in ("plain-5.3.3", "ext-5.5.1"):
             shutil.copytree(STORES / name, tmp_path / "stores" / name)
         for name in ("stores/none", "scratch"):
