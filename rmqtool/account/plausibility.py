@@ -319,6 +319,12 @@ class _FieldJudge:
                 return True
         return not vouched and self._claimed_by_an_end(record, offset, own)
 
+    @cached_property
+    def _most_records(self) -> int:
+        """How many records the log can hold at most."""
+        log = self.survey.log
+        return sum(segment.size_bytes for segment in log) // SMALLEST_RECORD
+
     def _lacks_room(self, gap: ChainGap) -> bool:
         """Whether the holes of the log have no room for the messages that a gap misses."""
         ends = np.searchsorted(self.places, [gap.start, gap.stop])
@@ -332,9 +338,12 @@ class _FieldJudge:
         least = 0 if own is not None and self._is_unheard_of(own) else _SHORT
         for chain in self.judged.chains.values():
             rows = chain.rows[self.record_of[chain.rows] != record]
-            if len(rows) <= least or self.record_of[rows[-1]] > record:
+            if not len(rows) or self.record_of[rows[-1]] > record:
                 continue
             end = int(units["queue_offset"][rows[-1]] + units["count"][rows[-1]])
+            is_far = chain.queue == own and offset - end > self._most_records
+            if len(rows) <= least and not is_far:
+                continue
             if chain.queue == own:
                 places = self.survey.units["log_offset"][rows[-1]], self.survey.records["log_offset"][record]
                 gap = ChainGap(chain.queue, end, offset, int(places[0]), int(places[1]))

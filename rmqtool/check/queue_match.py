@@ -76,7 +76,7 @@ class FieldCheck:
         for code, chosen in ((codes.CQ_SIZE_TAG, times_ms == NO_EXT_TIME), (codes.CQ_EXT_UNIT, is_ext)):
             self._check_tags(code, units, rows[chosen], tags[chosen], wanted.tags_codes[hits[chosen]])
         if wanted.store_timestamps_ms is not None:
-            expected = np.where(is_ext, wanted.store_timestamps_ms[hits], times_ms)
+            expected = np.where(is_ext, np.maximum(wanted.store_timestamps_ms[hits], 0), times_ms)
             wrong = times_ms != expected
             self._report.report(
                 Problem(

@@ -68,8 +68,8 @@ class LossFinder:
         """Yield lost messages by queue and queue offset; those of light queues are other queues', too."""
         survey = self.judged.survey
         numbers = {key: number for number, key in enumerate(survey.queues)}
-        for key in sorted({*numbers, *self.evidence.units} - self._light()):
-            if self.takes(key[0]):
+        for key in sorted({*numbers, *self.evidence.units}):
+            if self.takes(key[0]) and not key[0].startswith(LMQ_PREFIX):
                 for one in self._all_of_queue(key, self.judged.chains.get(numbers.get(key, -1))):
                     yield Lost(
                         *key, one.queue_offset, one.messages, one.start, one.stop, one.cause, one.log_offset,
@@ -88,13 +88,6 @@ class LossFinder:
                 yield one
         if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
             yield consumed
-
-    def _light(self) -> set[tuple[str, int]]:
-        """Return the light queues: by their names, or as all their records are another queue's, too."""
-        survey, units = self.judged.survey, self.judged.survey.units
-        named = {key for key in (*survey.queues, *self.evidence.units) if key[0].startswith(LMQ_PREFIX)}
-        shared = np.setdiff1d(units["queue"][units["light"]], units["queue"][~units["light"]])
-        return named | {survey.queues[number] for number in shared}
 
     def _of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
         pins = self._listed(key, chain)
