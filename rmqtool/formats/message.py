@@ -177,8 +177,8 @@ def host_variant(sys_flag: int) -> int:
 
 COMPRESSED_FLAG = 0x1
 """Bit of SYSFLAG: the body is compressed (``MessageSysFlag.COMPRESSED_FLAG``)."""
-LOST_PROPERTY = "RMQTOOL_LOST"
-"""Property of a message that a salvage puts in the place of a lost one."""
+LOST_PROPERTY, LOST_BODY = "RMQTOOL_LOST", "lost"
+"""Property and body of a message that a salvage puts in the place of a lost one."""
 
 INNER_BATCH_FLAG = 0x80
 """Bit of SYSFLAG: the body is a batch (``MessageSysFlag.INNER_BATCH_FLAG``, 4.9.4+, 5.0.0+)."""

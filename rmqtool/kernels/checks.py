@@ -9,7 +9,7 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
-from rmqtool.kernels.bytes import as_int, parse_long
+from rmqtool.kernels.bytes import as_int, equals, parse_long
 from rmqtool.kernels.checksums import crc32, masked_crc32
 from rmqtool.kernels.jit import empty, entry, inlined, kernel
 from rmqtool.kernels.properties import find_property
@@ -25,6 +25,7 @@ from rmqtool.kernels.rows import (
     no_messages,
 )
 from rmqtool.kernels.walk import frame_stop, read_i16, read_i32, read_i64
+from rmqtool.topics import OP_TOPIC
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -53,6 +54,7 @@ class Check(IntEnum):
     PREPARED_OFFSET = 15
     ZEROS = 16  # in the properties, which have no other fault
     NO_BODY_CRC = 17  # BODYCRC is 0, and the body is not empty
+    PLACEHOLDER = 18  # a salvage made it; nothing is wrong with it
 
 
 HIT_ROW = np.dtype(
@@ -79,6 +81,10 @@ _LZ4_FRAME, _ZSTD_FRAME = 0x04224D18, 0x28B52FFD
 _DEFLATE, _ZLIB_CHECK = 8, 31  # RFC 1950: the method, and what divides the first two bytes
 _INNER_BASE_NAME = np.frombuffer(b"INNER_BASE", np.uint8)
 _INNER_NUM_NAME = np.frombuffer(b"INNER_NUM", np.uint8)
+_LOST = np.frombuffer(message.LOST_BODY.encode(), np.uint8)
+_LOST_NAME = np.frombuffer(message.LOST_PROPERTY.encode(), np.uint8)
+_OP_TOPIC = np.frombuffer(OP_TOPIC.encode(), np.uint8)
+_MINUS, _ONE = ord("-"), ord("1")
 
 
 @kernel
@@ -260,9 +266,34 @@ def _has_zeros(buffer: Buffer, start: int, stop: int) -> bool:
 
 
 @kernel
-def _check_properties(buffer: Buffer, row: Row, number: int, hits: Rows, count: int) -> int:
+def names_none(buffer: Buffer, start: int, stop: int) -> bool:
+    """Return whether an op message is a salvage's placeholder: its body is the number -1, or its sign."""
+    if start == stop or buffer[start] != _MINUS:
+        return False
+    for at in range(start + 1, stop):
+        if buffer[at] != (_ZERO if at < stop - 1 else _ONE):
+            return False
+    return True
+
+
+@kernel
+def _is_placeholder(buffer: Buffer, row: Row, start: int, stop: int) -> bool:
+    """Whether a salvage made a record: most have the first letter of their bodies to compare."""
+    body, body_stop = row.body_start, row.body_start + row.body_length
+    if body == body_stop:
+        return False
+    if buffer[body] == _LOST[0]:
+        return find_property(buffer, start, stop, _LOST_NAME)[0] >= 0
+    is_op = buffer[body] == _MINUS and equals(buffer, row.topic_start, row.topic_stop, _OP_TOPIC)
+    return is_op and names_none(buffer, body, body_stop)
+
+
+@kernel
+def _check_properties(buffer: Buffer, row: Row, number: int, cut: int, hits: Rows, count: int) -> int:
     start = row.topic_stop + 2
     stop = start + row.properties_length
+    if not cut and _is_placeholder(buffer, row, start, stop):
+        count = put_hit(hits, count, Check.PLACEHOLDER, number, 0, 0)
     if row.stray_pieces or read_i16(buffer, row.topic_stop) < 0:
         count = put_hit(hits, count, Check.PROPERTIES, number, 0, row.stray_pieces)
     elif _has_zeros(buffer, start, stop):
@@ -305,7 +336,7 @@ def check_records(batch: MessageBatch, first: int, sums: Int64s, hits: Rows) -> 
         _compare_clocks(buffer, at, row, sums)
         count = check_transaction(buffer, at, row, number, hits, count)
         count = check_sys_flag(buffer, row, number, cut, hits, count)
-        count = _check_properties(buffer, row, number, hits, count)
+        count = _check_properties(buffer, row, number, cut, hits, count)
     return len(rows), count
 
 

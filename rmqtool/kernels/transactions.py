@@ -21,6 +21,7 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.kernels.bytes import as_int, equals, parse_int, parse_long
+from rmqtool.kernels.checks import names_none
 from rmqtool.kernels.jit import empty, entry, kernel
 from rmqtool.kernels.properties import find_property, value_of
 from rmqtool.kernels.rows import (
@@ -65,7 +66,6 @@ _REAL_QUEUE_ID = np.frombuffer(b"REAL_QID", np.uint8)
 _REMOVE_TAG = ord("d")  # TransactionalMessageUtil.REMOVE_TAG
 _COMMA = ord(",")
 _ZERO, _NINE = ord("0"), ord("9")
-_MINUS, _ONE = ord("-"), ord("1")
 _SMALLEST_PIECE = 2  # bytes of an op's body for each offset: a digit and a comma
 
 
@@ -110,24 +110,13 @@ def _put_half(row: Row, values: Int64s, buffer: Buffer, out: Rows, count: int) -
 
 
 @kernel
-def _names_none(buffer: Buffer, start: int, stop: int) -> bool:
-    """Whether the body of an op message is that of a salvage's placeholder: the number -1, or its sign."""
-    if start == stop or buffer[start] != _MINUS:
-        return False
-    for at in range(start + 1, stop):
-        if buffer[at] != (_ZERO if at < stop - 1 else _ONE):
-            return False
-    return True
-
-
-@kernel
 def _put_op(row: Row, values: Int64s, buffer: Buffer, cut: int, out: Rows, count: int) -> int:
     """Put a row for each offset that an op message names, or one for the defect that it has."""
     tag, tag_stop = value_of(values, Property.TAGS)
     if tag < 0 or tag_stop - tag != 1 or buffer[tag] != _REMOVE_TAG:
         return _put(row, values, buffer, Role.BAD_TAG, 0, out, count)
     at, stop, first = row.body_start, row.body_start + row.body_length, count
-    if not cut and _names_none(buffer, at, stop):
+    if not cut and names_none(buffer, at, stop):
         return count
     if cut or at == stop:
         return _put(row, values, buffer, Role.BAD_BODY, 0, out, count)

@@ -297,7 +297,9 @@ def _half(record: Record, _: int) -> Explanation:
 
 
 def _op(record: Record, _: int) -> Explanation:
-    """Read the queue offsets in the body: one (4.x), or many with commas (5.x)."""
+    """Read the queue offsets in the body: one (4.x), or many with commas (5.x); a salvage's names none."""
+    if record.body.startswith(b"-"):
+        return {"kind": "placeholder"}
     pieces = record.body.decode("ascii", "replace").split(",")
     offsets = [offset for offset in map(parse_long, pieces) if offset is not None]
     return {"kind": "op", "queueOffsets": offsets}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 LOST_TAG = "rmqtool_lost"
 LOST_PROPERTY = message.LOST_PROPERTY
-LOST_BODY = "lost"
+LOST_BODY = message.LOST_BODY
 FILLER_TOPIC = "rmqtool-filler"
 
 _DUP_INFO = ("DUP_INFO", "0_0")

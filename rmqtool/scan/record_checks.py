@@ -68,6 +68,7 @@ _CODES: dict[Check, tuple[FindingCode, str]] = {
             "offset of a half message before it"
         ),
     ),
+    Check.PLACEHOLDER: (codes.CL_PLACEHOLDER, "made by a salvage in the place of a lost message"),
 }
 _HAS_EXPECTED = frozenset(
     {
