@@ -19,12 +19,14 @@ from rmqtool.recovery import NO_CHANGE, Change
 from rmqtool.recovery.delivery import Delivery, Hidden, QueueRecords, indexed, measure
 from rmqtool.recovery.loaded import batch_topics_of
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
+from rmqtool.salvage.gathering import plan_of
+from rmqtool.salvage.sidecars import mended_files
 from rmqtool.store.layouts import Deed
 from rmqtool.store.places import TIMER_WHEEL
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.account import LogLosses
     from rmqtool.arrays import Int64s
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.recovery.loaded import LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.releases import Release
+    from rmqtool.salvage import SalvagePlan
     from rmqtool.store import Store
 
 
@@ -193,36 +196,40 @@ class _Actions:
         return self._changed(Action.REBUILD, _REBUILT)
 
     def _salvage(self) -> Outcome:
-        """Salvage keeps every whole record at its queue offset, and puts something in place of lost ones."""
+        """Return what salvage's own plan says of the queues that it makes."""
         if not len(self._store.commitlog):
             return self._refused(Action.SALVAGE, "there is no log")
-        served = aside = 0
-        for one in self._records.queues.values():
-            is_kept = np.isin(one.places, self._unplaced, invert=True)
-            served += int(one.messages[one.whole & is_kept].sum())
-            aside += int(one.messages[~is_kept].sum())  # records that are not in the queue they name
-        if not self._loads_copies():
-            command = shlex.join(self._commands.of(Action.SALVAGE))
-            return Outcome(action=Action.SALVAGE, starts=False, lost=self._lost(0) + aside, command=command)
-        return Outcome(
+        try:
+            plan = self._store.once(plan_of)
+        except EnvironmentFailureError as failure:
+            return self._refused(Action.SALVAGE, str(failure))
+        queues = [one for one in plan.queues if not one.topic.startswith(LMQ_PREFIX)]
+        prediction, mended = self._start.prediction, mended_files(self._store)
+        salvaged = Outcome(
             action=Action.SALVAGE,
-            forgets=tuple(one.file for one in self._start.prediction.forgets),
-            served=served + int(self._hidden.messages.sum()),
-            wrong=0,
-            unserved=0,
-            unindexed=0,
-            reused=0,
-            lost=self._lost(0) + aside,
-            placeholders=aside + self._damaged + sum(one.messages for one in self._lost_of_queues),
+            starts=self._loads_copies(plan),
+            forgets=tuple(one.file for one in prediction.forgets if one.file not in mended),
+            lost=sum(one.not_given_back for one in queues) + len(plan.indexed),
             command=shlex.join(self._commands.of(Action.SALVAGE)),
         )
+        if not salvaged.starts:
+            return salvaged
+        return replace(
+            salvaged,
+            served=sum(one.served for one in queues),
+            wrong=sum(one.shifted for one in queues),
+            unserved=sum(one.unserved for one in queues),
+            unindexed=0,
+            reused=self._reused({(one.topic, one.queue_id): one.next_queue_offset for one in queues}),
+            placeholders=sum(part.messages for part in plan.parts),
+        )
 
-    def _loads_copies(self) -> bool:
+    def _loads_copies(self, plan: SalvagePlan) -> bool:
         """Whether a broker loads what a salvage copies as it is: timer wheel, and types of topics."""
         if any(one.file == TIMER_WHEEL for one in self._start.prediction.refusals):
             return False
-        listed = batch_topics_of(self._store.base)
-        return not (self._release.batch_queues and self._records.policy.batch_topics - listed)
+        batches = self._records.policy.batch_topics.union(plan.unlisted)
+        return not (self._release.batch_queues and batches - batch_topics_of(self._store.base))
 
     def _refused(self, action: Action, why: str) -> Outcome:
         return Outcome(action=action, starts=False, lost=self._lost(0), refused=why)
@@ -266,7 +273,7 @@ class _Actions:
             unserved=counts.unserved,
             unindexed=counts.unindexed,
             lost=max(self._lost(counts.cut) - counts.read, 0),
-            reused=self._reused(loaded),
+            reused=self._reused({key: queue.maximum for key, queue in loaded.queues.items()}),
             command=command,
         )
 
@@ -303,6 +310,6 @@ class _Actions:
         units = units.only(np.isin(units.physical_offsets, same))
         return int((units.keys + units.messages).max(initial=0))
 
-    def _reused(self, loaded: LoadedStore) -> int:
-        after = {key: queue.maximum for key, queue in loaded.queues.items()}
+    def _reused(self, after: Mapping[QueueKey, int]) -> int:
+        """Return how many queue offsets are given again, by the ends of queues after an action."""
         return sum(max(end - after.get(key, 0), 0) for key, end in self._given.items())

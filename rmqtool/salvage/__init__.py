@@ -177,6 +177,10 @@ class SalvagedQueue:
         lost: messages proven to be lost: the log has no record of them.
         damaged: messages whose records the log has, damaged or contradicted: they are not recovered.
         placed: of both, those with something in their place.
+        served: messages recovered that the result delivers at their queue offsets.
+        shifted: those that it delivers at others.
+        unserved: those that a broker leaves out of the queue, as later ones are in it.
+        next_queue_offset: of the next message in the result.
         orderly: whether its queue offsets go up all along the log; else they were given more than once.
         first_stored_ms: store time of the first message recovered; None without any.
         last_stored_ms: of the last.
@@ -191,6 +195,10 @@ class SalvagedQueue:
     lost: int
     damaged: int
     placed: int
+    served: int
+    shifted: int
+    unserved: int
+    next_queue_offset: int
     orderly: bool
     first_stored_ms: int | None
     last_stored_ms: int | None
@@ -315,6 +323,7 @@ class SalvagePlan:
         conflicts: physical offsets of records put aside for those of another copy that differ.
         kept_damaged: records recovered though their bodies or properties are damaged, as wanted.
         odd_times: records recovered whose store time is out of order between two that are in order.
+        unlisted: topics with batch queues that topics.json does not name so: a broker refuses these.
         notes: sentences.
     """
 
@@ -341,6 +350,7 @@ class SalvagePlan:
     conflicts: tuple[int, ...] = ()
     kept_damaged: int = 0
     odd_times: int = 0
+    unlisted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property

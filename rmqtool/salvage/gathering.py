@@ -22,9 +22,10 @@ from rmqtool.account.plausibility import JudgedRecords
 from rmqtool.account.reading import under_own_names
 from rmqtool.account.records import Mark, Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
+from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.kernels.rows import frame_starts, frame_stops
-from rmqtool.progress import Progress, timed
+from rmqtool.progress import NullProgress, Progress, timed
 from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
 from rmqtool.salvage.planning import Planner
 from rmqtool.scan.records import check_record
@@ -96,6 +97,11 @@ def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
         theirs["fingerprint"] == rows["fingerprint"][met]
     )
     return same, ~met, met & ~same
+
+
+def plan_of(store: Store) -> SalvagePlan:
+    """Return the plan for one store without any choice of the user's, for `Store.once`."""
+    return LogCopies((store,)).plan(Choices(), LocalEngine(), NullProgress(), {})
 
 
 _UNLISTED = (
@@ -206,7 +212,10 @@ class LogCopies:
             if unlisted and ConfigSource(store.root).why_denied("topics.json"):
                 unlisted = frozenset()  # what is reported is that it may not be read
             later = (*unread, *(_UNLISTED.format(topic) for topic in sorted(unlisted)))
-            return replace(plan, undecided=self._undecided(merged, plan), notes=plan.notes + later)
+            undecided = self._undecided(merged, plan)
+            return replace(
+                plan, undecided=undecided, unlisted=tuple(sorted(unlisted)), notes=plan.notes + later
+            )
 
     def _undecided(self, survey: Survey, plan: SalvagePlan) -> int:
         """Return how many messages after the last record only units name, as ``account`` judges it."""

@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -20,16 +20,17 @@ from rmqtool.formats.message import (
     TRANSACTION_ROLLBACK,
 )
 from rmqtool.kernels.rows import frame_stops
-from rmqtool.salvage import Lost, SalvagedQueue
+from rmqtool.salvage import Lost, PartKind, SalvagedQueue
 from rmqtool.scan.records import record_at
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from rmqtool.account.evidence import QueueChain, QueueEvidence
     from rmqtool.account.plausibility import JudgedRecords
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.salvage import Part
 
 
 @dataclass
@@ -217,9 +218,56 @@ class LossFinder:
         return stop - start - taken
 
 
-def salvaged_queues(judged: JudgedRecords, lost: tuple[Lost, ...]) -> Iterator[SalvagedQueue]:
-    """Yield each queue of which messages are kept or lost."""
+class _Delivered(NamedTuple):
+    """Messages of a queue as a broker delivers them: see ``SalvagedQueue``."""
+
+    served: int
+    shifted: int
+    unserved: int
+    next_queue_offset: int
+
+
+def _delivered(rows: Rows, placed: list[Part], *, is_batch: bool) -> _Delivered:
+    """Place units, and those of tombstones, as a broker does (``ConsumeQueue#putMessagePositionInfo``).
+
+    Units of batch queues have their queue offsets in them. Others are appended: the first at its queue
+    offset, those at or above the end, and any at 0; the rest is left out.
+    """
+    if is_batch:
+        ends = [(part.queue_offset or 0) + part.messages for part in placed]
+        ends += (rows["queue_offset"] + rows["count"]).tolist()
+        return _Delivered(int(rows["count"].sum()), 0, 0, max(ends, default=0))
+    numbers = [np.arange(part.records) for part in placed]
+    places = [
+        part.start + part.length // part.records * one for part, one in zip(placed, numbers, strict=True)
+    ]
+    offsets = [(part.queue_offset or 0) + one for part, one in zip(placed, numbers, strict=True)]
+    order = np.argsort(np.concatenate([rows["log_offset"], *places]), kind="stable")
+    named, are_own = np.concatenate([rows["queue_offset"], *offsets])[order], order < len(rows)
+    if not len(named):
+        return _Delivered(0, 0, 0, 0)
+    end = int(named[0])
+    if (np.diff(named) == 1).all():
+        return _Delivered(len(rows), 0, 0, end + len(named))
+    counts = [0, 0, 0]
+    for offset, is_own in zip(named.tolist(), are_own.tolist(), strict=True):
+        if 0 < offset < end:
+            counts[2] += is_own
+            continue
+        counts[offset != end] += is_own
+        end += 1
+    return _Delivered(*counts, end)
+
+
+def salvaged_queues(
+    judged: JudgedRecords, lost: tuple[Lost, ...], made: Iterable[Part], batch_topics: Collection[str]
+) -> Iterator[SalvagedQueue]:
+    """Yield each queue of which messages are kept or lost; ``made`` are the parts between records."""
     survey = judged.survey
+    placed: defaultdict[tuple[str, int], list[Part]] = defaultdict(list)
+    for part in made:
+        if part.kind is PartKind.TOMBSTONES:
+            placed[part.topic or "", part.queue_id or 0].append(part)
     lost_of: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
     for one in lost:
         lost_of[one.topic, one.queue_id].append(one)
@@ -232,10 +280,12 @@ def salvaged_queues(judged: JudgedRecords, lost: tuple[Lost, ...]) -> Iterator[S
             times = records["store_timestamp_ms"][judged.record_of[rows]]
             orderly = _is_orderly(judged, number, len(rows), kept)
             offsets, counts = units["queue_offset"][rows], units["count"][rows]
-            yield _queue(key, offsets, offsets + counts, times, missing, orderly=orderly)
+            of_queue = _delivered(units[rows], placed[key], is_batch=key[0] in batch_topics)
+            yield _queue(key, offsets, offsets + counts, times, missing, of_queue, orderly=orderly)
     for key, missing in sorted(lost_of.items()):
         nothing = units["log_offset"][:0]
-        yield _queue(key, nothing, nothing, nothing, missing, orderly=True)
+        of_queue = _delivered(units[:0], placed[key], is_batch=key[0] in batch_topics)
+        yield _queue(key, nothing, nothing, nothing, missing, of_queue, orderly=True)
 
 
 def _is_orderly(judged: JudgedRecords, queue: int, recovered: int, kept: Bools) -> bool:
@@ -246,7 +296,14 @@ def _is_orderly(judged: JudgedRecords, queue: int, recovered: int, kept: Bools) 
 
 
 def _queue(
-    key: tuple[str, int], starts: Int64s, stops: Int64s, times: Int64s, lost: list[Lost], *, orderly: bool
+    key: tuple[str, int],
+    starts: Int64s,
+    stops: Int64s,
+    times: Int64s,
+    lost: list[Lost],
+    delivered: _Delivered,
+    *,
+    orderly: bool,
 ) -> SalvagedQueue:
     firsts = [int(starts.min())] if len(starts) else []
     lasts = [int(stops.max())] if len(starts) else []
@@ -259,6 +316,7 @@ def _queue(
         lost=sum(one.count for one in lost if not one.is_there),
         damaged=sum(one.count for one in lost if one.is_there),
         placed=sum(one.count for one in lost if one.placed),
+        **delivered._asdict(),
         orderly=orderly,
         first_stored_ms=int(times[0]) if len(times) else None,
         last_stored_ms=int(times[-1]) if len(times) else None,

@@ -96,7 +96,7 @@ class Planner:
             kept_blanks=tuple(sorted(ranges.blanks)),
             lost=all_lost,
             found=tuple(self._found()),
-            queues=tuple(salvaged_queues(judged, all_lost)),
+            queues=tuple(salvaged_queues(judged, all_lost, made, self.batch_topics)),
             kept_damaged=int((survey.damaged & judged.kept).sum()),
             odd_times=int((judged.odd_times & judged.kept).sum()),
             notes=(

@@ -34,7 +34,7 @@ from rmqtool.store.segments import StoreFile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.doctor.choices import ConfigDiagnosis
+    from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -194,13 +194,23 @@ def _mended(diagnosis: ConfigDiagnosis, root: Location) -> tuple[bytes | None, C
     """Return the best choice there is: a broker that starts without the file forgets all of it."""
     for copy in diagnosis.denied[:1]:
         return None, ConfigFile(copy.file, copy.reason)
-    best = next((one for one in diagnosis.choices if one.name != "empty"), None)
+    best = _best(diagnosis)
     if best is None:
         return None, ConfigFile(diagnosis.file, _NOTHING_LEFT)
     others = ", ".join(one.name for one in diagnosis.choices if one is not best)
     said = [f"{best.name}: {best.about}", *best.consequences()]
     said += [f"other choices: {others}"] if others and not diagnosis.obvious else []
     return best.data(root), ConfigFile(diagnosis.file, mended="; ".join(said))
+
+
+def _best(diagnosis: ConfigDiagnosis) -> ConfigChoice | None:
+    return next((one for one in diagnosis.choices if one.name != "empty"), None)
+
+
+def mended_files(store: Store) -> frozenset[str]:
+    """Return the damaged settings of which the result has the best that is left."""
+    found = (one for one in diagnose(store) if not one.is_sound and not one.denied)
+    return frozenset(one.file for one in found if _best(one) is not None)
 
 
 def _parsed(path: Location) -> tuple[bytes | None, str | None]:
