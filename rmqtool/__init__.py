@@ -12,9 +12,9 @@ Packages, lowest first; imports go down only (``tests/house`` enforces it):
 ``scan`` bytes of log to messages and gaps; ``derived`` readers of queues, index and checkpoint;
 ``doctor`` the broker's files in ``config/``; ``dispatch`` messages to units and index entries;
 ``reput`` the pipeline of ``rebuild``; ``account`` lost messages; ``recovery`` a broker's start;
-``outcomes`` of each action on a store; ``retention`` a running broker's deletions;
-``check`` checks of ``verify``;
-``salvage`` a new log from a damaged one; ``rows`` typed rows;
+``outcomes`` their form, order and words; ``retention`` a running broker's deletions;
+``check`` checks of ``verify``; ``salvage`` a new log from a damaged one;
+``actions`` the outcome of each, and advice; ``rows`` typed rows;
 ``carve`` logs out of raw bytes; ``columns`` messages as Arrow;
 ``lookup`` messages by way of their queues, and what a query rejects;
 ``commands`` one module or package per command, none knows another; ``api`` the library;

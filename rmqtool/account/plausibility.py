@@ -321,7 +321,7 @@ class _FieldJudge:
 
     @cached_property
     def _most_records(self) -> int:
-        """How many records the log can hold at most."""
+        """The number of records that the log can hold at most."""
         log = self.survey.log
         return sum(segment.size_bytes for segment in log) // SMALLEST_RECORD
 

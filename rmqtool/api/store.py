@@ -233,9 +233,9 @@ class Store(OpenedStore):
             EnvironmentFailureError: A directory cannot be listed, or scratch files cannot be written.
             VerifyInterruptedError: Ctrl-C; it carries the report so far.
         """
+        from rmqtool.actions.verification import verify
         from rmqtool.api.arguments import engine_of
         from rmqtool.check import VerifyRequest
-        from rmqtool.check.run import verify
 
         chosen = engine_of(engine, jobs)
         request = request_of(VerifyRequest, options, store=self._examined(), engine=chosen)

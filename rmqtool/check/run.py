@@ -5,23 +5,14 @@ The content of files, from level 1 on, is checked in ``stages``.
 
 from __future__ import annotations
 
-import re
-import shlex
-from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check import MAX_LEVEL, Examined, VerifyInterruptedError, VerifyReport, VerifyRequest, VerifyRun
 from rmqtool.check.side_files import config_findings
-from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, RefusedError, UsageError
+from rmqtool.errors import DeniedError, RefusedError, UsageError
 from rmqtool.findings import (
-    NOT_READ,
-    FailOn,
     Finding,
     FindingLog,
-    Severity,
-    Structure,
-    advises_rebuild,
     codes,
 )
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
@@ -33,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rmqtool.progress import Progress
-    from rmqtool.releases import Release
     from rmqtool.store import Store
 
 _LEVELS = (
@@ -72,81 +62,14 @@ def _other_layouts(store: Store) -> Iterator[str]:
             yield f"without {feature.label}: {feature.code.title}{what}"
 
 
-_KEEP = "Leave the queues in place, and install no rebuild: it would lack {what}."
-_DAMAGED = "The commit log is damaged: rmqtool verify {store} (all of it) names the best action."
-_PLACEHOLDER = re.compile(r"\bSTORE\b")
-
-
-def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> None:
-    """Add the outcome of each action; none where the store is a part, or its start is not modelled.
-
-    ``release`` is the broker's; None is the store's own.
-    """
-    if run.report.level < MAX_LEVEL or store.kind is not PathKind.STORE or store.root is None:
-        return
-    if any(one.structure in NOT_READ for one in run.findings):
-        return
-    # A sound store needs none of it.
-    from rmqtool.outcomes.actions import foresee as outcomes_for
-    from rmqtool.recovery.predict import NotPredictedError
-
-    broker = store.settings.release if release is None else release
-    if len(run.report.outcomes) > 1 and run.report.release == broker.name:
-        return  # they are known
-    with run.stage("outcomes"), suppress(NotPredictedError, EnvironmentFailureError):
-        outcomes = outcomes_for(store, broker, run.findings)
-        run.note(outcomes=outcomes, release=broker.name)
-
-
-def _advise(run: VerifyRun, store: Store) -> None:
-    """Advise no rebuild that loses messages, of a damaged log, or beside parts that it does not build.
-
-    Command lines in the advice get the store's path.
-    """
-    findings = run.findings
-    if (elsewhere := store.bars(Deed.INSTALL)) and store.root is not None:
-        _advise_no_rebuild(findings, _KEEP.format(what=elsewhere[0].sentence), store)
-    elif store.kind is PathKind.STORE and not len(store.commitlog):
-        _advise_no_rebuild(findings, _KEEP.format(what="every message"), store)
-    elif run.report.outcomes:
-        from rmqtool.outcomes import advise
-
-        advise(findings, run.report.outcomes)
-    elif findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
-        _advise_no_rebuild(findings, _DAMAGED.format(store=shlex.quote(str(store.base))), store)
-    for finding in list(findings):
-        remedy = _PLACEHOLDER.sub(lambda _: shlex.quote(str(store.base)), finding.remedy)
-        if remedy != finding.remedy:
-            findings.exchange(finding, replace(finding, remedy_override=remedy))
-
-
-def _advise_no_rebuild(findings: FindingLog, remedy: str, store: Store) -> None:
-    for finding in list(findings):
-        is_alone = finding.structure is Structure.INDEX and store.can(Deed.REBUILD)
-        if advises_rebuild(finding.remedy, finding.structure) and not is_alone:
-            findings.exchange(finding, replace(finding, remedy_override=remedy))
-
-
 _BETWEEN = "engine"
 """The stage between the others: engine and scratch files are set up, or removed."""
 
 
-def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
-    """Verify a store, or the part of it that is shown; an open engine stays open."""
+def check(request: VerifyRequest, progress: Progress) -> VerifyRun:
+    """Check a store, or the part of it that is shown; an open engine stays open."""
     if not 0 <= request.level <= MAX_LEVEL:
         raise UsageError(f"--level {request.level}: there are 0 to {MAX_LEVEL}")
-    run = _run(request, progress)
-    if not request.live and any(one.severity is not Severity.INFO for one in run.findings):
-        progress.stage("outcomes", None)
-        try:
-            foresee(run, request.store)
-        except KeyboardInterrupt:
-            raise VerifyInterruptedError(run.report) from None
-    _advise(run, request.store)
-    return run.report
-
-
-def _run(request: VerifyRequest, progress: Progress) -> VerifyRun:
     request.store.forget()
     findings = FindingLog(request.max_findings)
     findings.extend(_lock_findings(request))

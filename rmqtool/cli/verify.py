@@ -236,7 +236,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     wanted = options["predict"]
     if wanted is None:
         return ()
-    from rmqtool.check.run import foresee
+    from rmqtool.actions.verification import foresee
     from rmqtool.findings import codes
     from rmqtool.outcomes import start_findings as harm_findings
     from rmqtool.recovery import skipped, start_findings

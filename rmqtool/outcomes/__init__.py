@@ -1,7 +1,7 @@
 """OUTCOMES: the state of consumers and operators after each action on a store.
 
 The actions are a start of the store as it is, a start with another setting, ``repair``, a ``rebuild`` that is
-installed, and ``salvage``. ``actions`` computes the outcome of each by the model of a broker's start
+installed, and ``salvage``. ``rmqtool.actions`` computes the outcome of each by the model of a broker's start
 (``rmqtool.recovery``); no report asserts anything beside it. Here are outcomes, their order, and the
 recommended one, whose command is the next step in every report.
 """

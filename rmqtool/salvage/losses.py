@@ -249,14 +249,14 @@ def _delivered(rows: Rows, placed: list[Part], *, is_batch: bool) -> _Delivered:
     end = int(named[0])
     if (np.diff(named) == 1).all():
         return _Delivered(len(rows), 0, 0, end + len(named))
-    counts = [0, 0, 0]
+    served = shifted = unserved = 0
     for offset, is_own in zip(named.tolist(), are_own.tolist(), strict=True):
         if 0 < offset < end:
-            counts[2] += is_own
+            unserved += is_own
             continue
-        counts[offset != end] += is_own
+        served, shifted = served + (is_own and offset == end), shifted + (is_own and offset != end)
         end += 1
-    return _Delivered(*counts, end)
+    return _Delivered(served, shifted, unserved, end)
 
 
 def salvaged_queues(

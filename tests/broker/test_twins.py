@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
+from rmqtool.actions.foresight import foresee
 from rmqtool.outcomes import Action, outcome_of
-from rmqtool.outcomes.actions import foresee
 from rmqtool.recovery.predict import predict_recovery
 from rmqtool.releases import RELEASES
 from tests.broker import jvm

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.actions.verification import verify
 from rmqtool.check import VerifyRequest, stages
-from rmqtool.check.run import verify
 from rmqtool.engine import EngineOptions
 from rmqtool.engine.choice import open_engine
 from rmqtool.projection import json_object

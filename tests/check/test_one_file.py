@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.actions.verification import verify
 from rmqtool.check import VerifyReport, VerifyRequest
-from rmqtool.check.run import verify
 from rmqtool.findings import Severity
 from rmqtool.store import open_store
 from tests.commands.rebuilding import Listener

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rmqtool.actions.verification import verify
 from rmqtool.check import VerifyReport, VerifyRequest
-from rmqtool.check.run import verify
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.projection import json_object

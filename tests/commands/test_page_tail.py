@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rmqtool.actions.verification import verify
 from rmqtool.check import VerifyRequest
-from rmqtool.check.run import verify
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import open_store

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.actions.verification import verify
 from rmqtool.check import VerifyReport, VerifyRequest
-from rmqtool.check.run import verify
 from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
 from rmqtool.engine import EngineOptions
 from rmqtool.findings import FindingLog

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
+from rmqtool.actions.foresight import foresee
 from rmqtool.findings import FindingLog
 from rmqtool.outcomes import Action, outcome_of
-from rmqtool.outcomes.actions import foresee
 from tests.damage.cases import load_cases
 from tests.damage.running import damaged_copy
 from tests.recovery.states import is_not_predicted
@@ -27,15 +27,15 @@ _CASES = [case for case in load_cases() if not is_not_predicted(case) and not ca
 def test_a_salvage_is_as_foretold(case: Case, tmp_path: Path) -> None:
     root = damaged_copy(case, tmp_path)
     conf = root / "broker.conf"
-    words = {"broker_conf": conf if conf.exists() else None, "properties": case.properties}
-    store = rmqtool.open(root, **words)
+    given = conf if conf.exists() else None
+    store = rmqtool.open(root, broker_conf=given, properties=case.properties)
     row = outcome_of(store.verify(jobs=1).outcomes, Action.SALVAGE)
     if row is None or row.refused is not None:
         return
     report = store.salvage(tmp_path / "out", jobs=1)
     lost = report.lost
     assert (row.lost, row.placeholders) == (lost.proven + lost.damaged + lost.undecided, lost.placed)
-    made = rmqtool.open(tmp_path / "out", **words)
+    made = rmqtool.open(tmp_path / "out", broker_conf=given, properties=case.properties)
     start = foresee(made.files, store.files.settings.release, FindingLog(), is_suspect=True)[0]
     assert (start.starts, start.lost) == (row.starts, 0)
     assert {*row.forgets} == {*start.forgets}

@@ -12,8 +12,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rmqtool.actions.verification import verify
 from rmqtool.check import VerifyRequest
-from rmqtool.check.run import verify
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.findings import Severity
 from rmqtool.progress import NullProgress

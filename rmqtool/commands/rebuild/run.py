@@ -274,7 +274,7 @@ def _outcomes(
     is_whole = store.kind is PathKind.STORE and {"consumequeue", "index"} <= set(request.parts)
     if plan.is_partial or request.live or not is_whole or not (is_odd or judged.errors):
         return ()
-    from rmqtool.outcomes.actions import foresee  # few logs are damaged
+    from rmqtool.actions.foresight import foresee  # few logs are damaged
     from rmqtool.recovery.predict import NotPredictedError
 
     with suppress(NotPredictedError, EnvironmentFailureError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rmqtool.actions import repairs
 from rmqtool.commands.repair import (
     RESTORE_LOG,
     LeftAlone,
@@ -20,7 +21,7 @@ from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FailOn, Findings, Structure, codes, counted, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
-from rmqtool.outcomes import Action, best, outcome_of, repairs
+from rmqtool.outcomes import Action, best, outcome_of
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
 from rmqtool.store.twins import own_records

@@ -12,9 +12,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.actions.repairs import QUEUE_DIRECTORIES
+from rmqtool.actions.verification import verify
 from rmqtool.caches import is_proven, keep_proof, proof_of
 from rmqtool.check import VerifyReport, VerifyRequest
-from rmqtool.check.run import verify
 from rmqtool.commands.repair import (
     LeftAlone,
     RepairAction,
@@ -28,7 +29,6 @@ from rmqtool.commands.repair.plan import DERIVED, Plan, is_worse, make_plan, swa
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.engine import options_of
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
-from rmqtool.outcomes.repairs import QUEUE_DIRECTORIES
 from rmqtool.store import PathKind, Store
 from rmqtool.store.disk import Disk
 from rmqtool.store.journal import (

@@ -7,9 +7,9 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
+from rmqtool.actions.verification import foresee, verify
 from rmqtool.check import VerifyRequest, VerifyRun
 from rmqtool.check.digests import Hashed, ListedFile, hash_all
-from rmqtool.check.run import foresee, verify
 from rmqtool.commands.report import (
     Backlog,
     FileDigest,

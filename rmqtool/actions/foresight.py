@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.account.log_losses import account_of
+from rmqtool.actions.repairs import PROOF_STAYS, is_log_damaged, repair_change, spares_proof
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.outcomes import Action, CommandLines, Outcome, agreed, outcome_words, ranked
-from rmqtool.outcomes.repairs import PROOF_STAYS, is_log_damaged, repair_change, spares_proof
 from rmqtool.recovery import NO_CHANGE, Change
 from rmqtool.recovery.delivery import Delivery, Hidden, QueueRecords, indexed, measure
 from rmqtool.recovery.loaded import batch_topics_of
