@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,20 +16,24 @@ from rmqtool.cli.options import (
     jobs_option,
     out_option,
     request_options,
+    setting_words,
 )
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.io import location_of
+from rmqtool.outcomes import CommandLines
 from rmqtool.report.outcome_text import salvage_text
 from rmqtool.report.output import Format, check_output_files, open_output
-from rmqtool.store.kinds import SALVAGE_REPORT
+from rmqtool.salvage import Holes
+from rmqtool.store.kinds import SALVAGE_REPORT, PathKind
 from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.api.store import Store
+    from rmqtool.outcomes import Outcome
 
 _EXAMPLES = """\
 # a new store from a damaged one
@@ -106,10 +112,25 @@ def _plan(stores: list[Store], session: Session) -> SalvageReport:
     roots = [root for store in stores for root in store.files.evidence_roots]
     check_output_files([options["output"]], roots, new=[options["plan_path"]])
     given = session.given(SalvageRequest)
+    outcomes = _outcomes(stores, session, given)
     plan = stores[0].plan_salvage(stores[1:], jobs=options["jobs"], progress=session.console, **given)
     with open_output(options["plan_path"], roots) as stream:
         stream.write(plan_text(plan))
-    return SalvageReport.of(plan)
+    return SalvageReport.of(plan, outcomes=outcomes)
+
+
+def _outcomes(stores: list[Store], session: Session, given: dict[str, Any]) -> tuple[Outcome, ...]:
+    """Return the outcomes that verify foretells, of one store and a salvage without choices."""
+    if len(stores) > 1 or any(value for name, value in given.items() if name != "holes"):
+        return ()
+    if given["holes"] != Holes.TOMBSTONE or stores[0].kind != PathKind.STORE:
+        return ()
+    report = stores[0].verify(jobs=session.options["jobs"], progress=session.console)
+    commands = CommandLines(report.store, setting_words(session.options))
+    return tuple(
+        one if one.refused else replace(one, command=shlex.join(commands.of(one.action, one.setting)))
+        for one in report.outcomes
+    )
 
 
 def _salvage(stores: list[Store], session: Session, out: StorePath, replay: Path | None) -> SalvageReport:

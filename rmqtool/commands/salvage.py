@@ -14,6 +14,7 @@ from rmqtool.check.digests import manifest_lines
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, counted
+from rmqtool.outcomes import best, is_needed
 from rmqtool.progress import Progress, timed
 from rmqtool.projection import json_object
 from rmqtool.releases import OLDEST, UncleanStart
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from rmqtool.engine import Engine, EngineOptions
+    from rmqtool.outcomes import Outcome
     from rmqtool.salvage.gathering import LogCopies
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
@@ -136,6 +138,7 @@ class SalvageReport:
         index_entries: index entries written.
         assumed: settings that no file shows, and what queues and index rest on by them.
         config: the broker's files, and why some are not copied.
+        outcomes: of this and of other actions; empty where nothing is wrong, and of what a salvage made.
         notes: sentences.
         seconds: wall time of each stage.
     """
@@ -159,6 +162,7 @@ class SalvageReport:
     index_entries: int | None
     assumed: Mapping[str, str]
     config: tuple[ConfigFile, ...]
+    outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
 
@@ -172,6 +176,7 @@ class SalvageReport:
         index_entries: int | None = None,
         assumed: Mapping[str, str] | None = None,
         config: tuple[ConfigFile, ...] = (),
+        outcomes: tuple[Outcome, ...] = (),
         seconds: Mapping[str, float] | None = None,
     ) -> SalvageReport:
         """Return the report of a plan, carried out or not."""
@@ -208,6 +213,7 @@ class SalvageReport:
             index_entries=index_entries,
             assumed=dict(assumed or {}),
             config=config,
+            outcomes=outcomes,
             seconds=dict(seconds or {}),
         )
 
@@ -264,9 +270,10 @@ class SalvageReport:
 
     @property
     def hint(self) -> str:
-        """Return what to do next; empty where nothing was made."""
+        """Return what to do next; of a plan, the command of the best action. Empty where nothing is."""
         if self.out is None:
-            return ""
+            chosen = best(self.outcomes)
+            return f"Next: {chosen.command}" if chosen is not None and is_needed(self.outcomes) else ""
         hint, place = fetched(self.out)
         return (
             f"{hint}{resting_on(self.assumed)}To use it:\n  rmqtool verify {place}\nThen start a broker"

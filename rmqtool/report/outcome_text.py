@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rmqtool.account import before_words, losses_words
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import codes, counted
+from rmqtool.outcomes import is_needed
 from rmqtool.report.output import capped, several, size_text
-from rmqtool.report.sentences import log_loss_facts, lost_facts
+from rmqtool.report.sentences import log_loss_facts, lost_facts, outcome_rows
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import TextReport, stages_text
 from rmqtool.times import time_text
@@ -156,6 +157,8 @@ _GROUNDS = {
 def salvage_text(report: SalvageReport, text: TextReport) -> None:
     """Write the outcome of a salvage."""
     text.verdict(report.verdict, _salvage_figures(report))
+    if is_needed(report.outcomes):
+        text.table("Outcomes (* recommended)", *outcome_rows(report.outcomes), spare=("placeholders",))
     text.finish()
 
 
