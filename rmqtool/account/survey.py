@@ -188,10 +188,7 @@ class OffsetWalk:
         for first in range(0, len(found.units), _FOLLOWED):
             units = found.units[first : first + _FOLLOWED]
             units = units[~units["light"] & ~np.isin(units["log_offset"], unplaced)]
-            stops = (
-                units["log_offset"]
-                + found.records["total_size"][np.searchsorted(starts, units["log_offset"])]
-            )
+            stops = frame_stops(found.records[np.searchsorted(starts, units["log_offset"])])
             columns = (units[name] for name in ("queue", "queue_offset", "count", "log_offset"))
             places = np.stack([*columns, stops], axis=1, dtype=np.int64)
             runs = np.empty(len(units), RUN_ROW)
@@ -390,9 +387,8 @@ def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
     found = reading.found
     log, rows = found.log, found.records
     places, times = np.ascontiguousarray(rows["log_offset"]), rows["store_timestamp_ms"]
-    stops = places + rows["total_size"]
-    ends = np.concatenate([[log.start], stops])
-    nexts = np.concatenate([places, [ENDLESS]])
+    ends = np.concatenate([[log.start], frame_stops(rows)])
+    nexts = np.concatenate([frame_starts(rows), [ENDLESS]])
     is_free = nexts > ends
     blanks = [
         (at, segment.stop) for at in found.blanks.values() if (segment := log.segment_at(at)) is not None
@@ -433,7 +429,7 @@ def _frames(log: FileQueue, false: Int64s) -> Iterator[tuple[int, int]]:
         segment = log.segment_at(place)
         if segment is not None and place >= reach:
             data = segment.read_at(place - segment.start, PLACED_STARTS.size, [])
-            reach = place + PLACED_STARTS.padded(data).total_size
+            reach = segment.framing.frame_stop(place, PLACED_STARTS.padded(data).total_size)
             yield place, reach
 
 
