@@ -429,7 +429,9 @@ def _frames(log: FileQueue, false: Int64s) -> Iterator[tuple[int, int]]:
         segment = log.segment_at(place)
         if segment is not None and place >= reach:
             data = segment.read_at(place - segment.start, PLACED_STARTS.size, [])
-            reach = segment.framing.frame_stop(place, PLACED_STARTS.padded(data).total_size)
+            reach = segment.framing.frame_stop(
+                place - segment.framing.lead, PLACED_STARTS.padded(data).total_size
+            )
             yield place, reach
 
 
