@@ -161,7 +161,7 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], 
     run.findings.extend(start_findings(prediction))
     foresee(run, store, prediction.release)
     run.findings.extend(harm_findings(run.report.outcomes, prediction.release.name))
-    run.note(log_losses=prediction.log_losses or run.report.log_losses)
+    run.note(log_losses=run.report.log_losses or prediction.log_losses)
     return (prediction,), tuple(found)
 
 
