@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rmqtool
 from rmqtool.account import NO_LOSSES, AccountError, LogLosses, MessageStates, QueueLosses
-from rmqtool.account.log_losses import StoreAccount, log_losses
+from rmqtool.account.log_losses import StoreAccount, account_of, log_losses
 from rmqtool.account.lost import LostReason
 from rmqtool.account.survey import Hole, unaccounted
 from rmqtool.commands.info import summarise
@@ -104,7 +104,11 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     def predicted() -> int:
         told: list[rmqtool.LostMessage] = []
         prediction = store.predict_recovery(lost=told.append)
-        lists["prediction"] = told_by(told)
+        readable = set(account_of(store.files).looked.readable[:, 0].tolist())
+        damaged = [
+            one for one in told if one.reason is LostReason.DAMAGED and one.physical_offset in readable
+        ]
+        lists["prediction"] = told_by([one for one in told if one not in damaged])
         before.add(len(told_before(told)))
         if prediction.log_losses is not None and prediction.log_losses.states is not None:
             cut = prediction.log_losses.states.cut

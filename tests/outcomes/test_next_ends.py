@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _CASES = [case for case in load_cases() if not is_not_predicted(case) and not case.manifest]
 _MOST_STEPS = 4
 _OPEN = {
-    "CL-QOFF-RESET: a queue that begins again at 0": "salvage keeps both numbers, and advises itself again",
     "IX-GEOMETRY: no file proves its geometry": "repair wants the geometry, which its outcome does not know",
 }
 """Cases whose Next is not yet as it is to be, and why."""
