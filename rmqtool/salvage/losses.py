@@ -69,7 +69,7 @@ class LossFinder:
         """Yield lost messages by queue and queue offset; those of light queues are other queues', too."""
         survey = self.judged.survey
         numbers = {key: number for number, key in enumerate(survey.queues)}
-        for key in sorted({*numbers, *self.evidence.units}):
+        for key in sorted({*numbers, *self.evidence.units} - self._misread()):
             if self.takes(key[0]) and not key[0].startswith(LMQ_PREFIX):
                 for one in self._all_of_queue(key, self.judged.chains.get(numbers.get(key, -1))):
                     yield Lost(
@@ -89,6 +89,14 @@ class LossFinder:
                 yield one
         if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
             yield consumed
+
+    def _misread(self) -> set[tuple[str, int]]:
+        """Return queues that a single record names beside its own, and that nothing lists: rotted names."""
+        survey, units = self.judged.survey, self.judged.survey.units
+        counts = np.bincount(units["queue"], minlength=len(survey.queues))
+        alone = np.flatnonzero(counts == 1)
+        names = np.intersect1d(alone, units["queue"][units["light"]])
+        return {survey.queues[number] for number in names} - {*self.evidence.units}
 
     def _of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
         pins = self._listed(key, chain)
