@@ -62,8 +62,8 @@ def test_a_start_that_loses_messages_is_status_5(run: Callable[..., Run], tmp_pa
     assert lost["root"] == f"CL-CRC@{lost['physicalOffset']}"
     first = run("verify", store, "--predict-recovery").out.splitlines()[0]
     assert first == (
-        "The commit log is damaged; 1 message is there but damaged; the next start of a 5.3.3 broker loses 163"
-        f" messages and gives 163 queue offsets a second time: {store}"
+        "The commit log is damaged; 1 message is there but damaged; the next start of a 5.3.3 broker loses"
+        f" 163 messages and gives 163 queue offsets a second time: {store}"
     )
 
 
