@@ -448,12 +448,13 @@ class StoreAccount:
         return looked
 
     def _by_evidence(self, engine: Engine | None) -> SurveyedLog:
-        from rmqtool.account.reading import read_by_evidence  # a sound log needs none
+        from rmqtool.account.reading import read_by_evidence, reads_all  # a sound log needs none
 
         reading, confirmed = read_by_evidence(self._store, self.log, engine), self._store.confirm_offset
         if reading.log == self.log:
             self.found = reading.found
-            return survey_of(reading, confirmed)
+            if reads_all(reading.found):
+                return survey_of(reading, confirmed)
         starts = {segment.label: segment.start for segment in self.log}
         moved = {segment.label for segment in reading.log if segment.start != starts[segment.label]}
         return survey(reading.log if moved else self.log, confirmed, reading, moved)

@@ -25,7 +25,7 @@ from rmqtool.store.segments import FileQueue, Segment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.arrays import Int64s
+    from rmqtool.arrays import Int64s, Rows
     from rmqtool.engine import Engine
     from rmqtool.store import Store
 
@@ -133,6 +133,24 @@ class Reading(NamedTuple):
     unplaced: Int64s
     readable: Int64s
     found: Survey
+
+
+def reads_all(found: Survey) -> bool:
+    """Return whether a broker reads all records of a log that an examiner does: a number may be none."""
+    for start, stop in found.between():
+        segment = found.log.segment_at(start)
+        walk = None if segment is None else GapWalk(segment, LENIENT, false=found.false)
+        first = None if walk is None else walk.guess(start, stop)
+        for part in () if walk is None or first is None else walk.parts(first, stop):
+            if not isinstance(part, Gap) and _has_true(part.rows, found.false):
+                return False
+    return True
+
+
+def _has_true(rows: Rows, false: Int64s) -> bool:
+    """Whether any row lies where it says, and is no false frame."""
+    is_own = rows["physical_offset"] == rows["log_offset"]
+    return bool((is_own & ~np.isin(rows["log_offset"], false)).any())
 
 
 def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None) -> Reading:

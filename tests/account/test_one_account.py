@@ -97,8 +97,9 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     def messages(losses: LogLosses | None) -> int:
         before.add(0 if losses is None else losses.before)
         if losses is not None and losses.states is not None:
-            cut = losses.states.cut or 0
-            states.add(replace(losses.states, there=losses.states.there + cut, cut=None))
+            one = losses.states  # a start may cut off what is there, damaged or not
+            there, damaged = one.there + one.readable + (one.cut or 0), one.damaged - one.readable
+            states.add(replace(one, there=there, damaged=damaged, readable=0, cut=None))
         return 0 if losses is None else losses.messages
 
     def predicted() -> int:
