@@ -98,11 +98,11 @@ def _is_out_of_reach(folder: Path, owners: set[int]) -> bool:
     is_root = os.geteuid() == 0
     program = Path(__file__).resolve().parents
     for place in (folder.absolute(), Path(os.path.realpath(folder))):
-        for one in (place, *place.parents):
-            if one in program or not os.path.lexists(one):
+        for path in (place, *place.parents):
+            if path in program or not os.path.lexists(path):
                 continue
-            above = one.parent.stat().st_mode
-            if (is_root or above & stat.S_IWOTH) and one.lstat().st_uid not in owners:
+            above = path.parent.stat().st_mode
+            if (is_root or above & stat.S_IWOTH) and path.lstat().st_uid not in owners:
                 return False
             if is_root and above & stat.S_IWOTH and not above & stat.S_ISVTX:
                 return False

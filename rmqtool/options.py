@@ -203,7 +203,7 @@ def request_of(
     An unknown option raises TypeError, as a keyword does that a function has not; a value that an option does
     not take raises UsageError. ``zone`` None is this machine's.
     """
-    unknown = given.keys() - {one.name for one in declared_options(request)}
+    unknown = given.keys() - {option.name for option in declared_options(request)}
     if unknown:
         raise TypeError(f"{', '.join(sorted(unknown))}: no such option")
     return _filled(request, given, zone, more)

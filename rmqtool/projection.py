@@ -97,7 +97,7 @@ def camel_case(name: str) -> str:
 
 def shared_fields(value: object, kind: type[DataclassInstance]) -> dict[str, Any]:
     """Return the values of a value's attributes that are fields of a class."""
-    return {one.name: getattr(value, one.name) for one in fields(kind) if hasattr(value, one.name)}
+    return {field.name: getattr(value, field.name) for field in fields(kind) if hasattr(value, field.name)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Member(NamedTuple):
 
 def members_of(kind: type[DataclassInstance]) -> tuple[Member, ...]:
     """Return the members of a class's objects, in order."""
-    types = {one.name: str(one.type) for one in fields(kind)}
+    types = {field.name: str(field.type) for field in fields(kind)}
     marks = [name for name in _MARKS if name not in types and isinstance(getattr(kind, name, None), str)]
     words = [*marks, *_OTHERWISE.get(kind.__name__, " ".join(types)).split()]
     if types.get(_BODY) == "bytes":
@@ -149,16 +149,16 @@ def members_of(kind: type[DataclassInstance]) -> tuple[Member, ...]:
 
 @cache
 def _shape_of(kind: type[DataclassInstance]) -> _Shape:
-    types = {one.name: str(one.type) for one in fields(kind)}
+    types = {field.name: str(field.type) for field in fields(kind)}
     members = members_of(kind)
-    names = tuple(one.name for one in members)
-    paths = [one.path for one in members]
+    names = tuple(member.name for member in members)
+    paths = [member.path for member in members]
     plain = {name for name, text in types.items() if _PLAIN_TYPES.issuperset(text.split(" | "))}
     plain |= {*(name for name in _MARKS if name not in types), _BODY}
     getter = attrgetter(*paths)
-    converted = tuple(one.name for one in members if one.path not in plain)
-    optional = tuple(one.name for one in members if one.is_optional)
-    spread = tuple(one.name for one in members if one.is_spread)
+    converted = tuple(member.name for member in members if member.path not in plain)
+    optional = tuple(member.name for member in members if member.is_optional)
+    spread = tuple(member.name for member in members if member.is_spread)
     return _Shape(
         names=names,
         values=getter if len(paths) > 1 else lambda one: (getter(one),),

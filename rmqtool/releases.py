@@ -205,7 +205,7 @@ LINES: dict[str, Release] = {"4.9": _4_9_8, "5.x": _5_3_3}
 
 def release_named(name: str) -> Release:
     """Return a release by its name, or the one of a line; a UsageError lists the known ones."""
-    found = RELEASES.get(name) or LINES.get(name)
-    if found is None:
+    release = RELEASES.get(name) or LINES.get(name)
+    if release is None:
         raise UsageError(f"broker version {name!r}: give one of {', '.join((*LINES, *RELEASES))}")
-    return found
+    return release

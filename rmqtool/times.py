@@ -89,14 +89,14 @@ def is_explicit(text: str) -> bool:
 
 def _of_day(text: str, zone: tzinfo | None, now_ms: int) -> datetime | None:
     """Return the moment of ``today``, ``yesterday``, a clock, or both; None for anything else."""
-    found = _CLOCK.fullmatch(text)
-    if found is None or not text or text.endswith(" "):
+    match = _CLOCK.fullmatch(text)
+    if match is None or not text or text.endswith(" "):
         return None
     day = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(zone).date()
-    if found["day"] == "yesterday":
+    if match["day"] == "yesterday":
         day -= timedelta(days=1)
     try:
-        hour, *rest = (found["clock"] or "00:00").split(":")
+        hour, *rest = (match["clock"] or "00:00").split(":")
         clock = time_of_day.fromisoformat(":".join([hour.zfill(2), *rest]))
     except ValueError:
         return None

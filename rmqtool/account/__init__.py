@@ -146,8 +146,8 @@ class LogLosses:
     def by_topic(self) -> dict[str, int]:
         """Return how many are lost of each topic; of those that only the index knows, none is."""
         topics = Counter[str]()
-        for one in self.queues:
-            topics[one.topic] += one.messages
+        for queue in self.queues:
+            topics[queue.topic] += queue.messages
         return dict(topics)
 
     def check(self) -> None:
@@ -163,9 +163,9 @@ class LogLosses:
             raise AccountError(f"{self.messages} lost messages are {states.lost} by state: {states}")
         if states is not None and (states.before != self.before or self.before < 0):
             raise AccountError(f"{self.before} messages before the log are {states.before} by state")
-        for one in self.queues:
-            if not 0 < one.messages <= one.end_queue_offset - one.first_queue_offset:
-                raise AccountError(f"more messages are lost than the queue has had: {one}")
+        for queue in self.queues:
+            if not 0 < queue.messages <= queue.end_queue_offset - queue.first_queue_offset:
+                raise AccountError(f"more messages are lost than the queue has had: {queue}")
 
 
 NO_LOSSES = LogLosses(0, 0, 0, 0, 0, 0, None, ())
@@ -223,7 +223,7 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
         latest_ms: highest store time of its records; None where that is not known.
     """
     with suppress(EnvironmentFailureError):
-        if any(one.end_phy_offset >= end for one in index_headers(store.index_files)):
+        if any(header.end_phy_offset >= end for header in index_headers(store.index_files)):
             return True
     from rmqtool.derived.positions import read_checkpoint  # few logs have no index
 
@@ -263,7 +263,7 @@ def lists_beyond(
 def indexes_beyond(store: Store, log_end: int) -> bool:
     """Return whether the index knows of messages beyond a log, by the headers of its files."""
     headers = index_headers(store.index_files)
-    return any(one.end_phy_offset >= log_end and one.index_count > 1 for one in headers)
+    return any(header.end_phy_offset >= log_end and header.index_count > 1 for header in headers)
 
 
 def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:

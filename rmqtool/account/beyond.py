@@ -117,7 +117,7 @@ class UnitsBeyond:
         owner = np.full(len(shared), -1)
         for claims in (
             [np.isin(shared, own) for own, _ in witnessed],
-            [one & ~np.isin(shared, others) for one, (_, others) in zip(names, witnessed, strict=True)],
+            [name & ~np.isin(shared, others) for name, (_, others) in zip(names, witnessed, strict=True)],
             names,
         ):
             for number, claimed in enumerate(claims):

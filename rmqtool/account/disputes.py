@@ -242,10 +242,10 @@ class Disputes:
         Light queues are listed nowhere.
         """
         if topic.startswith(LMQ_PREFIX) or any(
-            (topic, queue_id) in one.units or topic in one.declared for one in self._evidence
+            (topic, queue_id) in evidence.units or topic in evidence.declared for evidence in self._evidence
         ):
             return False
-        return any(one.declared for one in self._evidence)
+        return any(evidence.declared for evidence in self._evidence)
 
     def _aside(self, places: Int64s, wins: Bools, grounds: Int64s) -> Iterator[Aside]:
         for number, side in enumerate(self._differing):
@@ -281,7 +281,7 @@ class FrameDisputes(Disputes):
     def _slivers(self, records: Rows) -> int:
         """Count the bytes between records of one file that are fewer than any record takes."""
         starts, stops = frame_starts(records), frame_stops(records)
-        of_file = np.searchsorted([one.start for one in self._surveys[0].log], starts, "right")
+        of_file = np.searchsorted([segment.start for segment in self._surveys[0].log], starts, "right")
         apart = np.where(of_file[1:] == of_file[:-1], starts[1:] - stops[:-1], 0)
         return int(((apart > 0) & (apart < SMALLEST_RECORD)).sum())
 
@@ -350,7 +350,7 @@ def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
 def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:
     """Return the names of the properties that some of these records have."""
     records = (read_record(log, row) for row in rows[:: max(len(rows) // SAMPLE, 1)])
-    return frozenset(name for one in records if one is not None for name, _ in _pairs(one))
+    return frozenset(name for record in records if record is not None for name, _ in _pairs(record))
 
 
 def oddities(log: FileQueue, row: Rows, known: Set[str]) -> tuple[int, int]:

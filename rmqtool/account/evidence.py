@@ -441,7 +441,9 @@ class ChainedSurvey:
         """Start and stop of each end mark, ``(k, 2)``."""
         found = sorted(self.survey.blanks.values())
         segments = [self.survey.log.segment_at(at) for at in found]
-        pairs = [(at, at if one is None else one.stop) for at, one in zip(found, segments, strict=True)]
+        pairs = [
+            (at, at if segment is None else segment.stop) for at, segment in zip(found, segments, strict=True)
+        ]
         return np.array(pairs, np.int64).reshape(-1, 2)
 
     @cached_property

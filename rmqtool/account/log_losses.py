@@ -211,11 +211,11 @@ def _free(units: LiveUnits, looked: SurveyedLog) -> LiveUnits:
     return units.only(looked.is_free(*ranges) | looked.meets_unplaced(*ranges))
 
 
-def _is_damaged(one: Absent, looked: SurveyedLog) -> bool:
+def _is_damaged(absent: Absent, looked: SurveyedLog) -> bool:
     """Return whether a record lies where messages were, and says otherwise of its queue."""
-    if one.log_offset is None or one.size is None:
+    if absent.log_offset is None or absent.size is None:
         return False
-    return bool(looked.meets_unplaced(np.array([one.log_offset]), np.array([one.size]))[0])
+    return bool(looked.meets_unplaced(np.array([absent.log_offset]), np.array([absent.size]))[0])
 
 
 def _generations(runs: Rows, pins: list[Pin]) -> Iterator[tuple[list[Pin], Kept, bool]]:
@@ -365,9 +365,9 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     strangers = set(looked.strangers[looked.strangers >= looked.end].tolist())
     after = [one for one in named if one[0] >= looked.end and one[0] not in strangers]
     beyond = [place for place in indexed.tolist() if place >= looked.end]
-    consumed = sum(one.consumed for one in queues)
+    consumed = sum(queue.consumed for queue in queues)
     stops = [stop for _, stop, _ in after] + [place + SMALLEST_RECORD for place in beyond]
-    messages = sum(one.messages for one in queues) + len(indexed)
+    messages = sum(queue.messages for queue in queues) + len(indexed)
     is_open = (
         bool(after)
         and not (beyond or consumed)
@@ -381,8 +381,8 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     still = int(readable[:, 1].sum())
     found = LogLosses(
         messages=messages,
-        listed=sum(one.listed for one in queues),
-        unlisted=sum(one.unlisted for one in queues),
+        listed=sum(queue.listed for queue in queues),
+        unlisted=sum(queue.unlisted for queue in queues),
         consumed=consumed,
         indexed=len(indexed),
         beyond=sum(messages for _, _, messages in after) + len(beyond) + consumed,

@@ -183,7 +183,7 @@ class LossReporter:
             else_: receives place and physical offset of those whose record can be read; None skips these.
         """
         columns = (units.keys, units.physical_offsets, units.sizes, units.tags_codes)
-        for number, offset, size, tags_code in zip(*(one.tolist() for one in columns), strict=True):
+        for number, offset, size, tags_code in zip(*(column.tolist() for column in columns), strict=True):
             place = QueuePlace(*queue, number)
             record = record_at(self.log, offset)
             if record is None or record.head.physical_offset != offset:
@@ -210,7 +210,9 @@ class LossReporter:
     def before(self, queue: tuple[str, int] | None, units: LiveUnits) -> None:
         """Report messages before the log's first byte, by their units, or by index items alone (no queue)."""
         columns = (units.keys, units.physical_offsets, units.sizes, units.tags_codes, units.messages)
-        for number, offset, size, tags_code, messages in zip(*(one.tolist() for one in columns), strict=True):
+        for number, offset, size, tags_code, messages in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
             if queue is None:
                 self._tell(_unreadable(None, offset, None, None, LostReason.BEFORE))
                 continue
@@ -225,7 +227,7 @@ class LossReporter:
         )
         return LostTotals(
             messages=self._reasons.total() - self._reasons[LostReason.BEFORE],
-            bytes=sum(one.bytes for one in topics),
+            bytes=sum(topic.bytes for topic in topics),
             reasons={reason.value: count for reason, count in sorted(self._reasons.items())},
             topics=topics,
             unnamed=unnamed,
@@ -384,8 +386,8 @@ class AbsentFinder(NamedTuple):
         first = pins[0].queue_offset if pins else int(starts[0])
         first = 0 if self.from_zero else min(first, int(starts[0]))
         before = list(self._between(pins, _Stretch(first, self.log_start, int(starts[0]), int(places[0]))))
-        unnamed = all(one.log_offset is None for one in before)
-        yield from (one._replace(from_start=unnamed) for one in before)
+        unnamed = all(absent.log_offset is None for absent in before)
+        yield from (absent._replace(from_start=unnamed) for absent in before)
         for number in np.flatnonzero(starts[1:] > stops[:-1]):
             after = int(starts[number + 1]), int(places[number + 1])
             yield from self._between(pins, _Stretch(int(stops[number]), int(ends[number]), *after))
@@ -396,9 +398,9 @@ class AbsentFinder(NamedTuple):
         if stretch.last is not None and stretch.first >= stretch.last:
             return
         found = list(self._within(pins, stretch))
-        nowhere = self._lacks_room([one for one in found if one.log_offset is None])
+        nowhere = self._lacks_room([absent for absent in found if absent.log_offset is None])
         # Queue offsets that no hole has room for were never in this part of the log.
-        yield from (one for one in found if one.log_offset is not None or not nowhere)
+        yield from (absent for absent in found if absent.log_offset is not None or not nowhere)
 
     def _within(self, pins: list[Pin], stretch: _Stretch) -> Iterator[Absent]:
         last, reach = stretch.last, self.horizon if stretch.stop is None else stretch.stop

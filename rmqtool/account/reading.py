@@ -101,9 +101,9 @@ def _magics(segment: Segment) -> Iterator[int]:
     """Yield the physical offsets at which records may begin, of the first bytes of a file."""
     for position in range(0, min(segment.size_bytes, _SEARCHED_BYTES), _CHUNK_BYTES):
         data = segment.read_at(position, _CHUNK_BYTES + RECORD_STARTS.size, [])
-        for found in _MAGIC.finditer(data):
-            if found.start() < _CHUNK_BYTES:
-                yield segment.start + position + found.start()
+        for match in _MAGIC.finditer(data):
+            if match.start() < _CHUNK_BYTES:
+                yield segment.start + position + match.start()
 
 
 def _has_own(segment: Segment) -> bool:
@@ -159,15 +159,15 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     log, _ = under_own_names(log.without_excess(file_size), file_size)
     evidence = read_evidence(store)
     policy = DispatchPolicy.from_settings(store.settings)
-    found = uncover(survey_log(log, policy, engine or LocalEngine(), indexed=True), [evidence])
-    mark_contradicted(found, evidence, store)
-    undecided = [one.start for one in found.aside if one.chosen_by is Grounds.NOTHING]
-    judged = JudgedRecords(found, evidence, from_zero=found.log.start == 0)
+    survey = uncover(survey_log(log, policy, engine or LocalEngine(), indexed=True), [evidence])
+    mark_contradicted(survey, evidence, store)
+    undecided = [aside.start for aside in survey.aside if aside.chosen_by is Grounds.NOTHING]
+    judged = JudgedRecords(survey, evidence, from_zero=survey.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
-    out[judged.record_of[judged.unproven & ~found.units["light"]]] = True
-    unplaced = np.stack([judged.places, frame_stops(found.records)], axis=1)[out]
+    out[judged.record_of[judged.unproven & ~survey.units["light"]]] = True
+    unplaced = np.stack([judged.places, frame_stops(survey.records)], axis=1)[out]
     messages = np.ones(len(out), np.int64)
-    own = ~found.units["light"]
-    messages[judged.record_of[own]] = found.units["count"][own]
-    readable = np.stack([judged.places, messages], axis=1)[found.damaged & ~out]
-    return Reading(log, found.false, np.array(undecided, np.int64), unplaced, readable, found)
+    own = ~survey.units["light"]
+    messages[judged.record_of[own]] = survey.units["count"][own]
+    readable = np.stack([judged.places, messages], axis=1)[survey.damaged & ~out]
+    return Reading(log, survey.false, np.array(undecided, np.int64), unplaced, readable, survey)

@@ -542,10 +542,10 @@ def survey_log(
     return survey
 
 
-def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:
+def _joined(survey: Survey, surveys: Sequence[SplitSurvey]) -> Survey:
     numbers: dict[tuple[str, int], int] = {}
     units = []
-    for one in found:
+    for one in surveys:
         turned = np.array([numbers.setdefault(key, len(numbers)) for key in one.queues], np.int32)
         if len(one.units):
             one.units["queue"] = turned[one.units["queue"]]
@@ -553,12 +553,12 @@ def _joined(survey: Survey, found: Sequence[SplitSurvey]) -> Survey:
         survey.sound_crcs += one.sound_crcs
         start = one.split.segment.start
         survey.unreadable += [(start + bad.position, bad.length) for bad in one.unreadable]
-    survey.records = np.concatenate([survey.records, *(one.records for one in found)])
+    survey.records = np.concatenate([survey.records, *(one.records for one in surveys)])
     for name in ("elsewhere", "strangers", "entries"):
-        joined = np.concatenate([getattr(survey, name), *(getattr(one, name) for one in found)])
+        joined = np.concatenate([getattr(survey, name), *(getattr(one, name) for one in surveys)])
         setattr(survey, name, joined)
     survey.units = np.concatenate([survey.units, *units])
-    survey.false = np.concatenate([survey.false, *(one.false for one in found)])
+    survey.false = np.concatenate([survey.false, *(one.false for one in surveys)])
     survey.queues = list(numbers)
     forgive_foreign_sums(survey)
     mark_torn(survey)

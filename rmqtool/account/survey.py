@@ -309,8 +309,8 @@ class LogSurvey:
     def finish(self) -> SurveyedLog:
         """Return the results; nothing can be taken after that."""
         self._add(self.log.stop, ENDLESS)
-        for one, two in pairwise(self.log.segments):
-            self._add(one.stop, two.start)
+        for segment, two in pairwise(self.log.segments):
+            self._add(segment.stop, two.start)
         ranges = np.concatenate(self._ranges)
         ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
         reach = np.maximum.accumulate(ranges[:, 1])
@@ -545,10 +545,10 @@ def unaccounted(places: Int64s, named: Iterable[int], holes: Iterable[Hole]) -> 
 def consumed_ends(store: Store) -> Mapping[tuple[str, int], int]:
     """Return the queue offset after the last message that any consumer has read, by topic and queue id."""
     ends: dict[tuple[str, int], int] = {}
-    for one in consumed_offsets(store):
-        if not one.topic.startswith(LMQ_PREFIX):
-            key = one.topic, one.queue_id
-            ends[key] = max(one.offset, ends.get(key, 0))
+    for offset in consumed_offsets(store):
+        if not offset.topic.startswith(LMQ_PREFIX):
+            key = offset.topic, offset.queue_id
+            ends[key] = max(offset.offset, ends.get(key, 0))
     return ends
 
 

@@ -70,10 +70,10 @@ def foresee(
     if not is_suspect and is_harmless(start.prediction, findings):
         start_of_log = store.commitlog.start if len(store.commitlog) else 0
         served = sum(
-            one.max_offset - max(one.min_offset, 0)
-            for one in start.prediction.queues
-            if not one.topic.startswith(LMQ_PREFIX)
-            and not _has_expired(start.loaded.queues[one.topic, one.queue_id], start_of_log)
+            queue.max_offset - max(queue.min_offset, 0)
+            for queue in start.prediction.queues
+            if not queue.topic.startswith(LMQ_PREFIX)
+            and not _has_expired(start.loaded.queues[queue.topic, queue.queue_id], start_of_log)
         )
         start_as_it_is = Outcome(
             action=Action.START, served=served, wrong=0, unserved=0, unindexed=0, reused=0
@@ -83,7 +83,7 @@ def foresee(
     outcomes = ranked(list(actions.all()))
     if release != store.settings.release:
         return outcomes
-    others = (one for one in store.settings.candidates if one != release)
+    others = (candidate for candidate in store.settings.candidates if candidate != release)
     return agreed(outcomes, {one.name: list(actions.of(one).all()) for one in others})
 
 
@@ -92,19 +92,23 @@ def is_harmless(prediction: Prediction, findings: Findings) -> bool:
     if not prediction.starts or prediction.lost or prediction.forgets or prediction.not_served:
         return False
     if prediction.missing_index_entries or any(
-        one.missing or one.misplaced or one.dropped for one in prediction.queues
+        queue.missing or queue.misplaced or queue.dropped for queue in prediction.queues
     ):
         return False
     losses = prediction.log_losses
     if losses is not None and losses.messages:
         return False
-    return all(one.severity is Severity.INFO or one.structure not in _JUDGED for one in findings)
+    return all(finding.severity is Severity.INFO or finding.structure not in _JUDGED for finding in findings)
 
 
 def _left_out(findings: Findings) -> tuple[frozenset[str], int | None]:
     """Return topics that were deleted, and where old records begin after the log's end: none is missed."""
-    deleted = {one.topic for one in findings if one.code is codes.CQ_TOPIC_GONE and one.topic is not None}
-    stale = (one.physical_offset for one in findings if one.code is codes.CL_TAIL_DIRTY)
+    deleted = {
+        finding.topic
+        for finding in findings
+        if finding.code is codes.CQ_TOPIC_GONE and finding.topic is not None
+    }
+    stale = (finding.physical_offset for finding in findings if finding.code is codes.CL_TAIL_DIRTY)
     return frozenset(deleted), min((one for one in stale if one is not None), default=None)
 
 
@@ -130,7 +134,7 @@ class _Actions:
         settings = store.settings.of_broker(self._release)
         self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
         self._records = store.once(records_of, self._release).without(*_left_out(findings))
-        odd = [one.physical_offset for one in findings if one.code is codes.CL_NUMBER]
+        odd = [finding.physical_offset for finding in findings if finding.code is codes.CL_NUMBER]
         self._hidden = Hidden.of(self._records, account.looked, np.array(odd, np.int64))
         self._unplaced = account.looked.unplaced[:, 0]
         self._damaged = 0  # messages whose records are there, and whose bodies are not theirs
@@ -203,30 +207,30 @@ class _Actions:
             plan = self._store.once(plan_of)
         except EnvironmentFailureError as failure:
             return self._refused(Action.SALVAGE, str(failure))
-        queues = [one for one in plan.queues if not one.topic.startswith(LMQ_PREFIX)]
+        queues = [queue for queue in plan.queues if not queue.topic.startswith(LMQ_PREFIX)]
         prediction, mended = self._start.prediction, mended_files(self._store)
         salvaged = Outcome(
             action=Action.SALVAGE,
             starts=self._loads_copies(plan),
-            forgets=tuple(one.file for one in prediction.forgets if one.file not in mended),
-            lost=sum(one.not_given_back for one in queues) + len(plan.indexed),
+            forgets=tuple(forgotten.file for forgotten in prediction.forgets if forgotten.file not in mended),
+            lost=sum(queue.not_given_back for queue in queues) + len(plan.indexed),
             command=shlex.join(self._commands.of(Action.SALVAGE)),
         )
         if not salvaged.starts:
             return salvaged
         return replace(
             salvaged,
-            served=sum(one.served for one in queues),
-            wrong=sum(one.shifted for one in queues),
-            unserved=sum(one.unserved for one in queues),
+            served=sum(queue.served for queue in queues),
+            wrong=sum(queue.shifted for queue in queues),
+            unserved=sum(queue.unserved for queue in queues),
             unindexed=0,
-            reused=self._reused({(one.topic, one.queue_id): one.next_queue_offset for one in queues}),
+            reused=self._reused({(queue.topic, queue.queue_id): queue.next_queue_offset for queue in queues}),
             placeholders=sum(part.messages for part in plan.parts),
         )
 
     def _loads_copies(self, plan: SalvagePlan) -> bool:
         """Whether a broker loads what a salvage copies as it is: timer wheel, and types of topics."""
-        if any(one.file == TIMER_WHEEL for one in self._start.prediction.refusals):
+        if any(refusal.file == TIMER_WHEEL for refusal in self._start.prediction.refusals):
             return False
         batches = self._records.policy.batch_topics.union(plan.unlisted)
         return not (self._release.batch_queues and batches - batch_topics_of(self._store.base))
@@ -249,7 +253,9 @@ class _Actions:
         setting: str | None = None,
         aside: frozenset[str] = frozenset(),
     ) -> Outcome:
-        forgets = tuple(one.file for one in self._start.prediction.forgets if one.file not in aside)
+        forgets = tuple(
+            forgotten.file for forgotten in self._start.prediction.forgets if forgotten.file not in aside
+        )
         command = shlex.join(self._commands.of(action, setting))
         end = 0 if prediction.cut is None else prediction.cut.physical_offset
         if not prediction.starts:
@@ -291,9 +297,9 @@ class _Actions:
             if len(own.places):
                 ends[key] = int((own.queue_offsets + own.messages).max())
             ends[key] = max(ends.get(key, 0), self._given_to_same(key, own))
-        for one in self._lost_of_queues:
-            key = one.topic, one.queue_id
-            ends[key] = max(ends.get(key, 0), one.end_queue_offset)
+        for losses in self._lost_of_queues:
+            key = losses.topic, losses.queue_id
+            ends[key] = max(ends.get(key, 0), losses.end_queue_offset)
         log_start = self._store.commitlog.start if len(self._store.commitlog) else 0
         for key, queue in self._start.loaded.queues.items():
             if key not in ends and not key[0].startswith(LMQ_PREFIX) and _has_expired(queue, log_start):

@@ -38,8 +38,10 @@ def is_log_damaged(store: Store, findings: Findings) -> bool:
     """Whether the log has errors beside files that do not belong to it."""
     strays = _spare(store)
     return any(
-        one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR and one.file not in strays
-        for one in findings
+        finding.structure is Structure.COMMITLOG
+        and finding.severity is Severity.ERROR
+        and finding.file not in strays
+        for finding in findings
     )
 
 
@@ -57,10 +59,10 @@ def spares_proof(start: Outcome, repaired: Outcome, salvaged: Outcome, *, is_log
 def keeps_abort(findings: Findings) -> bool:
     """Whether the log ends in what a kill leaves, which is no damage as long as ``abort`` is there."""
     return any(
-        one.structure is Structure.COMMITLOG
-        and one.severity is Severity.WARNING
-        and (one.code.severity is Severity.ERROR or one.code is codes.CL_TAIL_DIRTY)
-        for one in findings
+        finding.structure is Structure.COMMITLOG
+        and finding.severity is Severity.WARNING
+        and (finding.code.severity is Severity.ERROR or finding.code is codes.CL_TAIL_DIRTY)
+        for finding in findings
     )
 
 
@@ -77,7 +79,11 @@ def damaged_parts(store: Store, findings: Findings, *, takes_abort: bool = True)
     """
     spares = store.abort is not None and takes_abort
     least = {Severity.ERROR, Severity.WARNING} if spares else {Severity.ERROR}
-    damaged = {one.structure for one in findings if one.structure in DERIVED and one.severity in least}
+    damaged = {
+        finding.structure
+        for finding in findings
+        if finding.structure in DERIVED and finding.severity in least
+    }
     if damaged and (store.abort is not None or Structure.CONSUMEQUEUE in damaged):
         return frozenset(DERIVED)
     return frozenset(damaged)
@@ -88,10 +94,10 @@ def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structur
     assert store.root is not None
     if codes.CL_LOST.code in findings.counts:
         return _PROOF
-    for one in findings:
-        is_open = one.code is codes.CQ_TYPE and not (store.root / "config/topics.json").is_there()
-        if one.severity is Severity.ERROR and one.code in _IN_THE_WAY and not is_open:
-            return f"{one.sentence}: {_IN_THE_WAY[one.code]}"
+    for finding in findings:
+        is_open = finding.code is codes.CQ_TYPE and not (store.root / "config/topics.json").is_there()
+        if finding.severity is Severity.ERROR and finding.code in _IN_THE_WAY and not is_open:
+            return f"{finding.sentence}: {_IN_THE_WAY[finding.code]}"
     for feature in store.bars(Deed.INSTALL):
         return feature.refusal(Deed.INSTALL)
     for name in (name for part in parts for name in DERIVED[part]):
@@ -116,7 +122,11 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
     if is_unsettled(store):
         return None, "a file beside the log's holds records that the log lacks: it is for you to choose"
     aside = {label for label in _spare(store) if (root / label).kind() is not None}
-    aside |= {one.file for one in diagnose(store) if not one.is_sound and one.choices and not one.denied}
+    aside |= {
+        diagnosis.file
+        for diagnosis in diagnose(store)
+        if not diagnosis.is_sound and diagnosis.choices and not diagnosis.denied
+    }
     damaged, log_damaged = damaged_parts(store, findings), is_log_damaged(store, findings)
     refusal = why_not_swapped(store, findings, damaged) if damaged else None
     rebuilt = damaged if refusal is None else frozenset[Structure]()
@@ -125,7 +135,8 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
         queues=Structure.CONSUMEQUEUE in rebuilt,
         index=Structure.INDEX in rebuilt,
         is_clean=store.abort is not None and is_settled and not keeps_abort(findings),
-        checkpoint=is_settled and (bool(rebuilt) or any(one.code in CHECKPOINT_CODES for one in findings)),
+        checkpoint=is_settled
+        and (bool(rebuilt) or any(finding.code in CHECKPOINT_CODES for finding in findings)),
         aside=frozenset(aside),
         keeps_expired=True,
     )

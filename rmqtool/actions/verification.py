@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
     """Verify a store, or the part of it that is shown; an open engine stays open."""
     run = check(request, progress)
-    if not request.live and any(one.severity is not Severity.INFO for one in run.findings):
+    if not request.live and any(finding.severity is not Severity.INFO for finding in run.findings):
         progress.stage("outcomes", None)
         try:
             foresee(run, request.store)
@@ -46,7 +46,7 @@ def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> Non
     """
     if run.report.level < MAX_LEVEL or store.kind is not PathKind.STORE or store.root is None:
         return
-    if any(one.structure in NOT_READ for one in run.findings):
+    if any(finding.structure in NOT_READ for finding in run.findings):
         return
     # A sound store needs none of it.
     from rmqtool.actions.foresight import foresee as outcomes_for

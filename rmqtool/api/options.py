@@ -158,8 +158,8 @@ REQUESTS: dict[Any, Any] = {
 
 for _keywords, _request in REQUESTS.items():
     _lines = [
-        f"    {one.name}: {one.help}" + (f" Default: {one.default}." if one.default else "")
-        for one in declared_options(_request)
-        if one.name in _keywords.__annotations__
+        f"    {option.name}: {option.help}" + (f" Default: {option.default}." if option.default else "")
+        for option in declared_options(_request)
+        if option.name in _keywords.__annotations__
     ]
     _keywords.__doc__ = "\n".join([f"{_keywords.__doc__}\n\nAttributes:", *_lines])

@@ -162,7 +162,9 @@ class Index:
         Raises:
             EnvironmentFailureError: A file cannot be opened or read.
         """
-        return tuple(IndexHeader(one.file.label, *one.header) for one in self._opened() if not one.is_short)
+        return tuple(
+            IndexHeader(file.file.label, *file.header) for file in self._opened() if not file.is_short
+        )
 
     def items(
         self,

@@ -181,7 +181,7 @@ class Store(OpenedStore):
 
         files = self.files
         found = chain.from_iterable(files.queues(kind, topic) for kind in UNIT_QUEUE_KINDS)
-        return tuple(Queue(self, one, files.commitlog.start) for one in found)
+        return tuple(Queue(self, queue, files.commitlog.start) for queue in found)
 
     def index(self) -> Index:
         """Return the hash index."""
@@ -425,7 +425,7 @@ class Store(OpenedStore):
         from rmqtool.commands.salvage import SalvageRequest
         from rmqtool.engine import EngineOptions
 
-        stores = (self._examined(), *(one._examined() for one in copies))
+        stores = (self._examined(), *(store._examined() for store in copies))
         engine = EngineOptions("local", jobs)
         return request_of(SalvageRequest, options, self._zone, stores=stores, engine=engine)
 
@@ -452,7 +452,7 @@ def _lags(files: StoreFiles, progress: Progress) -> Iterable[Lag]:
     except EnvironmentFailureError as failure:
         progress.warn(f"the backlog is left out: {failure}")
         return ()
-    return tuple(Lag(one.topic, one.queue_id, one.reader, one.lag) for one in rows if one.lag is not None)
+    return tuple(Lag(row.topic, row.queue_id, row.reader, row.lag) for row in rows if row.lag is not None)
 
 
 def _rebuild(

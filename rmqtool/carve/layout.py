@@ -71,8 +71,8 @@ def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> 
     return best._replace(origin=Origin.DEFAULT) if is_assumed else best
 
 
-def _doubts(one: LogGeometry) -> tuple[int, int]:
-    return one.straddling, one.contradicting
+def _doubts(geometry: LogGeometry) -> tuple[int, int]:
+    return geometry.straddling, geometry.contradicting
 
 
 def straddling(rows: Rows, file_size: int) -> Bools:
@@ -186,14 +186,14 @@ def lay_out(
     proven, kept, causes = prove(rows, [image.size_bytes for image in images])
     pieces = find_pieces(proven, one_log=one_log)
     loose, logs, copies = [kept], [], []
-    for number, found in enumerate(find_logs(pieces)):
-        layout, wrong = _laid_out(found, images, file_size)
-        left = [(found.conflicts, LooseCause.CONFLICT), (wrong, LooseCause.STRADDLES)]
+    for number, log in enumerate(find_logs(pieces)):
+        layout, wrong = _laid_out(log, images, file_size)
+        left = [(log.conflicts, LooseCause.CONFLICT), (wrong, LooseCause.STRADDLES)]
         if number and len(layout.rows) < LEAST_RECORDS:
             left.append((layout.rows, LooseCause.STRAY))
         elif len(layout.rows):
             logs.append(layout)
-            copies.append(found.copies)
+            copies.append(log.copies)
         for some, cause in left:
             loose.append(some)
             causes += [cause] * len(some)
@@ -208,13 +208,13 @@ def lay_out(
     )
 
 
-def _laid_out(found: FoundLog, images: Sequence[Image], given: int | None) -> tuple[LogLayout, Rows]:
-    geometry = infer_geometry(found.rows, given, _hints(found.copies, images))
-    wrong = straddling(found.rows, geometry.file_size)
-    rows = found.rows[~wrong]
+def _laid_out(log: FoundLog, images: Sequence[Image], given: int | None) -> tuple[LogLayout, Rows]:
+    geometry = infer_geometry(log.rows, given, _hints(log.copies, images))
+    wrong = straddling(log.rows, geometry.file_size)
+    rows = log.rows[~wrong]
     gaps = rows["log_offset"][1:] - frame_stops(rows)[:-1]
     is_dledger = bool(2 * (gaps == DLEDGER_BYTES).sum() > len(gaps) > 0)
-    return LogLayout(rows, geometry, found.duplicates, len(found.conflicts), is_dledger), found.rows[wrong]
+    return LogLayout(rows, geometry, log.duplicates, len(log.conflicts), is_dledger), log.rows[wrong]
 
 
 def _hints(rows: Rows, images: Sequence[Image]) -> list[int]:

@@ -44,12 +44,12 @@ class FoundLog(NamedTuple):
 
 def find_logs(pieces: Pieces) -> list[FoundLog]:
     """Join pieces to logs, the one with most records first."""
-    found = [
+    logs = [
         _resolved(pieces, numbers)
         for family in range(int(pieces.family.max(initial=-1)) + 1)
         for numbers in _lives(pieces, np.flatnonzero(pieces.family == family))
     ]
-    return sorted(found, key=lambda log: (-len(log.rows), int(log.rows["log_offset"][0])))
+    return sorted(logs, key=lambda log: (-len(log.rows), int(log.rows["log_offset"][0])))
 
 
 def _lives(pieces: Pieces, numbers: Int64s) -> Iterator[Int64s]:
@@ -118,9 +118,9 @@ class _Life:
         rows = pieces.of(number)
         compared = [_compared(rows, pieces.of(self.numbers[place])) for place in places]
         return _Relation(
-            sum(one.same for one in compared),
-            sum(one.differing for one in compared),
-            all(one.ordered for one in compared),
+            sum(relation.same for relation in compared),
+            sum(relation.differing for relation in compared),
+            all(relation.ordered for relation in compared),
         )
 
 

@@ -224,10 +224,10 @@ def run_guarded(
     try:
         return function(task)
     except EnvironmentFailureError as failure:
-        found = _evidence_failure(evidence(task), structure)
-        if found is None:
+        finding = _evidence_failure(evidence(task), structure)
+        if finding is None:
             raise failure from None
-        return found
+        return finding
     except RmqtoolError:
         raise
     except Exception as failure:
@@ -253,8 +253,8 @@ def _evidence_failure(files: Sequence[StoreFile], structure: Structure) -> Findi
 
 def denied(file: StoreFile) -> Finding | None:
     """Return that this user may not read a file; its check reports any other trouble."""
-    found = _evidence_failure((file,), Structure.STORE)
-    return found if found is not None and found.code is codes.IO_DENIED else None
+    finding = _evidence_failure((file,), Structure.STORE)
+    return finding if finding is not None and finding.code is codes.IO_DENIED else None
 
 
 def _internal(files: Sequence[StoreFile], structure: Structure, failure: Exception) -> Finding:

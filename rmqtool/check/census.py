@@ -153,11 +153,11 @@ def _first_ms(segment: Segment) -> int | None:
     """Return STORETIMESTAMP of the first intact record of a file; None without one."""
     with suppress(EnvironmentFailureError):
         window = Window(segment)
-        found = check_record(window, 0, LENIENT, base=segment.start).record
-        if found is None:
+        record = check_record(window, 0, LENIENT, base=segment.start).record
+        if record is None:
             at = find_true(window, max(0, window.skip_zeros(0) - segment.framing.most_zeros), segment.start)
-            found = None if at is None else check_record(window, at, LENIENT, base=segment.start).record
-        return None if found is None else found.head.store_timestamp_ms
+            record = None if at is None else check_record(window, at, LENIENT, base=segment.start).record
+        return None if record is None else record.head.store_timestamp_ms
     return None
 
 
@@ -174,7 +174,7 @@ def census_of(period: Period, splits: Iterable[SplitCensus]) -> Census:
     names = list(numbers)
     order = [one for one in np.argsort(-figures["bytes"], kind="stable") if figures["messages"][one]]
     topics = tuple(TopicFigures(names[one], *map(int, figures[one].tolist())) for one in order)
-    series, outside = _series(period, parts, [one.topic for one in topics[:SERIES]])
+    series, outside = _series(period, parts, [topic.topic for topic in topics[:SERIES]])
     return Census(period, topics, series, outside)
 
 

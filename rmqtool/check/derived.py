@@ -113,10 +113,10 @@ def check_derived(
     derived = _DerivedTasks(request, log, log_cut=log_cut)
     outcomes: list[_Outcome] = []
     try:
-        for one in CHECKS:
-            if tasks := one.tasks(derived):
-                progress.stage(one.stage, None)
-                outcomes += engine.map(partial(run_guarded, one.check, _files_of, one.structure), tasks)
+        for check in CHECKS:
+            if tasks := check.tasks(derived):
+                progress.stage(check.stage, None)
+                outcomes += engine.map(partial(run_guarded, check.check, _files_of, check.structure), tasks)
     except MapInterruptedError as stop:
         outcomes += [stop.results[number] for number in sorted(stop.results)]
         raise CheckInterruptedError(*_sum(outcomes, request.max_findings)) from None

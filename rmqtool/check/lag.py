@@ -103,9 +103,9 @@ def lag_of(store: Store, log_end: int) -> Lag:
     root, log = store.root, store.log
     if root is None or not len(log):
         return Lag()
-    found = log_recovery.read_checkpoint(root / "checkpoint")
-    checkpoint = CheckpointFields() if isinstance(found, Refusal) else found
-    redispatched = None if isinstance(found, Refusal) else _redispatched(store, checkpoint)
+    fields = log_recovery.read_checkpoint(root / "checkpoint")
+    checkpoint = CheckpointFields() if isinstance(fields, Refusal) else fields
+    redispatched = None if isinstance(fields, Refusal) else _redispatched(store, checkpoint)
     last = find_log_end(FoundEdge.of(store)).last
     if last is None:
         return Lag(redispatched)

@@ -109,7 +109,7 @@ class LogReader:
     def __init__(self, check: LogCheck, engine: Engine) -> None:
         self._check = check
         # A file of which there are two counts once: reads are answered from the first.
-        segments = [one for one in check.log if check.log.segment_at(one.start) is one]
+        segments = [segment for segment in check.log if check.log.segment_at(segment.start) is segment]
         self.edge = FoundEdge(segments, check.unclean, page_writer=check.page_writer)
         self.period = period_of(segments, self.edge) if check.pictured else None
         job = CheckJob(
@@ -140,13 +140,13 @@ class LogReader:
         """Put the splits together, file by file; a file that cannot be read has no records."""
         for segment, outcomes in self._pass.by_file():
             try:
-                reports = [_required(one) for one in outcomes]
+                reports = [_required(outcome) for outcome in outcomes]
                 yield stitch_segment(segment, reports, recheck or self._recheck)
             except _SegmentFailedError as failure:
-                found = failure.finding
-                if self._check.live and found.code is codes.IO_CHANGED:  # retention is at work
-                    found = replace(found, severity_override=Severity.WARNING)
-                findings.add(found)
+                finding = failure.finding
+                if self._check.live and finding.code is codes.IO_CHANGED:  # retention is at work
+                    finding = replace(finding, severity_override=Severity.WARNING)
+                findings.add(finding)
                 yield SegmentScan(segment, log_offset=segment.start)
 
     def cut(self, scan: SegmentScan, log_offset: int) -> SegmentScan:
@@ -300,7 +300,7 @@ class _LogChecker:
             log_start=check.log.start,
             log_end=log_end,
             stale_stop=stale_stop,
-            latest_ms=max((one.last_ms for scan in scans for one in scan.runs), default=None),
+            latest_ms=max((run.last_ms for scan in scans for run in scan.runs), default=None),
             passed=check.passed,
             skipped=breaks.skipped,
             picture=None if frame is None else picture_of(scans, breaks, frame),
@@ -308,11 +308,11 @@ class _LogChecker:
 
     def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:
         """Leave out the log's last record if its body never reached the disk: the next start cuts it."""
-        found = log_findings.torn_record(scan.findings, scan.records_stop)
-        if found is None or found.physical_offset is None:
+        finding = log_findings.torn_record(scan.findings, scan.records_stop)
+        if finding is None or finding.physical_offset is None:
             return scan
-        self._findings.add(log_findings.as_torn(found))
-        return self._reader.cut(scan, found.physical_offset)
+        self._findings.add(log_findings.as_torn(finding))
+        return self._reader.cut(scan, finding.physical_offset)
 
     def _without_stale_tail(
         self, scans: list[SegmentScan], last: int
@@ -344,7 +344,9 @@ class _LogChecker:
             for queue, log_offset in report.illegal_queues.items():
                 illegal_queues.setdefault(queue, log_offset)
         for scan in scans:
-            bad = log_findings.joined(one for report in scan.reports for one in report.unreadable)
+            bad = log_findings.joined(
+                unreadable for report in scan.reports for unreadable in report.unreadable
+            )
             self._findings.extend(unreadable_findings(scan.segment, bad, Structure.COMMITLOG))
             if scan.reports:
                 self._findings.extend(log_findings.changed_findings(scan.segment))

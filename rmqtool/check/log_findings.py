@@ -97,20 +97,22 @@ def record_findings(reports: Sequence[CheckReport | SplitReport], max_findings: 
 def fold_without_sum(findings: FindingLog, settings: Settings) -> None:
     """Make one finding of all records without checksum: a note where no recovery checks it."""
     code = codes.CL_NO_CRC
-    first = next((one for one in findings if one.code is code), None)
+    first = next((finding for finding in findings if finding.code is code), None)
     if first is not None:
         number = findings.counts[code.code]
         records = counted(number, "record has", "records have")
         message = f"{records} BODYCRC 0 with a body, from here on; all else holds"
         is_read = settings["checkCRCOnRecover"].value is not False
         severity = None if is_read else Severity.INFO
-        one = replace(first, message=message, expected=None, observed=number, severity_override=severity)
-        findings.fold(code.code, one)
+        finding = replace(first, message=message, expected=None, observed=number, severity_override=severity)
+        findings.fold(code.code, finding)
 
 
 def torn_record(findings: Iterable[Finding], stop: int | None) -> Finding | None:
     """Return the finding that the record which ends at ``stop`` has another body than its checksum says."""
-    return next((one for one in findings if one.code is codes.CL_CRC and stop_of(one) == stop), None)
+    return next(
+        (finding for finding in findings if finding.code is codes.CL_CRC and stop_of(finding) == stop), None
+    )
 
 
 def as_torn(finding: Finding) -> Finding:
@@ -122,12 +124,12 @@ def as_torn(finding: Finding) -> Finding:
 def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
     """Sort ranges and join those that touch or overlap: windows overlap, so they were met twice."""
     joined: list[UnreadableRange] = []
-    for one in sorted(ranges):
-        if joined and one.position <= joined[-1].stop:
-            stop = max(one.stop, joined[-1].stop)
+    for range_ in sorted(ranges):
+        if joined and range_.position <= joined[-1].stop:
+            stop = max(range_.stop, joined[-1].stop)
             joined[-1] = replace(joined[-1], length=stop - joined[-1].position)
         else:
-            joined.append(one)
+            joined.append(range_)
     return joined
 
 

@@ -124,9 +124,9 @@ class PictureFrame(NamedTuple):
 def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame) -> LogPicture:
     """Return the picture of a log that has been checked."""
     found = (ClockStep(run.start, before.last_ms, run.first_ms) for _, before, run in steps_back(scans))
-    steps = sorted(found, key=lambda one: one.after_ms - one.before_ms)
+    steps = sorted(found, key=lambda step: step.after_ms - step.before_ms)
     gaps = tuple(_gaps(breaks.kept))
-    counted = sum(one.code is codes.CL_QOFF_GAP for one in breaks.kept)
+    counted = sum(fault.code is codes.CL_QOFF_GAP for fault in breaks.kept)
     taken = [report.census for scan in scans for report in scan.reports if report.census is not None]
     return LogPicture(
         files=tuple(_file(scan, frame) for scan in scans),
@@ -141,17 +141,19 @@ def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame
 
 def _gaps(breaks: Sequence[Break]) -> Iterator[OffsetGap]:
     """Yield gaps; a queue that comes back from one single wild offset misses nothing after it."""
-    for number, one in enumerate(breaks):
-        if one.code is not codes.CL_QOFF_GAP:
+    for number, fault in enumerate(breaks):
+        if fault.code is not codes.CL_QOFF_GAP:
             continue
-        stop = one.observed
+        stop = fault.observed
         for after in breaks[number + 1 :]:
-            if (after.topic, after.queue_id) != (one.topic, one.queue_id):
+            if (after.topic, after.queue_id) != (fault.topic, fault.queue_id):
                 break
-            if after.code is codes.CL_QOFF_DUP and one.expected <= after.observed < stop:
+            if after.code is codes.CL_QOFF_DUP and fault.expected <= after.observed < stop:
                 stop = after.observed
-        if stop > one.expected:
-            yield OffsetGap(one.topic, one.queue_id, one.expected, stop - one.expected, one.log_offset)
+        if stop > fault.expected:
+            yield OffsetGap(
+                fault.topic, fault.queue_id, fault.expected, stop - fault.expected, fault.log_offset
+            )
 
 
 def _file(scan: SegmentScan, frame: PictureFrame) -> LogFile:
@@ -165,11 +167,11 @@ def _file(scan: SegmentScan, frame: PictureFrame) -> LogFile:
 def _stretches(scan: SegmentScan, frame: PictureFrame) -> Iterator[Stretch]:
     """Yield what lies in a file, from its first byte to its last."""
     at, stop = scan.segment.start, scan.segment.stop
-    for found in _parts(scan, frame.end):
-        if found.start > at:
-            yield Stretch(Content.ZEROS, at, found.start)
-        yield found
-        at = found.stop
+    for stretch in _parts(scan, frame.end):
+        if stretch.start > at:
+            yield Stretch(Content.ZEROS, at, stretch.start)
+        yield stretch
+        at = stretch.stop
     if at < stop and scan.end == Outcome.FILE_END:
         yield Stretch(Content.FILE_END, at, stop)
         return
@@ -224,10 +226,10 @@ def _coarse(stretches: Sequence[Stretch], start: int, stop: int) -> Iterator[Str
         while stretches[number].stop <= low:
             number += 1
         inside = [stretches[number]]
-        for one in stretches[number + 1 :]:
-            if one.start >= high:
+        for stretch in stretches[number + 1 :]:
+            if stretch.start >= high:
                 break
-            inside.append(one)
+            inside.append(stretch)
         worst = min((one.what for one in inside), key=ranks.index)
         records = sum(one.records for one in inside if low <= one.start)
         times = [moment for one in inside for moment in (one.first_ms, one.last_ms) if moment is not None]

@@ -203,7 +203,7 @@ class _ServedEnd:
     def __init__(self, check: QueueCheck, log_end: int) -> None:
         segments = check.files.segments[-_FILES_RECOVERED:] if check.files is not None else ()
         self._from = segments[0].start if segments else 0  # all before are full for a broker
-        self._before = {two.start: one.stop for one, two in pairwise(segments)}
+        self._before = {two.start: segment.stop for segment, two in pairwise(segments)}
         self._log_end, self._batch = log_end, check.batch
         self._end = self._from  # of the served units, in bytes
 

@@ -174,12 +174,12 @@ def breaks_of(
     groups = [wanted[first : first + size] for first in range(0, len(wanted), size)]
     slim = tuple(block.slim(*UNIT_COLUMNS) for block in blocks)
     check = partial(_check_queues, blocks=slim, from_zero=from_zero, max_breaks=max_breaks)
-    found = Breaks([], Counter())
+    faults = Breaks([], Counter())
     for part in engine.map(check, groups) if groups else ():
-        found.kept += part.kept
-        found.totals.update(part.totals)
-        found.skipped.update(part.skipped)
-    return found
+        faults.kept += part.kept
+        faults.totals.update(part.totals)
+        faults.skipped.update(part.skipped)
+    return faults
 
 
 def _in_order(plan: QueuePlan, *, from_zero: bool) -> bool:
@@ -190,10 +190,10 @@ def _in_order(plan: QueuePlan, *, from_zero: bool) -> bool:
 def _check_queues(
     plans: Sequence[QueuePlan], blocks: Sequence[Block], *, from_zero: bool, max_breaks: int
 ) -> Breaks:
-    found = Breaks([], Counter())
+    faults = Breaks([], Counter())
     for plan, pieces in by_queue(plans, blocks):
-        _Queue(plan, found, from_zero=from_zero, max_breaks=max_breaks).run(pieces)
-    return found
+        _Queue(plan, faults, from_zero=from_zero, max_breaks=max_breaks).run(pieces)
+    return faults
 
 
 class _LightPlaces:
@@ -257,14 +257,14 @@ class _Queue:
         self._tell_repeated()
 
     def _tell_repeated(self) -> None:
-        queue, found = (self._plan.topic, self._plan.queue_id), self._repeated
-        for one in found.kept:
+        queue, repeated = (self._plan.topic, self._plan.queue_id), self._repeated
+        for name in repeated.kept:
             self._found.kept.append(
-                Break(codes.LMQ_TWICE, *queue, one.times, one.queue_offset, one.log_offset)
+                Break(codes.LMQ_TWICE, *queue, name.times, name.queue_offset, name.log_offset)
             )
-        if found.count:
-            self._found.totals[codes.LMQ_TWICE] += found.count
-        if skipped := max(found.skipped, 0 if self._light is None else self._light.ahead):
+        if repeated.count:
+            self._found.totals[codes.LMQ_TWICE] += repeated.count
+        if skipped := max(repeated.skipped, 0 if self._light is None else self._light.ahead):
             self._found.skipped[queue] = skipped
 
     def _code(self, kind: Discontinuity) -> FindingCode:
@@ -314,46 +314,46 @@ _MESSAGES = {
 
 def add_breaks(findings: FindingLog, log: FileQueue, breaks: Breaks, lost: Sequence[tuple[int, int]]) -> None:
     """Add breaks to the findings, in log order."""
-    for one in sorted(breaks.kept, key=lambda one: (one.log_offset, one.topic, one.queue_id)):
-        findings.add(_finding(log, one, lost))
+    for fault in sorted(breaks.kept, key=lambda one: (one.log_offset, one.topic, one.queue_id)):
+        findings.add(_finding(log, fault, lost))
     kept = Counter(one.code for one in breaks.kept)
     for code, count in (breaks.totals - kept).items():
         findings.add(Finding(code=code), count=count)
 
 
-def _finding(log: FileQueue, found: Break, lost: Sequence[tuple[int, int]]) -> Finding:
-    message = _MESSAGES[found.code.code].format(
-        observed=found.observed,
-        expected=found.expected,
-        missing=counted(found.observed - found.expected, "queue offset is", "queue offsets are"),
+def _finding(log: FileQueue, fault: Break, lost: Sequence[tuple[int, int]]) -> Finding:
+    message = _MESSAGES[fault.code.code].format(
+        observed=fault.observed,
+        expected=fault.expected,
+        missing=counted(fault.observed - fault.expected, "queue offset is", "queue offsets are"),
     )
-    if found.code is codes.CL_QOFF_GAP and any(start < found.log_offset for start, _ in lost):
+    if fault.code is codes.CL_QOFF_GAP and any(start < fault.log_offset for start, _ in lost):
         message += "; they may be lost in damage before it"
     return finding_at(
-        log.segment_at(found.log_offset),
-        found.code,
-        found.log_offset,
+        log.segment_at(fault.log_offset),
+        fault.code,
+        fault.log_offset,
         message,
-        topic=found.topic,
-        queue_id=found.queue_id,
-        queue_offset=found.observed,
-        expected=1 if found.code is codes.LMQ_TWICE else found.expected,
-        observed=found.expected if found.code is codes.LMQ_TWICE else found.observed,
+        topic=fault.topic,
+        queue_id=fault.queue_id,
+        queue_offset=fault.observed,
+        expected=1 if fault.code is codes.LMQ_TWICE else fault.expected,
+        observed=fault.expected if fault.code is codes.LMQ_TWICE else fault.observed,
     )
 
 
 def repeats_from(breaks: Breaks, log_offset: int) -> bool:
     """Whether a record at ``log_offset`` or after it carries a queue offset that came before."""
     repeated = {codes.CL_QOFF_DUP.code, codes.CL_QOFF_RESET.code, codes.LMQ_COUNTER_RESET.code}
-    return any(one.log_offset >= log_offset and one.code.code in repeated for one in breaks.kept)
+    return any(fault.log_offset >= log_offset and fault.code.code in repeated for fault in breaks.kept)
 
 
 def without_copies(breaks: Breaks, copies: frozenset[int]) -> Breaks:
     """Leave out what copies of older records repeat, which claim these physical offsets."""
     repeated = {codes.CL_QOFF_DUP.code, codes.CL_QOFF_RESET.code, codes.LMQ_COUNTER_RESET.code}
-    dropped = [one for one in breaks.kept if one.log_offset in copies and one.code.code in repeated]
-    kept = [one for one in breaks.kept if one not in dropped]
-    return Breaks(kept, breaks.totals - Counter(one.code for one in dropped))
+    dropped = [fault for fault in breaks.kept if fault.log_offset in copies and fault.code.code in repeated]
+    kept = [fault for fault in breaks.kept if fault not in dropped]
+    return Breaks(kept, breaks.totals - Counter(fault.code for fault in dropped))
 
 
 class Older(NamedTuple):
@@ -385,12 +385,12 @@ def _restart(pieces: Iterable[QueueUnits], number: int, first_there: int) -> Old
     row, begin = 0, Older(0, 0)
     for piece in pieces:
         places, queue_offsets = piece.column("units")["physicalOffset"], piece.column("queue_offsets")
-        found = np.flatnonzero((places == first_there) & (queue_offsets == number))
-        stop = int(found[0]) + 1 if len(found) else len(piece)
+        positions = np.flatnonzero((places == first_there) & (queue_offsets == number))
+        stop = int(positions[0]) + 1 if len(positions) else len(piece)
         zeros = np.flatnonzero(queue_offsets[:stop] == 0)
         if len(zeros):
             begin = Older(row + int(zeros[-1]), int(places[zeros[-1]]))
-        if len(found):
+        if len(positions):
             return begin if begin.units else None
         row += len(piece)
     return None

@@ -166,7 +166,7 @@ def tell_delay_table_once(findings: FindingLog) -> None:
     """Report once, not for every level, that the broker had another delay table."""
     levels = findings.counts.get(codes.ST_SETTINGS.code, 0)
     if levels > 1:
-        first = next(one for one in findings if one.code is codes.ST_SETTINGS)
+        first = next(finding for finding in findings if finding.code is codes.ST_SETTINGS)
         message = (
             f"the deliver times of {levels} levels differ from messageDelayLevel, all of a level by the "
             f"same, the first level's by {first.observed} ms: the broker had another table"

@@ -148,11 +148,11 @@ def config_findings(store: Store) -> Iterator[Finding]:
     """Yield the findings of ``config/`` of a store root; none for a part of a store."""
     if store.kind is not PathKind.STORE:
         return
-    for one in diagnose(store):
-        for copy in one.denied:
+    for diagnosis in diagnose(store):
+        for copy in diagnosis.denied:
             yield Finding(code=codes.IO_DENIED, file=copy.file, message=copy.reason)
-        if not one.is_sound and not one.denied:
-            yield _config_finding(one)
+        if not diagnosis.is_sound and not diagnosis.denied:
+            yield _config_finding(diagnosis)
     yield from _timer_finding(store)
 
 
@@ -168,22 +168,24 @@ def _timer_finding(store: Store) -> Iterator[Finding]:
         yield Finding(code=codes.CF_TIMER, file=timer.file, observed=timer.state, message=text)
 
 
-def _config_finding(one: ConfigDiagnosis) -> Finding:
-    file = next((copy for copy in one.copies if copy.file == one.file), None)
+def _config_finding(diagnosis: ConfigDiagnosis) -> Finding:
+    file = next((copy for copy in diagnosis.copies if copy.file == diagnosis.file), None)
     return Finding(
-        code=_CODES[one.broker],
-        file=one.file,
+        code=_CODES[diagnosis.broker],
+        file=diagnosis.file,
         length=None if file is None else file.size_bytes,
         expected="sound",
         observed=_observed(file),
-        message=f"{_copies(one)}; {_broker(one)}{_next_step(one)}",
-        severity_override=Severity.WARNING if one.file in ONLY_SHOWN or _may_be_new(one) else None,
+        message=f"{_copies(diagnosis)}; {_broker(diagnosis)}{_next_step(diagnosis)}",
+        severity_override=Severity.WARNING
+        if diagnosis.file in ONLY_SHOWN or _may_be_new(diagnosis)
+        else None,
     )
 
 
-def _may_be_new(one: ConfigDiagnosis) -> bool:
+def _may_be_new(diagnosis: ConfigDiagnosis) -> bool:
     """Whether nothing is damaged: groups are known, but perhaps none of them has ever read."""
-    return one.file == _GROUP_OFFSETS and all(copy.is_sound for copy in one.copies)
+    return diagnosis.file == _GROUP_OFFSETS and all(copy.is_sound for copy in diagnosis.copies)
 
 
 def _observed(copy: ConfigCopy | None) -> str:
@@ -192,26 +194,26 @@ def _observed(copy: ConfigCopy | None) -> str:
     return "no entries" if copy.lists_nothing else str(copy.state)
 
 
-def _copies(one: ConfigDiagnosis) -> str:
-    said = list(map(str, one.copies))
-    if not one.copies or one.copies[0].file != one.file:
-        said = [f"{one.file} is missing", *said]
+def _copies(diagnosis: ConfigDiagnosis) -> str:
+    said = list(map(str, diagnosis.copies))
+    if not diagnosis.copies or diagnosis.copies[0].file != diagnosis.file:
+        said = [f"{diagnosis.file} is missing", *said]
     return ", ".join(said)
 
 
-def _broker(one: ConfigDiagnosis) -> str:
-    if one.broker is BrokerTakes.REFUSES:
+def _broker(diagnosis: ConfigDiagnosis) -> str:
+    if diagnosis.broker is BrokerTakes.REFUSES:
         return "a broker does not start on that"
-    if one.broker is BrokerTakes.BACKUP:
+    if diagnosis.broker is BrokerTakes.BACKUP:
         return "a broker takes the .bak"
-    return f"a broker starts and forgets {one.loses}"
+    return f"a broker starts and forgets {diagnosis.loses}"
 
 
-def _next_step(one: ConfigDiagnosis) -> str:
-    if not one.choices:
+def _next_step(diagnosis: ConfigDiagnosis) -> str:
+    if not diagnosis.choices:
         return "; nothing of it can be recovered"
-    best = one.choices[0]
-    return f"; {'best' if one.obvious else 'first to choose from'}: {best.name}, {_meaning(best)}"
+    best = diagnosis.choices[0]
+    return f"; {'best' if diagnosis.obvious else 'first to choose from'}: {best.name}, {_meaning(best)}"
 
 
 def _meaning(choice: ConfigChoice) -> str:

@@ -278,7 +278,9 @@ def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
         if before is not None and latest_after[number] < before.last_ms:
             old = [one for one in scan.parts[number:] if isinstance(one, RecordRun)]
             start = part.start if gap is None else gap.start
-            yield StaleTail(start, old[-1].stop, sum(one.records for one in old), gap is not None)
+            yield StaleTail(
+                start, old[-1].stop, sum(run_of_records.records for run_of_records in old), gap is not None
+            )
         before, gap = part, None
 
 

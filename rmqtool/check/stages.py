@@ -185,18 +185,18 @@ class ContentCheck:
         if self._request.live:
             return
         damaged = any(
-            one.structure is Structure.CONSUMEQUEUE and one.severity is Severity.ERROR
-            for one in self._run.findings
+            finding.structure is Structure.CONSUMEQUEUE and finding.severity is Severity.ERROR
+            for finding in self._run.findings
         )
         self._add(Structure.CONSUMEQUEUE, partial(check_window, damaged=damaged))
 
     def _readable_log(self) -> FileQueue:
         log, readable = self._request.store.log, []
         for segment in log:
-            if (found := denied(segment)) is None:
+            if (finding := denied(segment)) is None:
                 readable.append(segment)
             else:
-                self._run.findings.add(found)
+                self._run.findings.add(finding)
         return log if len(readable) == len(log) else replace(log, segments=tuple(readable))
 
     def _log(self, log: FileQueue, staging: StagingHandle, engine: Engine) -> LogResult:

@@ -34,8 +34,8 @@ def completer(values: Callable[[click.Context], Iterable[str]]) -> Completer:
     def complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
         if os.environ.get("COMP_WORDS", "").endswith(f"={incomplete}"):
             return []  # zsh would put the value in place of the option, too
-        found = [CompletionItem(value) for value in values(context) if value.startswith(incomplete)]
-        return found[:_MOST]
+        items = [CompletionItem(value) for value in values(context) if value.startswith(incomplete)]
+        return items[:_MOST]
 
     return complete
 
@@ -43,7 +43,9 @@ def completer(values: Callable[[click.Context], Iterable[str]]) -> Completer:
 def _topics(context: click.Context) -> list[str]:
     """Return the topics that have queues in the store on the line."""
     store = _store_of(context)
-    names = {one for kind in UNIT_QUEUE_KINDS for one in store.topics(kind)} if store is not None else set()
+    names = (
+        {topic for kind in UNIT_QUEUE_KINDS for topic in store.topics(kind)} if store is not None else set()
+    )
     return sorted(name for name in names if name.isprintable())
 
 
@@ -53,8 +55,10 @@ def _queues(context: click.Context) -> Iterable[str]:
     if store is None:
         return ()
     topics = [given] if isinstance(given, str) else given
-    found = (queue for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind))
-    numbers = {one.queue_id for one in found if any(fnmatchcase(one.topic or "", topic) for topic in topics)}
+    queues = (queue for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind))
+    numbers = {
+        queue.queue_id for queue in queues if any(fnmatchcase(queue.topic or "", topic) for topic in topics)
+    }
     return map(str, sorted(number for number in numbers if number is not None))
 
 

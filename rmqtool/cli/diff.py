@@ -57,7 +57,7 @@ def diff_command(
     def remark() -> bool:
         for sentence in comparison.notes:
             session.console.note(sentence)
-        helped = [one.side for one in comparison.healing if one.helps]
+        helped = [healing.side for healing in comparison.healing if healing.helps]
         for side in helped:
             first, second = (a, b) if side == "a" else (b, a)
             line = other_command("salvage", first, second, more=["--out", "DIR"])

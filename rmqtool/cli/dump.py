@@ -124,7 +124,7 @@ def dump_command(
 
 def _filters(options: dict[str, Any]) -> dict[str, Any]:
     """Return the filters that were given, by their names."""
-    names = [one.name for one in declared_options(MessageFilter)]
+    names = [option.name for option in declared_options(MessageFilter)]
     given = {name: options[name] for name in (*names, "from_offset", "to_offset")}
     return {name: value for name, value in given.items() if value not in {None, ()}}
 

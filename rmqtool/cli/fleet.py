@@ -52,8 +52,8 @@ M = TypeVar("M", bound=MadeReport)
 def stores_of(session: Session, paths: Iterable[StorePath]) -> tuple[list[Store], dict[str, str]]:
     """Return the stores that a command line names, and why others of several cannot be opened, by path."""
     members = _opened(session, paths)
-    stores = [one.store for one in members if one.store is not None]
-    failures = {one.path: str(one.failure) for one in members if one.failure is not None}
+    stores = [member.store for member in members if member.store is not None]
+    failures = {member.path: str(member.failure) for member in members if member.failure is not None}
     if not stores:
         raise EnvironmentFailureError("; ".join(failures.values()))
     return stores, failures
@@ -65,9 +65,9 @@ def _opened(
     """Open all that paths and globs name, and say what each is; see `Fleet`."""
     opening = partial(open_part, kind=kind, **session.opening)
     members: list[FleetMember[Store]] = gathered(paths, opening, log_bytes)
-    for one in members:
-        if one.store is not None:
-            session.note_opened(one.store, reads_queues=reads_queues)
+    for member in members:
+        if member.store is not None:
+            session.note_opened(member.store, reads_queues=reads_queues)
     return members
 
 
@@ -151,12 +151,12 @@ class Fleet(Generic[R]):
     @property
     def stores(self) -> list[Store]:
         """Return those that are open."""
-        return [one.store for one in self.members if one.store is not None]
+        return [member.store for member in self.members if member.store is not None]
 
     def folders(self, out: Target, prefix: str = "") -> dict[str, Target]:
         """Return where the result of each store goes, by its path: a directory in ``out``, or a URL below."""
         refuse_evidence(out, [store.files for store in self.stores])
-        paths = [one.path for one in self.members]
+        paths = [member.path for member in self.members]
         return {path: out / f"{prefix}{name}" for path, name in zip(paths, folder_names(paths), strict=True)}
 
     def ask(

@@ -152,12 +152,12 @@ class LazyGroup(click.Group):
         """Offer the commands without importing them."""
         from click.shell_completion import CompletionItem
 
-        found = [
+        items = [
             CompletionItem(name, help=entry.summary)
             for name, entry in COMMANDS.items()
             if name.startswith(incomplete)
         ]
-        return found + click.Command.shell_complete(self, ctx, incomplete)
+        return items + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without importing them, and the options after it."""
@@ -238,8 +238,8 @@ class Command(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, then those of each section, and where the shared ones are."""
-        options = [one for one in self.get_params(ctx) if isinstance(one, click.Option)]
-        own = [one for one in options if not (isinstance(one, SectionOption) and one.shared)]
+        options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
+        own = [option for option in options if not (isinstance(option, SectionOption) and option.shared)]
         write_sections(options if SHOWS_SHARED in ctx.meta else own, ctx, formatter)
         if len(own) < len(options) and SHOWS_SHARED not in ctx.meta:
             formatter.write(f"\n{_SHARED}\n")

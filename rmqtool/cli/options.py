@@ -108,12 +108,12 @@ class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versi
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Target:
         """Return the file and its purpose."""
-        found = Target(value)
-        if found.purpose not in self.purposes or len(found) <= len(found.purpose) + 1:
+        target = Target(value)
+        if target.purpose not in self.purposes or len(target) <= len(target.purpose) + 1:
             option = "" if param is None else f"{param.opts[0]} "
             raise UsageError(f"{option}{value!r}: expected {' or '.join(self.forms)}")
-        _refuse_dash(str(found.path), param)
-        return found
+        _refuse_dash(str(target.path), param)
+        return target
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
@@ -268,20 +268,22 @@ def request_options(
     request: type[DataclassInstance], *, only: Container[str] | None = None, without: Container[str] = ()
 ) -> Callable[[_Function], _Function]:
     """Return what adds the declared options of a command's request, or some of them by name."""
-    declared = [one for one in declared_options(request) if one.name not in without]
-    return adding([_click_option(one) for one in declared if only is None or one.name in only])
+    declared = [option for option in declared_options(request) if option.name not in without]
+    return adding([_click_option(option) for option in declared if only is None or option.name in only])
 
 
 def given_options(request: type[DataclassInstance], options: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the declared options that a command has."""
-    return {one.name: options[one.name] for one in declared_options(request) if one.name in options}
+    return {
+        option.name: options[option.name] for option in declared_options(request) if option.name in options
+    }
 
 
 def _click_option(option: Option) -> Callable[[Any], Any]:
     types = {
         ValueKind.NUMBER: int if option.least is None else click.IntRange(option.least, option.most),
-        ValueKind.WORD: click.Choice([str(one) for one in option.words]),
-        ValueKind.WORDS: click.Choice([str(one) for one in option.words]),
+        ValueKind.WORD: click.Choice([str(word) for word in option.words]),
+        ValueKind.WORDS: click.Choice([str(word) for word in option.words]),
     }
     default = None if option.is_repeatable else option.default
     if option.kind is ValueKind.WORD and default is not None:
@@ -356,7 +358,7 @@ def shared_help() -> str:
 
     context = click.Context(command, terminal_width=78)
     formatter = context.make_formatter()
-    shared = [one for one in command.params if isinstance(one, SectionOption) and one.shared]
+    shared = [param for param in command.params if isinstance(param, SectionOption) and param.shared]
     write_sections(shared, context, formatter)
     return formatter.getvalue().lstrip("\n")
 
@@ -427,7 +429,7 @@ def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
     """Return the line of another command on the same store, with the settings that were given."""
     context = click.get_current_context()
     unwanted: dict[str, object] = {
-        one.name or "": None for one in context.command.params if one.name not in OPENING
+        param.name or "": None for param in context.command.params if param.name not in OPENING
     }
     return shlex.join(["rmqtool", name, *map(str, paths), *_words(context, unwanted), *more])
 

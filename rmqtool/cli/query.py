@@ -118,8 +118,8 @@ def query_command(
     if answered and answer.missing_group is not None:
         session.console.error(answer.missing_group)
     if keys is not None:
-        lost_keys = {one for keys_of in answer.lost.values() for one in keys_of}
-        _tell_missing(session.console, [one for one in keys if one not in answered], lost_keys)
+        lost_keys = {question for keys_of in answer.lost.values() for question in keys_of}
+        _tell_missing(session.console, [question for question in keys if question not in answered], lost_keys)
     if not answered or unanswered is not None:
         lost = f": lost from the log at {some(map(str, answer.lost))}" if answer.lost else ""
         session.console.error(unanswered or f"no message {_question(options)} in {store.location}{lost}")
@@ -179,7 +179,7 @@ def _tell(console: Console, answer: Answer, *, explain: bool) -> None:
 
 def _tell_missing(console: Console, missing: list[KeyQuestion], lost: Set[KeyQuestion]) -> None:
     """Name the keys without a message, those of lost messages first."""
-    missing = sorted(missing, key=lambda one: one not in lost)
+    missing = sorted(missing, key=lambda question: question not in lost)
     if missing:
         named = some(f"{one.key}{' (lost)' * (one in lost)}" for one in missing)
         among = f", {len(lost)} of them of lost messages" if lost else ""

@@ -91,15 +91,15 @@ def _backlogs(session: Session, store: Store) -> tuple[Backlog, ...]:
     except EnvironmentFailureError as failure:
         session.console.warn(f"{failure}; the backlog of groups is left out")
         return ()
-    for one in readers:
-        key = one.reader, one.topic
+    for reader in readers:
+        key = reader.reader, reader.topic
         before = found.get(key, Backlog(*key, 0, 0, 0, None))
-        times = [ms for ms in (before.last_timestamp_ms, one.last_timestamp_ms) if ms is not None]
+        times = [ms for ms in (before.last_timestamp_ms, reader.last_timestamp_ms) if ms is not None]
         found[key] = Backlog(
             *key,
             queues=before.queues + 1,
-            units=before.units + (one.lag or 0),
-            odd=before.odd + (one.state not in _IN_ORDER),
+            units=before.units + (reader.lag or 0),
+            odd=before.odd + (reader.state not in _IN_ORDER),
             last_timestamp_ms=max(times, default=None),
         )
-    return tuple(sorted(found.values(), key=lambda one: (-one.units, one.reader, one.topic)))
+    return tuple(sorted(found.values(), key=lambda backlog: (-backlog.units, backlog.reader, backlog.topic)))

@@ -128,8 +128,10 @@ def _outcomes(stores: list[Store], session: Session, given: dict[str, Any]) -> t
     report = stores[0].verify(jobs=session.options["jobs"], progress=session.console)
     commands = CommandLines(report.store, setting_words(session.options))
     return tuple(
-        one if one.refused else replace(one, command=shlex.join(commands.of(one.action, one.setting)))
-        for one in report.outcomes
+        outcome
+        if outcome.refused
+        else replace(outcome, command=shlex.join(commands.of(outcome.action, outcome.setting)))
+        for outcome in report.outcomes
     )
 
 

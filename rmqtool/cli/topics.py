@@ -97,7 +97,7 @@ def _add_up(
 
 def _warn_of_cuts(session: Session, fleet: FleetReport[TopicsReport]) -> None:
     session.report_interrupt(fleet)
-    cut = sum(one.report is not None and one.report.truncated for one in fleet)
+    cut = sum(outcome.report is not None and outcome.report.truncated for outcome in fleet)
     if cut and session.format is Format.CSV:
         stores = several(cut, "store")
         session.console.warn(f"more rows of {stores} are left out; without --top all are shown")

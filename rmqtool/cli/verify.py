@@ -247,7 +247,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     with run.stage("prediction"):
         try:
             with lost_lines(options, store) as tell_lost:
-                predictions = tuple(store.predict_recovery(one, lost=tell_lost) for one in releases)
+                predictions = tuple(store.predict_recovery(release, lost=tell_lost) for release in releases)
         except (NotPredictedError, EnvironmentFailureError) as failure:
             run.findings.add(skipped(str(failure)))
             if isinstance(failure, DeniedError) and codes.IO_DENIED.code not in run.findings.counts:
@@ -330,14 +330,14 @@ class VerifyFiles:
         JUnit has no way to say that something is missing: half a run would look like a sound store.
         """
         if status is ExitStatus.INTERRUPTED:
-            names = [str(one.path) for one in self._reports]
+            names = [str(report.path) for report in self._reports]
             missing = f", and not written to {', '.join(names)}" if names else ""
             self._session.console.error(f"interrupted; the report covers the part examined before{missing}")
         elif self._reports:
             from rmqtool.report.ci_reports import junit, sarif
 
-            for one in self._reports:
-                write_whole(one.path, (junit if one.purpose == "junit" else sarif)(verdicts, failures))
+            for report in self._reports:
+                write_whole(report.path, (junit if report.purpose == "junit" else sarif)(verdicts, failures))
 
 
 def _verify_all(session: Session, paths: Sequence[StorePath], kind: str | None) -> ExitStatus:
@@ -353,8 +353,8 @@ def _verify_all(session: Session, paths: Sequence[StorePath], kind: str | None) 
 
 
 def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:
-    verdicts = [one.report for one in report if one.report is not None]
-    failures = {one.store: one.failure or "" for one in report if one.report is None}
+    verdicts = [outcome.report for outcome in report if outcome.report is not None]
+    failures = {outcome.store: outcome.failure or "" for outcome in report if outcome.report is None}
     files.end(verdicts, report.exit_status, failures)
 
 

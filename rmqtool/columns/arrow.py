@@ -128,19 +128,23 @@ def messages_table(found: Iterable[Row], choice: ColumnChoice) -> pa.Table:
     return pa.Table.from_batches(parts, schema=batches.schema).unify_dictionaries()
 
 
-def rows_table(found: Iterable[DataclassInstance], kind: type[DataclassInstance]) -> pa.Table:
+def rows_table(instances: Iterable[DataclassInstance], kind: type[DataclassInstance]) -> pa.Table:
     """Return rows of one type (else `UsageError`) as a table; ``kind`` is the type of no rows."""
-    left = iter(found)
+    left = iter(instances)
     kept = [*islice(left, 1)]
     kind = type(kept[0]) if kept else kind
-    types = {one.name: _ROW_TYPES.get(str(one.type).partition(" ")[0], pa.string()) for one in fields(kind)}
+    types = {
+        field.name: _ROW_TYPES.get(str(field.type).partition(" ")[0], pa.string()) for field in fields(kind)
+    }
     schema = pa.schema([(camel_case(name), type_) for name, type_ in types.items()])
     batches = []
     while kept := [*kept, *islice(left, _ROWS_AT_ONCE)]:
-        for other in {type(one) for one in kept}:
-            if [one.name for one in fields(other)] != [*types]:  # a Preblank has those of a Unit
+        for other in {type(instance) for instance in kept}:
+            if [field.name for field in fields(other)] != [*types]:  # a Preblank has those of a Unit
                 raise UsageError(f"rows of {kind.__name__} and {other.__name__} have no columns in common")
-        columns = [pa.array([getattr(one, name) for one in kept], type_) for name, type_ in types.items()]
+        columns = [
+            pa.array([getattr(instance, name) for instance in kept], type_) for name, type_ in types.items()
+        ]
         batches.append(pa.RecordBatch.from_arrays(columns, schema=schema))
         kept = []
     return pa.Table.from_batches(batches, schema=schema)

@@ -246,7 +246,9 @@ class ColumnBuffers:
             (Text.VALUE, Take.PROPERTIES, message.properties.values()),
         )
         return {
-            text: [one if isinstance(one, bytes) else one.encode() for one in pieces if self.takes[take]]
+            text: [
+                piece if isinstance(piece, bytes) else piece.encode() for piece in pieces if self.takes[take]
+            ]
             for text, take, pieces in texts
         }
 

@@ -203,7 +203,7 @@ class TableFiles:
             wanted = part.select([*self._names])
             self._groups.setdefault(place, []).append(wanted)
             self._sizes[place] = self._sizes.get(place, 0) + wanted.nbytes
-            rows = sum(one.num_rows for one in self._groups[place])
+            rows = sum(group.num_rows for group in self._groups[place])
             if self._sizes[place] >= GROUP_BYTES or rows >= GROUP_ROWS:
                 self._write(place)
         while sum(self._sizes.values()) >= 2 * GROUP_BYTES:
@@ -215,7 +215,7 @@ class TableFiles:
             self._write(place)
         while self._open:
             self._close_oldest()
-        return sorted(self._done, key=lambda one: one.name)
+        return sorted(self._done, key=lambda file: file.name)
 
     def _write(self, place: str) -> None:
         del self._sizes[place]

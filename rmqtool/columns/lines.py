@@ -167,9 +167,9 @@ def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
     return pa.array([None if one is None else change(one) for one in texts.to_pylist()], pa.large_string())
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if found[0] == "\\":
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if match[0] == "\\":
         return "\\\\"
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
 

@@ -70,7 +70,7 @@ def trimmed(job: ColumnJob, pieces: Sequence[LogPiece]) -> ColumnJob:
     """Return a job with the files alone that pieces read or judge gaps by."""
     facts = job.facts
     last = len(facts.segments) - 1
-    own = {number_of(facts.segments, one.split.segment) for one in pieces}
+    own = {number_of(facts.segments, piece.split.segment) for piece in pieces}
     wanted = {min(max(number + by, 0), last) for number in own for by in (-1, 0, 1)}
     segments = tuple(facts.segments[number] for number in sorted(wanted | {facts.last}))
     log = replace(job.log, segments=segments, strays=())
@@ -109,7 +109,7 @@ class _Tasks:
 
     def add(self, pieces: list[LogPiece]) -> None:
         """Add the pieces of one range."""
-        size = sum(one.split.size_bytes for one in pieces)
+        size = sum(piece.split.size_bytes for piece in pieces)
         if self._waiting and (len(pieces) > 1 or size > self._room):
             self.finished()
         if len(pieces) > 1:
@@ -192,16 +192,16 @@ def ranges_of(
     limits = limits or ReadLimits()
     log = store.commitlog
     segments = list(log.between(begin or 0, log.stop if end is None else end))
-    total = sum(one.size_bytes for one in segments)
+    total = sum(segment.size_bytes for segment in segments)
     if PathKind.CONSUMEQUEUE not in store.roots or total < limits.least_bytes or _overlap(segments):
         return None
     timely = _in_time(log.segments, segments, wanted)
     if (wanted.topic, wanted.queue_id, wanted.from_queue_offset) == (None, None, None):
-        found: Ranges = tuple((one.start, one.stop) for one in timely)
+        found: Ranges = tuple((segment.start, segment.stop) for segment in timely)
     else:
         account = QueueCoverage(store, wanted, limits)
         windows = _windows(timely, limits.window_bytes)
-        found = tuple(one for window in windows for one in account.ranges(window))
+        found = tuple(range_ for window in windows for range_ in account.ranges(window))
     read = sum(stop - start for start, stop in found)
     if read == total:
         return None
@@ -210,21 +210,21 @@ def ranges_of(
 
 
 def _overlap(segments: Sequence[Segment]) -> bool:
-    return any(one.stop > two.start for one, two in pairwise(segments))
+    return any(segment.stop > two.start for segment, two in pairwise(segments))
 
 
 def _in_time(log: Sequence[Segment], segments: list[Segment], wanted: MessageFilter) -> list[Segment]:
     """Return the files that can hold messages of wanted times; all if the times do not ascend."""
     if wanted.begin_ms is None and wanted.end_ms is None:
         return segments
-    times = [_first_time(one) for one in log]
+    times = [_first_time(segment) for segment in log]
     known = [time_ms for time_ms in times if time_ms is not None]
     if any(two < one for one, two in pairwise(known)):
         return segments
     following = [*accumulate(reversed(times), _nearest)][::-1]
     spans = zip(accumulate(times, _nearest), [*following[1:], None], strict=True)
-    timely = {one.start for one, span in zip(log, spans, strict=True) if _may_hold(wanted, *span)}
-    return [one for one in segments if one.start in timely]
+    timely = {segment.start for segment, span in zip(log, spans, strict=True) if _may_hold(wanted, *span)}
+    return [segment for segment in segments if segment.start in timely]
 
 
 def _nearest(other: int | None, own: int | None) -> int | None:
@@ -283,13 +283,13 @@ class QueueCoverage:
     def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:
         self._log, self._wanted, self._limits = store.commitlog, wanted, limits
         queues = chain.from_iterable(queues_of(store, kind) for kind in UNIT_QUEUE_KINDS)
-        own = [one for one in queues if not (one.topic or "").startswith(LMQ_PREFIX)]
-        self._asked = [one for one in own if wanted.admits_queue(one.topic, one.queue_id)]
-        self._others = [one for one in own if not wanted.admits_queue(one.topic, one.queue_id)]
+        own = [queue for queue in queues if not (queue.topic or "").startswith(LMQ_PREFIX)]
+        self._asked = [queue for queue in own if wanted.admits_queue(queue.topic, queue.queue_id)]
+        self._others = [queue for queue in own if not wanted.admits_queue(queue.topic, queue.queue_id)]
 
     def ranges(self, window: list[Segment]) -> Ranges:
         """Return where wanted messages can lie in adjacent files: the whole files if they can be anywhere."""
-        everything = tuple((one.start, one.stop) for one in window)
+        everything = tuple((segment.start, segment.stop) for segment in window)
         size = sum(stop - start for start, stop in everything)
         if not self._asked:  # only a damaged record has such a topic, or a queue is missing
             return everything
@@ -302,7 +302,7 @@ class QueueCoverage:
             return everything
         keys.sort()
         runs = self._runs(keys, window)
-        found = tuple(chain.from_iterable(self._ranges_of(one, runs, spans) for one in window))
+        found = tuple(chain.from_iterable(self._ranges_of(segment, runs, spans) for segment in window))
         read = sum(stop - start for start, stop in found)
         return found if read <= self._limits.most_read * size else everything
 
@@ -347,9 +347,9 @@ class QueueCoverage:
         base = window[0].start
         starts = base + (keys >> _SIZE_BITS)
         stops = starts + (keys & _SIZES)
-        firsts = np.array([one.start for one in window])
+        firsts = np.array([segment.start for segment in window])
         file = np.searchsorted(firsts, starts, "right") - 1
-        inside = stops <= np.array([one.stop for one in window])[file]
+        inside = stops <= np.array([segment.stop for segment in window])[file]
         starts, stops, file = starts[inside], stops[inside], file[inside]
         while (clash := stops[:-1] > starts[1:]).any():  # of two that overlap neither counts
             keep = ~(np.append(clash, False) | np.insert(clash, 0, False))

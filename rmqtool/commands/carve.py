@@ -232,16 +232,16 @@ def _carved(
     with open_engine(request.engine) as engine:
         with timed(seconds, "search"):
             progress.stage("search", sum(image.size_bytes for image in images))
-            found = search(images, engine, progress.advance)
+            result = search(images, engine, progress.advance)
         with timed(seconds, "layout"):
             progress.stage("layout", None)
-            layout = lay_out(found.rows, images, request.file_size, one_log=request.one_log)
+            layout = lay_out(result.rows, images, request.file_size, one_log=request.one_log)
         if staging is None or not (layout.logs or len(layout.loose)):
-            return _report(images, found, layout, None, seconds)
+            return _report(images, result, layout, None, seconds)
         with timed(seconds, "write"):
             written = _write(staging, layout, images, engine, progress)
-            written += _write_maps(staging, images, found, layout)
-    report = _report(images, found, layout, str(request.out), seconds)
+            written += _write_maps(staging, images, result, layout)
+    report = _report(images, result, layout, str(request.out), seconds)
     text = json.dumps(json_object(report), indent=1) + "\n"
     written.append(_write_text(staging, CARVE_REPORT, [text]))
     _write_text(staging, MANIFEST, manifest_lines(written))
@@ -275,9 +275,9 @@ def _map_label(image: Image) -> str:
 
 
 def _write_maps(
-    staging: StagingHandle, images: Sequence[Image], found: SearchResult, layout: Layout
+    staging: StagingHandle, images: Sequence[Image], result: SearchResult, layout: Layout
 ) -> Iterator[tuple[str, str]]:
-    for image, used, unreadable in zip(images, layout.used, found.unreadable, strict=True):
+    for image, used, unreadable in zip(images, layout.used, result.unreadable, strict=True):
         parts = [(UNREADABLE, unreadable), (USED, used)]
         yield _write_text(staging, _map_label(image), map_lines(image.size_bytes, parts))
 
@@ -291,7 +291,7 @@ def _write_text(staging: StagingHandle, label: str, lines: Iterable[str]) -> tup
 
 
 def _report(
-    images: Sequence[Image], found: SearchResult, layout: Layout, out: str | None, seconds: dict[str, float]
+    images: Sequence[Image], result: SearchResult, layout: Layout, out: str | None, seconds: dict[str, float]
 ) -> CarveReport:
     carved = tuple(
         CarvedImage(
@@ -301,7 +301,7 @@ def _report(
             used_bytes=length_of(used),
             map=None if out is None else _map_label(image),
         )
-        for image, used, bad in zip(images, layout.used, found.unreadable, strict=True)
+        for image, used, bad in zip(images, layout.used, result.unreadable, strict=True)
     )
     logs = tuple(_log(number, log, images) for number, log in enumerate(layout.logs))
     return CarveReport(

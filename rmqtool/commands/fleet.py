@@ -90,22 +90,22 @@ class FleetReport(Generic[R]):
     @property
     def exit_status(self) -> ExitStatus:
         """Return the worst status of a store."""
-        return max((one.status for one in self.outcomes), default=ExitStatus.CLEAN)
+        return max((outcome.status for outcome in self.outcomes), default=ExitStatus.CLEAN)
 
     @property
     def worst_first(self) -> list[StoreOutcome[R]]:
         """Return the outcomes by falling status; among equals the order stays."""
-        return sorted(self.outcomes, key=lambda one: -one.status)
+        return sorted(self.outcomes, key=lambda outcome: -outcome.status)
 
     @property
     def summary(self) -> FleetSummary:
         """Return all of it in a few numbers."""
-        counts = Counter(one.status for one in self.outcomes)
+        counts = Counter(outcome.status for outcome in self.outcomes)
         return FleetSummary(
             stores=len(self.outcomes),
-            failed=sum(one.report is None for one in self.outcomes),
+            failed=sum(outcome.report is None for outcome in self.outcomes),
             by_status={str(int(status)): counts[status] for status in sorted(counts, reverse=True)},
-            log_bytes=sum(one.log_bytes for one in self.outcomes),
+            log_bytes=sum(outcome.log_bytes for outcome in self.outcomes),
             seconds=self.seconds,
         )
 
@@ -325,7 +325,7 @@ class _Asking(Generic[S, R]):
 
     def run(self) -> None:
         """Examine all that are open."""
-        opened = [number for number, one in enumerate(self._members) if one.store is not None]
+        opened = [number for number, member in enumerate(self._members) if member.store is not None]
         opened.sort(key=lambda number: -self._members[number].log_bytes)
         if opened and self._engine.name != "local":
             self._engine.map(abs, [0])  # one that does not come up is no fault of the stores
@@ -334,16 +334,16 @@ class _Asking(Generic[S, R]):
             with suppress(KeyboardInterrupt):  # between two stores; those that are left have no outcome yet
                 self._ask_all(opened)
         finally:
-            for one in self._members:
-                if one.store is not None:
-                    one.store.close()
+            for member in self._members:
+                if member.store is not None:
+                    member.store.close()
         self._progress.finish()
-        for number, one in enumerate(self._members):
+        for number, member in enumerate(self._members):
             if number not in self.outcomes:
-                self.outcomes[number] = one.failed(one.failure or KeyboardInterrupt(_NOT_REACHED))
+                self.outcomes[number] = member.failed(member.failure or KeyboardInterrupt(_NOT_REACHED))
 
     def _stage(self) -> None:
-        self._progress.stage("stores", sum(one.log_bytes for one in self._members))
+        self._progress.stage("stores", sum(member.log_bytes for member in self._members))
         self._progress.advance(self._done_bytes)
 
     def _ask_all(self, numbers: Iterable[int]) -> None:

@@ -141,12 +141,14 @@ class StoreSummary:
     @property
     def _noted_settings(self) -> dict[str, dict[str, Any]]:
         """Return the settings as JSON, with the evidence of their origin."""
-        return {one.name: json_object(one) | {"note": one.note or None} for one in self.settings}
+        return {
+            setting.name: json_object(setting) | {"note": setting.note or None} for setting in self.settings
+        }
 
     @property
     def denied(self) -> tuple[str, ...]:
         """Return the files that may not be read, relative to the store."""
-        return tuple(one.file or "" for one in self.findings if one.code is codes.IO_DENIED)
+        return tuple(finding.file or "" for finding in self.findings if finding.code is codes.IO_DENIED)
 
 
 def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
@@ -200,7 +202,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         index=index,
         index_coverage=_coverage(index, log),
         other_parts=tuple(
-            Part(one.code.title, one.label, one.code.code, one.is_empty) for one in store.parts
+            Part(part.code.title, part.label, part.code.code, part.is_empty) for part in store.parts
         ),
         checkpoint=None if checkpoint is None else rows.Checkpoint(*checkpoint),
         abort=store.abort is not None,
@@ -235,7 +237,7 @@ def _points_to_loss(
         return False
     confirmed, segments = store.confirm_offset, store.commitlog.segments
     firsts = filter(None, (first_record(segments[:1]), first_record(segments[-1:])))
-    is_misnamed = any(one.head.physical_offset != one.physical_offset for one in firsts)
+    is_misnamed = any(record.head.physical_offset != record.physical_offset for record in firsts)
     is_broken = log.gaps or is_misnamed or not log.clean_end or Structure.COMMITLOG in findings.errors
     is_behind = confirmed is not None and confirmed < log.end
     return bool(beyond or is_broken or is_behind) or indexes_beyond(store, log.end)
@@ -249,9 +251,9 @@ class _Denied:
         self._findings = findings
         self._places: set[str | None] = set()
 
-    def heard(self, found: Iterable[Finding]) -> Iterator[Finding]:
+    def heard(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """Pass findings on, and keep the places of those of this kind."""
-        for finding in found:
+        for finding in findings:
             if finding.code is codes.IO_DENIED:
                 self._places.add(finding.file)
             yield finding
@@ -323,7 +325,7 @@ def _coverage(index: tuple[IndexSummary, ...], log: LogSummary | None) -> IndexC
         return None
     first, last = filled[0], filled[-1]
     return IndexCoverage(
-        items=sum(one.items for one in filled),
+        items=sum(index.items for index in filled),
         room=sum(one.room for one in index),
         begin_timestamp_ms=first.begin_timestamp_ms,
         end_timestamp_ms=last.end_timestamp_ms,

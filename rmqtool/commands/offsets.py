@@ -74,15 +74,17 @@ def progress_of(store: Store, topics: Sequence[str] = (), group: str | None = No
 
     ``topics`` and ``group`` are globs; delay levels and the timer have no group.
     """
-    found = _Queues(store)
-    wanted = (one for one in sorted(consumed_offsets(store), key=_order) if _is_wanted(one, topics, group))
+    queues = _Queues(store)
+    wanted = (
+        offset for offset in sorted(consumed_offsets(store), key=_order) if _is_wanted(offset, topics, group)
+    )
     for (file, topic_name, reader), offsets in groupby(wanted, key=lambda one: _order(one)[:3]):
         begun = {consumed.queue_id: consumed for consumed in offsets}
-        others = found.queue_ids(topic_name) if reader.startswith(_GROUP) else ()
+        others = queues.queue_ids(topic_name) if reader.startswith(_GROUP) else ()
         for queue_id in sorted({*begun, *others}):
-            bounds = found.bounds(topic_name, queue_id)
+            bounds = queues.bounds(topic_name, queue_id)
             if queue_id in begun:
-                yield _progress(begun[queue_id], bounds, found)
+                yield _progress(begun[queue_id], bounds, queues)
             elif bounds is not None:
                 place = file, topic_name, queue_id, reader
                 yield Progress(*place, None, *bounds, bounds.max_offset - bounds.min_offset, "no-offset")
@@ -136,7 +138,7 @@ def _order(consumed: Consumed) -> tuple[str, str, str, int]:
 
 
 def _is_wanted(consumed: Consumed, topics: Sequence[str], group: str | None) -> bool:
-    return (not topics or any(fnmatchcase(consumed.topic, one) for one in topics)) and (
+    return (not topics or any(fnmatchcase(consumed.topic, topic) for topic in topics)) and (
         group is None or fnmatchcase(consumed.reader, f"{_GROUP}{group}")
     )
 

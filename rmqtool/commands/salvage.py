@@ -181,8 +181,8 @@ class SalvageReport:
     ) -> SalvageReport:
         """Return the report of a plan, carried out or not."""
         causes = Counter[str]()
-        for one in plan.lost:
-            causes[one.cause] += one.count
+        for loss in plan.lost:
+            causes[loss.cause] += loss.count
         kinds = {kind: plan.bytes_of(kind) for kind in PartKind}
         return cls(
             **{name: getattr(plan, name) for name in _OF_PLAN},
@@ -203,12 +203,14 @@ class SalvageReport:
                 sum(one.count for one in plan.lost if one.is_there),
                 sum(one.count for one in plan.lost if one.placed),
                 dict(causes),
-                sum(one.is_open for one in plan.found),
+                sum(record.is_open for record in plan.found),
                 plan.undecided,
                 plan.before,
             ),
-            left_out=dict(Counter(one.cause for one in plan.found if one.cause != "torn")),
-            conflicts=dict(Counter(one.chosen_by.value for one in plan.found if one.chosen_by is not None)),
+            left_out=dict(Counter(record.cause for record in plan.found if record.cause != "torn")),
+            conflicts=dict(
+                Counter(record.chosen_by.value for record in plan.found if record.chosen_by is not None)
+            ),
             units=units,
             index_entries=index_entries,
             assumed=dict(assumed or {}),
@@ -234,7 +236,7 @@ class SalvageReport:
     @property
     def moving(self) -> tuple[SalvagedQueue, ...]:
         """Return the queues that skip queue offsets though nothing proves a message to be lost there."""
-        return tuple(one for one in self.queues if one.moves)
+        return tuple(queue for queue in self.queues if queue.moves)
 
     @property
     def verdict(self) -> str:
@@ -368,9 +370,9 @@ def _with_digests(request: SalvageRequest, engine: Engine) -> tuple[SourceFile, 
 
 def _refuse_changed(plan: SalvagePlan, request: SalvageRequest, engine: Engine) -> None:
     now = _with_digests(request, engine)
-    for was, found in zip(plan.sources, now, strict=False):
-        if was != found:
-            raise RefusedError(f"{found.path}: has changed since the plan was made: make a new plan")
+    for was, file in zip(plan.sources, now, strict=False):
+        if was != file:
+            raise RefusedError(f"{file.path}: has changed since the plan was made: make a new plan")
     if len(now) != len(plan.sources):
         raise RefusedError(
             f"{request.stores[0].base}: {len(now)} files of the log, {len(plan.sources)} in the plan"
@@ -398,14 +400,16 @@ def _carry_out(
         config, more = copy_config(store, handle)
         compacted, logs = copy_compaction(store, plan, handle)
         timer, wheel = copy_timer(store, handle)
-        links = [ConfigFile(one.label, _LINK) for copy in log.logs for one in copy if is_link(one)]
+        links = [
+            ConfigFile(segment.label, _LINK) for copy in log.logs for segment in copy if is_link(segment)
+        ]
         ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
         last_record = ends[-1].start if ends else plan.start
         release = store.settings.release
         knows_place = release.unclean_start is UncleanStart.BY_OFFSET
         checkpoint = write_checkpoint(
             handle,
-            last_ms=max([0, *(one.last_stored_ms or 0 for one in plan.queues)]),
+            last_ms=max([0, *(queue.last_stored_ms or 0 for queue in plan.queues)]),
             index_ms=derived.index_ms,
             end=0 if release.line == OLDEST.line else plan.end,
             last_record=last_record if knows_place else 0,

@@ -201,9 +201,9 @@ class _TotalsSink(GapSink[QueueTotals]):
     def __init__(self, split: Split) -> None:
         super().__init__(split, QueueTotals())
 
-    def take(self, batch: MessageBatch, found: QueueTotals) -> None:
+    def take(self, batch: MessageBatch, totals: QueueTotals) -> None:
         """Add records up."""
-        found.add(batch)
+        totals.add(batch)
 
 
 class FileTotals(FilePass[QueueTotals]):
@@ -278,8 +278,8 @@ class _LogTotals:
         """Return the bytes by kind."""
         return LogParts(
             size_bytes=self.request.store.commitlog.size_bytes,
-            messages=sum(one.messages for one in self.totals.values()),
-            message_bytes=sum(one.bytes for one in self.totals.values()),
+            messages=sum(total.messages for total in self.totals.values()),
+            message_bytes=sum(total.bytes for total in self.totals.values()),
             **{name: self.bytes[name] for name in _OTHER_BYTES},
         )
 
@@ -303,11 +303,11 @@ class _LogTotals:
             return None
         is_suspect = any(self.bytes[name] for name in ("damaged_bytes", "stale_bytes"))
         start, queues = store.commitlog.start, self.totals.values()
-        is_suspect |= bool(len(self.findings)) or any(one.breaks or one.strangers for one in queues)
-        is_suspect |= not start and any(one.first > 0 for one in queues)
+        is_suspect |= bool(len(self.findings)) or any(queue.breaks or queue.strangers for queue in queues)
+        is_suspect |= not start and any(queue.first > 0 for queue in queues)
         log_end = find_log_end(FoundEdge.of(store))
         if not is_suspect:
-            ends, end = {key: one.stop for key, one in self.totals.items()}, log_end.end
+            ends, end = {key: total.stop for key, total in self.totals.items()}, log_end.end
             is_suspect = lists_beyond(store, start, end, ends) or indexes_beyond(store, end)
         if store.commitlog.start > 0:
             from rmqtool.retention import check_expiry, of_queues

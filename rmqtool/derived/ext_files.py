@@ -101,9 +101,9 @@ class ExtFile:
         length = _FIRST_READ_BYTES
         while True:
             data = self.segment.read_at(0, min(length, self.segment.size_bytes), [])
-            found = _skip(data)
-            if not found.fails or len(data) < length:
-                return found
+            chain = _skip(data)
+            if not chain.fails or len(data) < length:
+                return chain
             length *= 8
 
 

@@ -48,7 +48,7 @@ def warn_of_assumed_geometry(store: Store, progress: Progress) -> bool:
     if not store.index_files or store.settings["maxHashSlotNum"].origin is not Origin.DEFAULT:
         return False
     geometry = store.settings.index_geometry
-    if any(IndexFile(one, geometry).has_items for one in store.index_files):
+    if any(IndexFile(file, geometry).has_items for file in store.index_files):
         progress.warn(
             f"the index files do not show their number of slots: {geometry.slots} assumed; pass the "
             "broker's own with -c broker.conf or -p maxHashSlotNum=N"

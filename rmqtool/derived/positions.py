@@ -80,17 +80,21 @@ def _of_timer(store: Store) -> Iterator[Consumed]:
     path = None if store.config is None else store.config / TIMER_CHECKPOINT
     if path is None or not path.is_regular():
         return
-    found = None
+    checkpoint = None
     with suppress(DeniedError):  # IO-DENIED reports it
-        found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
-    if found is not None and found.last_timer_queue_offset >= 0:
-        yield Consumed(f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, TIMER, found.last_timer_queue_offset)
+        checkpoint = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+    if checkpoint is not None and checkpoint.last_timer_queue_offset >= 0:
+        yield Consumed(
+            f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, TIMER, checkpoint.last_timer_queue_offset
+        )
 
 
 def checked_half_offsets(store: Store) -> dict[int, int]:
     """Return the progress of ``TransactionalMessageServiceImpl#check`` by half queue (4.9.8, 5.3.3)."""
     reader = f"group {_CHECKER_GROUP}"
-    consumed = (one for one in consumed_offsets(store) if one.topic == HALF_TOPIC and one.reader == reader)
+    consumed = (
+        offset for offset in consumed_offsets(store) if offset.topic == HALF_TOPIC and offset.reader == reader
+    )
     return {one.queue_id: one.offset for one in consumed}
 
 
@@ -101,7 +105,9 @@ def passed_delays(store: Store) -> tuple[int, ...]:
     """
     if store.settings["brokerRole"].value == "SLAVE":
         return ()
-    delays = {one.queue_id: one.offset for one in consumed_offsets(store) if one.file == DELAY_FILE}
+    delays = {
+        offset.queue_id: offset.offset for offset in consumed_offsets(store) if offset.file == DELAY_FILE
+    }
     offsets = tuple(delays.get(level - 1, 0) for level in store.settings.delay_levels.delay_ms)
     return offsets if any(offsets) else ()
 

@@ -343,7 +343,7 @@ class _FileQueue:
         for file in self._unit_files:
             segment = file.segment
             units = [file.unit(0), file.unit(max(0, file.room - 1))]
-            whole = [one for one in units if one.size > 0]
+            whole = [unit for unit in units if unit.size > 0]
             is_unused = not whole and Window(segment).skip_zeros(0) == segment.size_bytes
             is_last = file is self._unit_files[-1]
             if len(whole) < len(units) and not (is_last and (units[0].size > 0 or is_unused)):

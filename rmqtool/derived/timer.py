@@ -50,9 +50,9 @@ def _by_checkpoint(store: Store) -> int | None:
     if path is None or not path.is_regular():
         return None
     with suppress(EnvironmentFailureError):
-        found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
-        if found is not None:
-            return min(found.last_timer_queue_offset, found.master_timer_queue_offset)
+        checkpoint = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+        if checkpoint is not None:
+            return min(checkpoint.last_timer_queue_offset, checkpoint.master_timer_queue_offset)
     return None
 
 

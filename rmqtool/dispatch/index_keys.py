@@ -207,7 +207,9 @@ def _rule_of_index(index: _Index, store: Store) -> TagRule | None:
     samples = index.samples()
     if not samples:
         return None
-    pairs = [(one, two) for one, two in pairwise(samples) if one.has_tag_item is not two.has_tag_item]
+    pairs = [
+        (message, two) for message, two in pairwise(samples) if message.has_tag_item is not two.has_tag_item
+    ]
     begin = ALL_TAG_ITEMS if samples[0].has_tag_item else NO_TAG_ITEMS
     value = TagItems((*begin.turns, *(index.turn(*pair) for pair in pairs)))
     reason = f"so it is in {len(samples)} sampled messages of the present index"

@@ -45,8 +45,8 @@ class ConfigKind(NamedTuple):
 _OFFSETS = "the offsets of its groups: they restart at the start or at the end of their queues"
 
 CONFIG_KINDS: dict[str, ConfigKind] = {
-    one.name: one
-    for one in (
+    kind.name: kind
+    for kind in (
         ConfigKind("consumerOffset.json", ("offsetTable",), _OFFSETS, depth=3, numbers=True),
         ConfigKind(
             "lmqConsumerOffset.json", ("offsetTable", "lmqOffsetTable"), _OFFSETS, depth=3, numbers=True

@@ -153,7 +153,7 @@ class ConfigDiagnosis:
 
     def choice(self, name: str) -> ConfigChoice | None:
         """Return a choice by its name; None if there is none such."""
-        return next((one for one in self.choices if one.name == name), None)
+        return next((choice for choice in self.choices if choice.name == name), None)
 
 
 class QueueEnds:
@@ -189,7 +189,7 @@ class QueueEnds:
         with suppress(EnvironmentFailureError):  # as above
             for kind in UNIT_QUEUE_KINDS:
                 queues = self._store.queues(kind, topic)
-                found.update(one.queue_id for one in queues if one.queue_id is not None)
+                found.update(queue.queue_id for queue in queues if queue.queue_id is not None)
         return sorted(found)
 
     def topics(self) -> Iterator[tuple[str, int]]:

@@ -64,10 +64,10 @@ def diagnose(
     if config is None or any((config / name).is_directory() for name in OTHER_KEEPERS):
         return ()
     if config.is_there() and not config.is_open():
-        one = read_copy(config / _TOPICS, config.name, CONFIG_KINDS[_TOPICS])
-        return (ConfigDiagnosis(config.name, (one,), BrokerTakes.UNKNOWN, "its settings", (), False),)
+        copied = read_copy(config / _TOPICS, config.name, CONFIG_KINDS[_TOPICS])
+        return (ConfigDiagnosis(config.name, (copied,), BrokerTakes.UNKNOWN, "its settings", (), False),)
     ends = QueueEnds(store, made)
-    found = []
+    diagnosis = []
     for kind in CONFIG_KINDS.values():
         copies = tuple(
             read_copy(config / f"{kind.name}{suffix}", f"config/{kind.name}{suffix}", kind)
@@ -75,8 +75,8 @@ def diagnose(
         )
         is_there = any(copy.state is not CopyState.MISSING for copy in copies)
         if is_there or (not copies[0].entries and _is_needed(store, kind, ends)):
-            found.append(_diagnosis(store, kind, copies, releases, ends))
-    return tuple(found)
+            diagnosis.append(_diagnosis(store, kind, copies, releases, ends))
+    return tuple(diagnosis)
 
 
 def broker_takes(copies: tuple[ConfigCopy, ...], kind: ConfigKind, release: Release) -> BrokerTakes:
@@ -106,7 +106,7 @@ def _diagnosis(
     releases: tuple[Release, ...],
     ends: QueueEnds,
 ) -> ConfigDiagnosis:
-    takes = max((broker_takes(copies, kind, one) for one in releases), key=_FORGETFUL.index)
+    takes = max((broker_takes(copies, kind, release) for release in releases), key=_FORGETFUL.index)
     there = tuple(copy for copy in copies if copy.state is not CopyState.MISSING)
     choices: tuple[ConfigChoice, ...] = ()
     obvious = True
@@ -144,7 +144,11 @@ def _groups_with_topics(ends: QueueEnds) -> list[str]:
 
 def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:
     """Return whether the first choice is certain: a whole copy, with all entries of the others."""
-    return bool(choices) and any(one.is_whole and one.entries for one in copies) and not choices[0].missing
+    return (
+        bool(choices)
+        and any(copied.is_whole and copied.entries for copied in copies)
+        and not choices[0].missing
+    )
 
 
 def _draft(name: str, about: str, document: Document, copy_of: str | None = None) -> ConfigChoice:
@@ -181,7 +185,7 @@ def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -
 
 def _beginning_of(copy: ConfigCopy, copies: tuple[ConfigCopy, ...]) -> ConfigChoice:
     """Return what of a copy can be decoded as a choice."""
-    origin = dict(zip((one.file for one in copies), ("", "bak-", "tmp-"), strict=True))[copy.file]
+    origin = dict(zip((copied.file for copied in copies), ("", "bak-", "tmp-"), strict=True))[copy.file]
     if copy.state is CopyState.TRAILED:
         about = f"{copy.file} without the bytes after it, the end of a longer one before"
         return _draft(f"{origin}whole", about, copy.document)
@@ -289,7 +293,7 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
         for table, entry, value in last:
             if isinstance(value, dict):
                 topic = entry.rpartition("@")[0]
-                places |= {OffsetPlace(table, entry, str(one)) for one in ends.queue_ids(topic)}
+                places |= {OffsetPlace(table, entry, str(id_)) for id_ in ends.queue_ids(topic)}
     return places
 
 
@@ -329,9 +333,9 @@ def _judged(
             draft,
             entries=len(keys),
             missing=tuple(sorted(known - {*keys})),
-            again_at_least=sum(one.again_at_least for one in effects),
-            again_at_most=sum(one.again_at_most for one in effects),
-            skipped_at_most=sum(one.skipped_at_most for one in effects),
+            again_at_least=sum(effect.again_at_least for effect in effects),
+            again_at_most=sum(effect.again_at_most for effect in effects),
+            skipped_at_most=sum(effect.skipped_at_most for effect in effects),
             effects=effects,
         )
 

@@ -105,8 +105,8 @@ def feature_version(java: Java) -> int | None:
         text = (java.home / "release").read_text(encoding="utf-8", errors="replace")
     except OSError:  # not every packager ships the file: run the program
         text = _answer(java, "-version")
-    found = re.search(r'version "(?:1\.)?(\d+)|JAVA_VERSION="(?:1\.)?(\d+)', text, re.IGNORECASE)
-    return int(found[1] or found[2]) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)|JAVA_VERSION="(?:1\.)?(\d+)', text, re.IGNORECASE)
+    return int(match[1] or match[2]) if match else None
 
 
 def _answer(java: Java, option: str) -> str:
@@ -147,8 +147,8 @@ class StartCache:
         """The file, if it exists, is whole, and only users write there whose code we may execute."""
         if self._folder is None or not is_trusted(self._folder):
             return None
-        found = self._folder.glob(f"{self._places}-{self._contents}-*")
-        return next((one for one in found if one.name.endswith(f"-{one.stat().st_size}")), None)
+        paths = self._folder.glob(f"{self._places}-{self._contents}-*")
+        return next((path for path in paths if path.name.endswith(f"-{path.stat().st_size}")), None)
 
     @property
     def flags(self) -> list[str]:
@@ -174,8 +174,8 @@ class StartCache:
 
     def trained(self, start: Callable[[str], None]) -> Path:
         """Return the file; if missing, ``start`` makes it by a run of Spark with a flag of Java's."""
-        if (found := self.path) is not None:
-            return found
+        if (path := self.path) is not None:
+            return path
         partial, flag = self.training()
         try:
             start(flag)

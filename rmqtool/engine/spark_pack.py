@@ -61,7 +61,7 @@ def make_pack(path: Path, kernels: Path, also: Sequence[str] = ()) -> Pack:
         raise write_failure(failure, path) from failure
     finally:
         partial.unlink(missing_ok=True)
-    return Pack(path, size_bytes, tuple(f"{one.name} {one.version}" for one in packages))
+    return Pack(path, size_bytes, tuple(f"{package.name} {package.version}" for package in packages))
 
 
 def check_new(path: Path) -> None:
@@ -80,7 +80,7 @@ def _packages(also: Sequence[str] = ()) -> list[metadata.Distribution]:
         if key in found:
             continue
         try:
-            one = metadata.distribution(name)
+            distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             if key == _PACKAGE:
                 raise EnvironmentFailureError(
@@ -88,8 +88,8 @@ def _packages(also: Sequence[str] = ()) -> list[metadata.Distribution]:
                     "then pack"
                 ) from None
             continue  # it is for other versions of Python
-        found[key] = one
-        wanted += [_name_in(line) for line in one.requires or () if "extra ==" not in line]
+        found[key] = distribution
+        wanted += [_name_in(line) for line in distribution.requires or () if "extra ==" not in line]
     return [found[key] for key in sorted(found)]
 
 
@@ -100,12 +100,12 @@ def _name_in(requirement: str) -> str:
 
 
 def _files(packages: list[metadata.Distribution], kernels: Path) -> Iterator[tuple[Path, str]]:
-    for one in packages:
-        if one.name == _PACKAGE:  # an editable installation does not list its modules
+    for distribution in packages:
+        if distribution.name == _PACKAGE:  # an editable installation does not list its modules
             package = Path(__file__).parents[1]
             yield from ((path, f"{_PACKAGE}/{path.relative_to(package)}") for path in _below(package))
-        for file in one.files or ():
-            if one.name == _PACKAGE and file.parts[0] == _PACKAGE:
+        for file in distribution.files or ():
+            if distribution.name == _PACKAGE and file.parts[0] == _PACKAGE:
                 continue
             if _LEFT_OUT.isdisjoint(file.parts) and file.suffix != ".pth":
                 yield Path(str(file.locate())), str(file)

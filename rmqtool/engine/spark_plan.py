@@ -90,12 +90,12 @@ def proof_of(path: str) -> FileProof | None:
 
 def difference(planned: FileProof, descriptor: Descriptor) -> str:
     """Return by what an open file differs from the planned one; empty if it does not."""
-    found = _open_proof(descriptor)
-    if planned.kernel and planned[:2] == found[:2]:
-        return "" if planned.inode == found.inode else "it is another file"
-    if planned.size_bytes not in {None, found.size_bytes}:
-        return f"it has {found.size_bytes} bytes there, not {planned.size_bytes}"
-    if planned.modified_us not in {None, found.modified_us}:
+    proof = _open_proof(descriptor)
+    if planned.kernel and planned[:2] == proof[:2]:
+        return "" if planned.inode == proof.inode else "it is another file"
+    if planned.size_bytes not in {None, proof.size_bytes}:
+        return f"it has {proof.size_bytes} bytes there, not {planned.size_bytes}"
+    if planned.modified_us not in {None, proof.modified_us}:
         return "it was changed at another time"
     if planned.first_page not in {None, _first_page(descriptor)}:
         return "it begins with other bytes"
@@ -241,18 +241,18 @@ class TaskPacker:
     def tasks(self, items: Sequence[Any]) -> list[PlannedTask]:
         """Pack items; files that could be opened are proven."""
         packed = [_Packer(item) for item in items]
-        sources = {name: source for one in packed for name, source in one.names.items()}
+        sources = {name: source for packer in packed for name, source in packer.names.items()}
         new = sources.keys() - self._proofs.keys()
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="rmqtool-plan") as threads:
-            found = threads.map(_proof, new, (sources[name] for name in new))
-            self._proofs.update(zip(new, found, strict=True))
+            versions = threads.map(_proof, new, (sources[name] for name in new))
+            self._proofs.update(zip(new, versions, strict=True))
         return list(map(self._planned, packed))
 
     def values(self, results: Iterable[PlannedResult]) -> list[Any]:
         """Return what functions returned, and note written objects."""
         done = list(results)
-        for one in done:
-            add_written(one.written)
+        for result in done:
+            add_written(result.written)
         return [one.value for one in done]
 
     def is_outdated(self, path: str) -> bool:
@@ -270,11 +270,11 @@ class TaskPacker:
         self._proofs[path] = None if now is None else now.loosened()
         return True
 
-    def _planned(self, one: _Packer) -> PlannedTask:
-        known = [(name, self._proofs[name]) for name in one.names]
+    def _planned(self, packer: _Packer) -> PlannedTask:
+        known = [(name, self._proofs[name]) for name in packer.names]
         proofs = {name: proof for name, proof in known if isinstance(proof, FileProof)}
         versions = {name: proof for name, proof in known if isinstance(proof, Version)}
-        return PlannedTask(one.item, proofs, tuple(one.areas), versions)
+        return PlannedTask(packer.item, proofs, tuple(packer.areas), versions)
 
 
 class _Packer(pickle.Pickler):
@@ -334,4 +334,4 @@ def names_objects(items: Sequence[object]) -> bool:
     if not items:
         return False
     packed = _Packer(items[0])
-    return packed.sends or any(isinstance(one, ObjectFiles) for one in packed.names.values())
+    return packed.sends or any(isinstance(name, ObjectFiles) for name in packed.names.values())

@@ -308,8 +308,8 @@ def another_line(master: str) -> str:
 def _check_addresses(kind: str, master: str, addresses: list[str]) -> None:
     failures = []
     for address in addresses:
-        found = _ADDRESS.fullmatch(address)
-        if found is None or (failure := _failure(found[1], int(found[2]))) is None:
+        match = _ADDRESS.fullmatch(address)
+        if match is None or (failure := _failure(match[1], int(match[2]))) is None:
             return
         failures.append(failure)
     raise EnvironmentFailureError(

@@ -212,7 +212,7 @@ class StoreFinding(Finding):
     @classmethod
     def of(cls, finding: Finding, store: str) -> StoreFinding:
         """Return a finding with its store."""
-        return cls(**{one.name: getattr(finding, one.name) for one in fields(Finding)}, store=store)
+        return cls(**{field.name: getattr(finding, field.name) for field in fields(Finding)}, store=store)
 
 
 def counted(number: int, one: str, many: str = "", *, spec: str = "d") -> str:
@@ -294,7 +294,11 @@ class Findings:
     @property
     def errors(self) -> dict[Structure, int]:
         """Number of errors in each structure, kept or not."""
-        return {one: count for (severity, one), count in self._weights.items() if severity is Severity.ERROR}
+        return {
+            structure: count
+            for (severity, structure), count in self._weights.items()
+            if severity is Severity.ERROR
+        }
 
     def suppressed(self, code: str) -> int:
         """Return how many findings of ``code`` are counted but not kept."""
@@ -304,7 +308,7 @@ class Findings:
         self, fail_on: FailOn = FailOn.ERROR, *, without: Collection[Structure] = ()
     ) -> ExitStatus:
         """Return the exit status of all findings, kept or only counted, but for some structures."""
-        return status_of((one for one in self._weights if one[1] not in without), fail_on)
+        return status_of((weight for weight in self._weights if weight[1] not in without), fail_on)
 
 
 class FindingLog(Findings):

@@ -201,10 +201,10 @@ def _entry(entry: os.DirEntry[str]) -> DirectoryEntry:
     return DirectoryEntry(entry.name, status._replace(is_link=True) if entry.is_symlink() else status)
 
 
-def _status(found: os.stat_result) -> Status:
-    identity = found.st_dev, found.st_ino
-    kind = _KINDS.get(stat.S_IFMT(found.st_mode), FileKind.OTHER)
-    return Status(kind, found.st_size, found.st_mtime_ns, identity)
+def _status(status: os.stat_result) -> Status:
+    identity = status.st_dev, status.st_ino
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), FileKind.OTHER)
+    return Status(kind, status.st_size, status.st_mtime_ns, identity)
 
 
 def _unknown(failure: OSError | ValueError) -> Status:

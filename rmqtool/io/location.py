@@ -352,7 +352,7 @@ def places_of(path: str | os.PathLike[str] | Location) -> list[Location]:
         return list(Location(place.source, "/").matching(place.text.strip("/")))
     text = local_name(path)
     base = location_of("/" if text.startswith("/") else ".")
-    return [base.elsewhere(found.text) for found in base.matching(text.strip("/"))]
+    return [base.elsewhere(location.text) for location in base.matching(text.strip("/"))]
 
 
 def nothing_fits(path: str | os.PathLike[str] | Location) -> NoReturn:
@@ -389,7 +389,7 @@ def refuse_same_device(image: Location, out: Path) -> None:
     """Refuse an output on the block device that is carved, as it may overwrite messages (`RefusedError`)."""
     if image.kind() is not FileKind.BLOCK_DEVICE:
         return
-    place = next(one for one in (out, *out.absolute().parents) if one.exists())
+    place = next(path for path in (out, *out.absolute().parents) if path.exists())
     if is_part_of(place.stat().st_dev, os.stat(image.text).st_rdev):  # noqa: PTH116 - as in `LocalFiles`
         raise RefusedError(
             f"{out}: lies on {image}, which is carved: the output may overwrite the messages; choose "
@@ -407,10 +407,10 @@ def _real(devices: Path, number: int) -> Path:
 
 
 def _below(device: Path) -> set[Path]:
-    found = {device}
+    paths = {device}
     if (device / "partition").exists():
-        found |= _below(device.parent)
+        paths |= _below(device.parent)
     slaves = device / "slaves"
     for slave in sorted(slaves.iterdir()) if slaves.is_dir() else ():
-        found |= _below(slave.resolve())
-    return found
+        paths |= _below(slave.resolve())
+    return paths

@@ -233,7 +233,7 @@ class Version(NamedTuple):
 
     def difference(self, later: Version) -> str:
         """Return the differences of a later version from this one; empty if there are none."""
-        before, now = ({"size": str(one.size_bytes), **dict(one.facts)} for one in (self, later))
+        before, now = ({"size": str(version.size_bytes), **dict(version.facts)} for version in (self, later))
         names = (name for name in before | now if before.get(name) != now.get(name))
         return ", ".join(f"{name} was {before.get(name)}, is {now.get(name)}" for name in names)
 

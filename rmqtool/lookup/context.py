@@ -384,9 +384,9 @@ class RejectedHits:
         log = self._store.commitlog
         if physical_offset < 0 or physical_offset >= log.stop or log.segment_at(physical_offset) is not None:
             return None
-        strays = [one for one in log.strays if self._may_hold(one, physical_offset)]
+        strays = [stray for stray in log.strays if self._may_hold(stray, physical_offset)]
         if strays:
-            return "; ".join(f"{one.label} {one.reason}" for one in strays)
+            return "; ".join(f"{stray.label} {stray.reason}" for stray in strays)
         return None if physical_offset < log.start else f"no file holds log offset {physical_offset}"
 
     def _may_hold(self, stray: Stray, physical_offset: int) -> bool:

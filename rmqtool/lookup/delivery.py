@@ -46,9 +46,11 @@ class SoundIndex:
 
     def delivered(self, records: Sequence[Record]) -> list[list[Record]] | None:
         """Return the copies of each record that waited, in log order; None if that is unknown."""
-        names = [name_of(one) for one in records]
+        names = [name_of(record) for record in records]
         places = (
-            None if None in names else self.places([KeyQuestion(*one, unique=True) for one in names if one])
+            None
+            if None in names
+            else self.places([KeyQuestion(*name, unique=True) for name in names if name])
         )
         if places is None:
             return None
@@ -109,5 +111,5 @@ def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
         if (record := reader.record(entry)) is not None and name_of(record) is not None
     ]
     queue.close()
-    copies = index.delivered([one for one in records if one.properties["REAL_TOPIC"] != HALF_TOPIC])
+    copies = index.delivered([record for record in records if record.properties["REAL_TOPIC"] != HALF_TOPIC])
     return None if copies is None else sum(not one for one in copies)

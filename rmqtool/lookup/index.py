@@ -49,10 +49,12 @@ def is_rolled_back(record: Record) -> bool:
 
 def coverage(store: Store) -> tuple[int, int] | None:
     """Return physical offsets of the first and the last indexed message; None without items."""
-    headers = [one for one in index_headers(store.index_files) if one.index_count > 1]
+    headers = [header for header in index_headers(store.index_files) if header.index_count > 1]
     if not headers:
         return None
-    return min(one.begin_phy_offset for one in headers), max(one.end_phy_offset for one in headers)
+    return min(header.begin_phy_offset for header in headers), max(
+        header.end_phy_offset for header in headers
+    )
 
 
 INDEX = {PathKind.INDEX: "an index"}

@@ -148,7 +148,7 @@ class QueueConsumer:
     def place_of(self, record: Record) -> int | None:
         """Return the offset that a record has in this queue, as its own or as a light one; None if none."""
         places = (place for place in places_of(record) if place.topic == self.queue.topic)
-        return next((one.queue_offset for one in places if one.queue_id == self.queue.queue_id), None)
+        return next((place.queue_offset for place in places if place.queue_id == self.queue.queue_id), None)
 
     def record(self, entry: QueueEntry, *, of_any_offset: bool = False) -> Record | None:
         """Return the message of a unit; explain why if there is none.
@@ -215,11 +215,13 @@ class QueueConsumer:
     def _is_of_another(self, physical_offset: int) -> bool:
         """Return whether another ordinary queue lists a place, too: the account settles whose it is."""
         own = self.queue.topic, self.queue.queue_id
-        for one in queues_of(self._context.store):
-            names = [own[0] or "", one.topic or ""]
-            if (one.topic, one.queue_id) != own and not any(name.startswith(LMQ_PREFIX) for name in names):
-                found = unit_at(one, physical_offset)
-                one.close()
+        for queue in queues_of(self._context.store):
+            names = [own[0] or "", queue.topic or ""]
+            if (queue.topic, queue.queue_id) != own and not any(
+                name.startswith(LMQ_PREFIX) for name in names
+            ):
+                found = unit_at(queue, physical_offset)
+                queue.close()
                 if found is not None and found[0] == physical_offset:
                     return True
         return False

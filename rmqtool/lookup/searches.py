@@ -38,7 +38,7 @@ def records_by_time(context: QueryContext) -> Iterator[Record]:
         queues = list(chain.from_iterable(queues_of(store, kind, topic) for kind in UNIT_QUEUE_KINDS))
     else:
         queues = list(filter(None, [find_queue(store, topic, queue_id)]))
-    found = [_TimeSearch(context, QueueConsumer(context, queue)).records() for queue in queues]
+    records = [_TimeSearch(context, QueueConsumer(context, queue)).records() for queue in queues]
     if queues:
         message = (
             "a 4.9 broker first chooses a file of the queue by its modification time: on a copy of the store"
@@ -51,7 +51,7 @@ def records_by_time(context: QueryContext) -> Iterator[Record]:
             " older file, which was stored before"
         )
         context.explanation.add(Reason.BATCH_QUEUE, message)
-    yield from heapq.merge(*found, key=lambda record: record.physical_offset)
+    yield from heapq.merge(*records, key=lambda record: record.physical_offset)
 
 
 class _TimeSearch:
@@ -150,14 +150,14 @@ def records_by_tag(context: QueryContext, question: KeyQuestion) -> Iterator[Rec
         key=lambda record: record.physical_offset,
         reverse=True,
     )
-    found = context.limit.newest(list(islice(newest, sought))[::-1])
+    records = context.limit.newest(list(islice(newest, sought))[::-1])
     context.progress.note(
-        f"answered by the consume queues: {counted(len(found), 'hit')} by the tags code,"
+        f"answered by the consume queues: {counted(len(records), 'hit')} by the tags code,"
         " for not all messages have tag items in an index"
     )
     for search in searches:
         search.finish()
-    yield from found
+    yield from records
 
 
 class _TagSearch:

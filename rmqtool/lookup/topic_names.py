@@ -83,5 +83,5 @@ def near_names(name: str, known: list[str], most: int = 10) -> str:
     from difflib import get_close_matches
 
     by_folded = {one.casefold(): one for one in known}
-    near = [by_folded[one] for one in get_close_matches(name.casefold(), by_folded)]
+    near = [by_folded[match] for match in get_close_matches(name.casefold(), by_folded)]
     return f"near it: {', '.join(near)}" if near else f"it has {some(known, most)}"

@@ -86,7 +86,12 @@ class Outcome:
         """Return what is wrong with it, the gravest first; all zeros of a start that is as it should be."""
         wrong = None if self.wrong is None else self.wrong - self.expired
         counts = (self.lost, wrong, self.unserved, self.reused, self.unindexed)
-        return (self.refused is not None, not self.starts, len(self.forgets), *(one or 0 for one in counts))
+        return (
+            self.refused is not None,
+            not self.starts,
+            len(self.forgets),
+            *(count or 0 for count in counts),
+        )
 
     @property
     def rank(self) -> tuple[int, ...]:
@@ -96,12 +101,12 @@ class Outcome:
 
 def best(outcomes: Iterable[Outcome]) -> Outcome | None:
     """Return the recommended one."""
-    return next((one for one in outcomes if one.recommended), None)
+    return next((outcome for outcome in outcomes if outcome.recommended), None)
 
 
 def outcome_of(outcomes: Iterable[Outcome], action: Action) -> Outcome | None:
     """Return the outcome of an action."""
-    return next((one for one in outcomes if one.action is action), None)
+    return next((outcome for outcome in outcomes if outcome.action is action), None)
 
 
 def is_needed(outcomes: Iterable[Outcome]) -> bool:
@@ -148,7 +153,7 @@ def _harm(outcome: Outcome) -> Iterator[str]:
 
 
 def _listed(*parts: str) -> str:
-    said = [one for one in parts if one]
+    said = [part for part in parts if part]
     return " and ".join([", ".join(said[:-1]), said[-1]] if said[1:] else said)
 
 
@@ -187,7 +192,7 @@ _ADVICE = {
 
 def ranked(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """Return the outcomes in the order of actions, the best one marked."""
-    chosen = min(outcomes, key=lambda one: one.rank)
+    chosen = min(outcomes, key=lambda outcome: outcome.rank)
     return tuple(replace(one, recommended=one is chosen and one.refused is None) for one in outcomes)
 
 
@@ -198,10 +203,13 @@ def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]])
         outcomes: those with the release that is taken for the broker's.
         others: those with each other that may be the broker's, by its name.
     """
-    alike = [{(one.action, one.setting): one for one in theirs} for theirs in (outcomes, *others.values())]
+    alike = [
+        {(outcome.action, outcome.setting): outcome for outcome in theirs}
+        for theirs in (outcomes, *others.values())
+    ]
 
-    def harms(one: Outcome) -> list[tuple[int, ...]]:
-        found = (by_action.get((one.action, one.setting)) for by_action in alike)
+    def harms(outcome: Outcome) -> list[tuple[int, ...]]:
+        found = (by_action.get((outcome.action, outcome.setting)) for by_action in alike)
         return [_IMPOSSIBLE if one is None else one.harm for one in found]
 
     chosen = min(outcomes, key=lambda one: (max(harms(one)), one.rank))

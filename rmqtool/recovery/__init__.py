@@ -346,9 +346,9 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
             observed=lost,
             message=f"{broker} ends the log here and loses {counted(lost, 'message')} after it",
         )
-    for one in prediction.forgets if prediction.starts else ():
-        message = f"{broker} reads nothing from {one.file} and forgets {one.loses}"
-        yield Finding(code=codes.NS_FORGETS, file=one.file, message=message)
+    for forgotten in prediction.forgets if prediction.starts else ():
+        message = f"{broker} reads nothing from {forgotten.file} and forgets {forgotten.loses}"
+        yield Finding(code=codes.NS_FORGETS, file=forgotten.file, message=message)
     if outcome is StartOutcome.REBUILDS:
         losses = prediction.log_losses
         none = "no more messages" if losses is not None and losses.messages else "no message"
@@ -409,9 +409,11 @@ def settings_hazards(settings: Settings, shown: Settings, release: Release) -> l
     """Return the hazards of the settings alone; ``shown`` are those that the store's files show."""
     hazards = [sentence if sentence.endswith("?") else f"{sentence}." for sentence in settings.unknown_names]
     for name in _SHOWN_BY_FILES:
-        one, other = settings[name], shown[name]
-        if other.origin is Origin.INFERRED and one.value != other.value:
-            hazards.append(f"The files show {name}={_text(other)}; the broker has {_text(one)}, {one.note}.")
+        setting, other = settings[name], shown[name]
+        if other.origin is Origin.INFERRED and setting.value != other.value:
+            hazards.append(
+                f"The files show {name}={_text(other)}; the broker has {_text(setting)}, {setting.note}."
+            )
     size = settings.commitlog_file_size
     if release.writes_whole_pages and settings["writeWithoutMmap"].value and size % PAGE_BYTES:
         hazards.append(

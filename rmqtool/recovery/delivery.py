@@ -185,9 +185,9 @@ class LogRecords:
         self.chains: LogChains | None = None
 
     @classmethod
-    def of(cls, log: FileQueue, policy: DispatchPolicy, found: Survey) -> LogRecords:
+    def of(cls, log: FileQueue, policy: DispatchPolicy, survey: Survey) -> LogRecords:
         """Return the same of records that were read before, with their index entries."""
-        made, rows = cls.__new__(cls), found.records
+        made, rows = cls.__new__(cls), survey.records
         made.log, made.policy, made.rebuilt = log, policy, None
         made.places, made.unknown_batch_topics = np.ascontiguousarray(rows["log_offset"]), frozenset()
         marks = rows["marks"]
@@ -195,21 +195,21 @@ class LogRecords:
         made.chains = None if stalls else LogChains(made.places, rows["total_size"].astype(np.int64))
         made.whole, undecoded = marks & np.uint16(Mark.BODY_CRC) == 0, []
         for number in np.flatnonzero(marks & np.uint16(Mark.BODY_CRC | Mark.TORN)).tolist():
-            record = read_record(found.log, rows[number])
+            record = read_record(survey.log, rows[number])
             is_empty = record is not None and not record.body_length  # no broker checks that
             made.whole[number] |= is_empty
             undecoded += [number] if record is not None and _has_no_port(record) else []
         made.undecoded = made.places[undecoded]
-        units, at = found.units, np.searchsorted(made.places, found.units["log_offset"])
+        units, at = survey.units, np.searchsorted(made.places, survey.units["log_offset"])
         is_put = np.zeros(len(rows), np.bool_)
         is_put[at] = True
         made.homeless = made.places[made.whole & ~is_put & (marks & np.uint16(Mark.PLAIN) != 0)]
         names = ("queue", "queue_offset", "log_offset")
         columns = [*(units[name] for name in names), rows["total_size"][at], units["count"]]
-        numbers = (one.astype(np.int64) for one in columns)
-        made.queues, made.light = _by_queue(found.queues, [(*numbers, made.whole[at])])
-        at = np.searchsorted(made.places, found.entries["physical_offset"])
-        made.entries = _entries(found.entries, made.whole[at])
+        numbers = (column.astype(np.int64) for column in columns)
+        made.queues, made.light = _by_queue(survey.queues, [(*numbers, made.whole[at])])
+        at = np.searchsorted(made.places, survey.entries["physical_offset"])
+        made.entries = _entries(survey.entries, made.whole[at])
         return made
 
     def put_into(self, loaded: LoadedStore, ranges: Sequence[tuple[int, int]]) -> None:
@@ -241,7 +241,9 @@ class LogRecords:
         left.entries = self.entries[self.entries["physical_offset"] < stop]
         left.homeless = self.homeless[self.homeless < stop]
         left.queues = {
-            key: one.only(one.places < stop) for key, one in self.queues.items() if key[0] not in topics
+            key: records.only(records.places < stop)
+            for key, records in self.queues.items()
+            if key[0] not in topics
         }
         return left
 
@@ -353,7 +355,7 @@ def _by_queue(
     columns = [column[order] for column in columns]
     for number in np.flatnonzero(np.diff(bounds)).tolist():
         key, part = keys[number], slice(bounds[number], bounds[number + 1])
-        offsets, places, sizes, messages, whole = (one[part] for one in columns)
+        offsets, places, sizes, messages, whole = (column[part] for column in columns)
         records = QueueRecords(offsets, places, sizes, messages, whole)
         (light if key[0].startswith(LMQ_PREFIX) else ordinary)[key] = records
     return ordinary, light
@@ -371,8 +373,8 @@ class _Log(NamedTuple):
 
     @classmethod
     def of(cls, segments: Sequence[Segment], end: int, records: LogRecords) -> _Log:
-        served = {one.start: one for one in reversed(segments) if one.start < end}
-        kept = sorted(served.values(), key=lambda one: one.start)
+        served = {segment.start: segment for segment in reversed(segments) if segment.start < end}
+        kept = sorted(served.values(), key=lambda segment: segment.start)
         starts = np.array([one.start for one in kept], np.int64)
         stops = np.minimum(np.array([one.stop for one in kept], np.int64), end)
         knows_v2 = records.policy.release.records.knows_v2
@@ -406,8 +408,8 @@ class _Log(NamedTuple):
     def shows(self, places: Int64s) -> Bools:
         """Return which places lie in a file that is served itself, not another of its name."""
         shown = np.ones(len(places), np.bool_)
-        for one in self.shadowed:
-            shown &= (places < one.file.start) | (places >= one.file.stop)
+        for twin in self.shadowed:
+            shown &= (places < twin.file.start) | (places >= twin.file.stop)
         return shown
 
     def holds(self, places: Int64s, sizes: Int64s) -> Bools:
@@ -484,7 +486,7 @@ def indexed(store: Store, loaded: LoadedStore, geometry: Geometry, reached: dict
 
     ``geometry`` is that of the broker's settings; ``reached`` keeps the items of files that were read.
     """
-    kept = {one.file for one in loaded.index.outcomes}
+    kept = {outcome.file for outcome in loaded.index.outcomes}
     put = (_NO_ENTRIES, *loaded.index.put_rows)
     found = [_mixed(one["physical_offset"], one["key_hash"]) for one in put]
     for file in store.index_files:
@@ -528,23 +530,23 @@ def measure(
         for key in sorted({*records.queues, *loaded.queues})
         if not key[0].startswith(LMQ_PREFIX)
     ]
-    read = np.array([place for one in counts for place in one.read], np.int64)
+    read = np.array([place for count in counts for place in count.read], np.int64)
     is_left = (hidden.places < end) & np.isin(hidden.places, read, invert=True)
     homeless = np.count_nonzero(records.homeless < end)
     return Delivery(
-        served=sum(one.served for one in counts),
-        wrong=sum(one.wrong for one in counts),
-        unserved=sum(one.unserved for one in counts) + int(hidden.messages[is_left].sum() + homeless),
+        served=sum(count.served for count in counts),
+        wrong=sum(count.wrong for count in counts),
+        unserved=sum(count.unserved for count in counts) + int(hidden.messages[is_left].sum() + homeless),
         unindexed=0 if found is None else _unindexed(records, hidden, end, found),
         cut=_messages_after(records, end) + int(hidden.messages[hidden.places >= end].sum()),
-        expired=sum(one.expired for one in counts),
+        expired=sum(count.expired for count in counts),
         read=int(np.isin(read, hidden.places, invert=True).sum()),
     )
 
 
 def _messages_after(records: LogRecords, end: int) -> int:
     """Count the whole messages that lie at physical offset ``end`` or after it, each once."""
-    later = [one.only(one.whole & (one.places >= end)) for one in records.queues.values()]
+    later = [queue.only(queue.whole & (queue.places >= end)) for queue in records.queues.values()]
     places = np.concatenate([_NONE, *(one.places for one in later)])
     messages = np.concatenate([_NONE, *(one.messages for one in later)])
     first = np.unique(places, return_index=True)[1]

@@ -337,7 +337,9 @@ def load_store(
     )
     prediction.add(refusals=_explained(log.refusals, settings["mappedFileSizeCommitLog"]))
     prediction.add(deleted_files=log.deleted.values())
-    prediction.add(refusals=(one for one in _config_refusals(root) if one.file not in change.aside))
+    prediction.add(
+        refusals=(refusal for refusal in _config_refusals(root) if refusal.file not in change.aside)
+    )
     load_compaction(settings, root, store.base, prediction)
     load_timer_wheel(settings, root, prediction)
     checkpoint = read_checkpoint(root / "checkpoint")
@@ -413,23 +415,27 @@ def _load_queues(
     release = prediction.made.release
     queues: dict[QueueKey, Queue] = {}
     size = settings.consumequeue_file_size
-    for one in load_queues(store, _tree(root, PathKind.CONSUMEQUEUE), size, release):
-        wrong_type = one.key[0] in batch_topics
-        _note(root, one, prediction, wrong_type, settings["mappedFileSizeConsumeQueue"])
-        ext = _load_ext(store, root, settings, one, prediction) if settings.enable_consume_queue_ext else None
+    for loaded in load_queues(store, _tree(root, PathKind.CONSUMEQUEUE), size, release):
+        wrong_type = loaded.key[0] in batch_topics
+        _note(root, loaded, prediction, wrong_type, settings["mappedFileSizeConsumeQueue"])
+        ext = (
+            _load_ext(store, root, settings, loaded, prediction)
+            if settings.enable_consume_queue_ext
+            else None
+        )
         try:
-            queue = UnitQueue(one.segments, size, one.deleted, ext)
+            queue = UnitQueue(loaded.segments, size, loaded.deleted, ext)
         except ExtFailureError as failure:
             prediction.add(refusals=[Refusal(failure.label, str(failure))])
         else:
-            queues[one.key] = queue
+            queues[loaded.key] = queue
     if release.batch_queues:
         size = settings.batchconsumequeue_file_size
-        for one in load_queues(store, _tree(root, PathKind.BATCHCONSUMEQUEUE), size, release):
-            wrong_type = one.key[0] not in batch_topics
-            _note(root, one, prediction, wrong_type, settings["mapperFileSizeBatchConsumeQueue"])
-            prediction.add(deleted_files=one.deleted.values())
-            queues[one.key] = BatchQueue(one.segments, size)
+        for loaded in load_queues(store, _tree(root, PathKind.BATCHCONSUMEQUEUE), size, release):
+            wrong_type = loaded.key[0] not in batch_topics
+            _note(root, loaded, prediction, wrong_type, settings["mapperFileSizeBatchConsumeQueue"])
+            prediction.add(deleted_files=loaded.deleted.values())
+            queues[loaded.key] = BatchQueue(loaded.segments, size)
     return queues
 
 
@@ -451,7 +457,9 @@ def _explained(refusals: Iterable[Refusal], size: Setting) -> tuple[Refusal, ...
     """Name the origin of a size that the broker's configuration file does not set."""
     if size.origin is not Origin.DEFAULT or not size.note:
         return tuple(refusals)
-    return tuple(replace(one, reason=f"{one.reason} ({size.name}, {size.note})") for one in refusals)
+    return tuple(
+        replace(refusal, reason=f"{refusal.reason} ({size.name}, {size.note})") for refusal in refusals
+    )
 
 
 def _note(

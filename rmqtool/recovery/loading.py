@@ -170,7 +170,7 @@ def load_timer_wheel(settings: Settings, root: Location, prediction: PredictionD
 def timer_hazards(settings: Settings, store: Store, prediction: Prediction) -> Iterator[str]:
     """Yield the messages that the timer never delivers, by its checkpoint and its queue after a start."""
     if prediction.starts and _has_timer(settings, prediction.release):
-        queues = [one for one in prediction.queues if (one.topic, one.queue_id) == (TIMER_TOPIC, 0)]
+        queues = [queue for queue in prediction.queues if (queue.topic, queue.queue_id) == (TIMER_TOPIC, 0)]
         low, end = (queues[0].min_offset, queues[0].max_offset) if queues else (0, None)
         text = timer_ahead(store, low, end)
         if text is not None:
@@ -187,13 +187,13 @@ def _queues(root: Location, prediction: PredictionDraft) -> Iterator[_CompactedQ
     for topic in sorted(names_in(root / COMPACTION_LOGS, FileKind.DIRECTORY)):
         for name in sorted(names_in(root / COMPACTION_LOGS / topic, FileKind.DIRECTORY)):
             log, number = f"{COMPACTION_LOGS}/{topic}/{name}", parse_int(name)
-            one = _CompactedQueue(log, f"{COMPACTION_QUEUES}/{topic}/{number}")
+            queue = _CompactedQueue(log, f"{COMPACTION_QUEUES}/{topic}/{number}")
             if number is None:
                 prediction.add(refusals=[Refusal(log, "is a directory that no queue id names")])
-            elif (root / one.queue).kind() is FileKind.DIRECTORY:
-                yield one
+            elif (root / queue.queue).kind() is FileKind.DIRECTORY:
+                yield queue
             else:
-                _pass_over(one, f"{one.queue} is not there", prediction)
+                _pass_over(queue, f"{queue.queue} is not there", prediction)
 
 
 def _sizes(settings: Settings, root: Location, queues: list[_CompactedQueue]) -> tuple[int, int]:
@@ -206,8 +206,8 @@ def _sizes(settings: Settings, root: Location, queues: list[_CompactedQueue]) ->
     if settings.has_conf or any(settings[name].origin is Origin.GIVEN for name in names):
         return log_size, queue_size
     logs, others = (
-        _commonest([root / one.log for one in queues]),
-        _commonest([root / one.queue for one in queues]),
+        _commonest([root / queue.log for queue in queues]),
+        _commonest([root / queue.queue for queue in queues]),
     )
     return logs or log_size, others or queue_size
 
@@ -257,5 +257,5 @@ def _end(last: Segment) -> int:
     return end
 
 
-def _pass_over(one: _CompactedQueue, reason: str, prediction: PredictionDraft) -> None:
-    prediction.add(hazards=[f"{one.log} is not loaded, as {reason}: its consumers get no message of it."])
+def _pass_over(queue: _CompactedQueue, reason: str, prediction: PredictionDraft) -> None:
+    prediction.add(hazards=[f"{queue.log} is not loaded, as {reason}: its consumers get no message of it."])

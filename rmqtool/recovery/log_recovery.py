@@ -432,8 +432,8 @@ def _first_bad_property(walk: SegmentWalk, batch: MessageBatch) -> int:
     if not walk.window.cut:
         return int(first_bad_property(batch))
     position = walk.segment.frame_position(int(batch.rows["log_offset"][0]))
-    found = check_record(Window(walk.segment), position, base=walk.segment.start)
-    return int(found.record is not None and holds_property(found.record))
+    verdict = check_record(Window(walk.segment), position, base=walk.segment.start)
+    return int(verdict.record is not None and holds_property(verdict.record))
 
 
 def holds_property(record: Record) -> bool:

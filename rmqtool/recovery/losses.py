@@ -183,7 +183,7 @@ def not_served(
 
     ``end`` is the physical offset at which the start ends the log, ``file_size`` the bytes of a queue's file.
     """
-    kept = [one for one in log if one.start < end]
+    kept = [segment for segment in log if segment.start < end]
     for queue in queues:
         key = queue.topic, queue.queue_id
         if queue.batch or not kept:
@@ -202,8 +202,8 @@ def not_served(
 
 def _leads_to_bytes(units: LiveUnits, log: Sequence[Segment], end: int) -> Bools:
     """Return which units lead to bytes of one file of the log."""
-    starts = np.array([one.start for one in log], np.int64)
-    stops = np.minimum(np.array([one.stop for one in log], np.int64), end)
+    starts = np.array([segment.start for segment in log], np.int64)
+    stops = np.minimum(np.array([segment.stop for segment in log], np.int64), end)
     number = np.searchsorted(starts, units.physical_offsets, "right") - 1
     return np.asarray((number >= 0) & (units.physical_offsets + units.sizes <= stops[number]))
 

@@ -149,9 +149,9 @@ def records_of(store: Store, release: Release) -> LogRecords:
         topics |= batch_topics_of(root)
     policy = broker_policy(settings, release, topics)
     account, own = account_of(store), DispatchPolicy.from_settings(store.settings)
-    looked, found = account.looked, account.found
-    if found is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
-        return LogRecords.of(store.commitlog, policy.with_batch_topics(found.batch_topics), found)
+    looked, survey = account.looked, account.found
+    if survey is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
+        return LogRecords.of(store.commitlog, policy.with_batch_topics(survey.batch_topics), survey)
     records = LogRecords(store.commitlog, policy, looked.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
     return records if proven == policy else LogRecords(store.commitlog, proven, looked.false)
@@ -182,11 +182,11 @@ def start_changed(
 def _forgotten(store: Store, release: Release) -> list[Forgotten]:
     """Return what the broker forgets; NotPredictedError if what decides that may not be read."""
     forgotten = []
-    for one in diagnose(store, release):
-        if one.broker is BrokerTakes.UNKNOWN:
-            raise NotPredictedError(f"{one.denied[0].file}: {one.denied[0].reason}")
-        if one.broker is BrokerTakes.NOTHING and one.file not in ONLY_SHOWN:
-            forgotten.append(Forgotten(one.file, one.loses))
+    for diagnosis in diagnose(store, release):
+        if diagnosis.broker is BrokerTakes.UNKNOWN:
+            raise NotPredictedError(f"{diagnosis.denied[0].file}: {diagnosis.denied[0].reason}")
+        if diagnosis.broker is BrokerTakes.NOTHING and diagnosis.file not in ONLY_SHOWN:
+            forgotten.append(Forgotten(diagnosis.file, diagnosis.loses))
     return forgotten
 
 
@@ -213,19 +213,19 @@ def _put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> No
 def _add_shadowed(prediction: PredictionDraft, store: Store, loaded: LoadedStore) -> None:
     """Add which files of the log are not served, as another of their name comes first."""
     end = 0 if prediction.made.cut is None else prediction.made.cut.physical_offset
-    for one in shadowed(store.commitlog, loaded.log):
-        if one.file.start < end:
-            records = counted(one.records, "whole record", spec=",")
-            sentence = f"{records} of {one.file.label} are not served: a pull reads {one.served.label}"
+    for twin in shadowed(store.commitlog, loaded.log):
+        if twin.file.start < end:
+            records = counted(twin.records, "whole record", spec=",")
+            sentence = f"{records} of {twin.file.label} are not served: a pull reads {twin.served.label}"
             prediction.add(hazards=[f"{sentence}, which has the same name and comes first."])
-            prediction.set(not_served=prediction.made.not_served + one.records)
+            prediction.set(not_served=prediction.made.not_served + twin.records)
 
 
 def _add_losses(prediction: PredictionDraft, account: StoreAccount, cut: Int64s) -> None:
     """Add what the log has lost, and what it has where no walk of a broker comes."""
     looked, losses = account.looked, account.losses()
     if losses.states is not None and prediction.made.loads and prediction.made.cut is not None:
-        messages = sum(one.messages for one in prediction.made.lost)
+        messages = sum(loss.messages for loss in prediction.made.lost)
         damaged = looked.readable[np.isin(looked.readable[:, 0], cut)]
         states = losses.states.predicted(messages, len(damaged), int(damaged[:, 1].sum()))
         losses = replace(losses, states=states)
@@ -351,7 +351,9 @@ class _Start:
 
     def _goes_on(self, end: int) -> bool:
         """Return whether a file after the end of the log begins with anything but zeros."""
-        return any(any(one.read_at(0, RECORD_STARTS.size, [])) for one in self.log if one.start > end)
+        return any(
+            any(segment.read_at(0, RECORD_STARTS.size, [])) for segment in self.log if segment.start > end
+        )
 
     def _correct_minimums(self) -> None:
         start = self.log[0].start if self.log else -1
@@ -368,7 +370,7 @@ class _Start:
             self.prediction.set(reput=Reput(end, None, Dispatched()))
             return
         if self.start.switches.confirmed_only:
-            first = next(one.start for one in self.log if one.start <= end)
+            first = next(segment.start for segment in self.log if segment.start <= end)
             start = max(self.loaded.max_physical_offset, first)
             self.prediction.set(reput=Reput(start, start if start < end else None, Dispatched()))
             return
@@ -411,22 +413,28 @@ def cut_at(
     """
     position = end - segment.start
     window = Window(segment)
-    found = check_record(
+    verdict = check_record(
         window, position, release.records, base=segment.start, check_crc=switches.check_body, read_body=True
     )
     start = segment.framing.head(window.read_at(position, segment.framing.head_size))
-    code: FindingCode | None = failure_code(found.outcome, start, segment.stop - end)
-    reason = found.reason
-    if found.record is not None and switches.check_property and not log_recovery.holds_property(found.record):
+    code: FindingCode | None = failure_code(verdict.outcome, start, segment.stop - end)
+    reason = verdict.reason
+    if (
+        verdict.record is not None
+        and switches.check_property
+        and not log_recovery.holds_property(verdict.record)
+    ):
         code, reason = (
             codes.CL_PROP_CRC,
             "a record without a property __CRC32# that holds (forceVerifyPropCRC)",
         )
-    elif found.record is not None and switches.check_dup_info and log_recovery.lacks_dup_info(found.record):
+    elif (
+        verdict.record is not None and switches.check_dup_info and log_recovery.lacks_dup_info(verdict.record)
+    ):
         code, reason = None, "a record without a property DUP_INFO of two parts (duplicationEnable)"
-    elif found.record is not None:
+    elif verdict.record is not None:
         code, reason = codes.CL_PHY_MISMATCH, "PHYSICALOFFSET is outside the file"
-    elif found.success:
+    elif verdict.success:
         code, reason = None, "the end of the last file"
     elif not any(start) and not records_after:
         code, reason = None, "zeros: the end of the log"
@@ -434,7 +442,9 @@ def cut_at(
 
 
 def _refusal(log_offset: int, log: list[Segment]) -> Refusal:
-    label = next((one.label for one in log if one.start <= log_offset < one.stop), "commitlog")
+    label = next(
+        (segment.label for segment in log if segment.start <= log_offset < segment.stop), "commitlog"
+    )
     reason = (
         f"has a record at {log_offset} whose INNER_MULTI_QUEUE_OFFSET is not a number: its dispatch fails"
     )

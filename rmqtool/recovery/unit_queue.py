@@ -131,10 +131,10 @@ class ExtFiles:
         Where the broker cannot, and does not start, this raises ExtFailureError.
         """
         for segment in self._segments.values():
-            found = ExtFile(segment).size_chain()
-            if found.fails:
-                raise ExtFailureError(segment.label, found.position)
-            self._end = segment.start + found.position
+            chain = ExtFile(segment).size_chain()
+            if chain.fails:
+                raise ExtFailureError(segment.label, chain.position)
+            self._end = segment.start + chain.position
         if max_address <= EXT_ADDRESS_MAX:
             self._drop_after(max_address - EXT_ADDRESS_BASE)
 
@@ -432,7 +432,7 @@ class UnitQueue:
         used = max([1, self._written(start), *(first + len(chunk.sizes) for first, chunk in chunks)])
         units = self._found(start).padded(min(used, self._size // UNIT_SIZE))
         if chunks:
-            units = FileUnits(*(one.copy() for one in units))
+            units = FileUnits(*(unit.copy() for unit in units))
         for first, chunk in chunks:
             units.cover(first, chunk)
         self._read = start, units

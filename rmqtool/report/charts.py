@@ -128,11 +128,11 @@ class Moment(NamedTuple):
 
 def charts_of(census: Census, moments: Sequence[Moment], clock: Clock) -> tuple[Chart, ...]:
     """Return messages and bytes over time; none without messages."""
-    if not any(any(one.messages) for one in census.series):
+    if not any(any(series.messages) for series in census.series):
         return ()
     frame = _Frame(census.period, tuple(moments), clock)
-    counts = [one.messages for one in census.series]
-    sizes = [one.bytes for one in census.series]
+    counts = [series.messages for series in census.series]
+    sizes = [series.bytes for series in census.series]
     return (
         frame.chart("Messages", census.series, counts, "{:,}".format),
         frame.chart("Bytes", census.series, sizes, size_text),
@@ -310,15 +310,15 @@ def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[
         Row(number * ROW_HEIGHT, label, tuple(_bars(line, scale, clock)))
         for number, ((label, _), line) in enumerate(zip(named, lines, strict=True))
     )
-    notable = [one for found in pieces for one in found if one.kind in NOTABLE]
-    met = {one.kind for found in pieces for one in found}
+    notable = [piece for found in pieces for piece in found if piece.kind in NOTABLE]
+    met = {piece.kind for found in pieces for piece in found}
     return Strip(
         height=len(rows) * ROW_HEIGHT,
         rows=rows,
         kinds=tuple((kind, name) for kind, name in KINDS.items() if kind in met),
         notable=tuple(
-            (KINDS[one.kind], one.start, one.stop, size_text(one.stop - one.start))
-            for one in notable[:_MOST_NOTABLE]
+            (KINDS[piece.kind], piece.start, piece.stop, size_text(piece.stop - piece.start))
+            for piece in notable[:_MOST_NOTABLE]
         ),
         files_a_row=a_row,
         more_notable=max(0, len(notable) - _MOST_NOTABLE),
@@ -351,34 +351,38 @@ def _pieces(
         end = max(end, file.stop)
         if not file.stretches:
             yield StripPiece(UNREAD, file.start, file.stop)
-        for one in file.stretches:
-            yield from _divided(one, cut, hurt)
+        for stretch in file.stretches:
+            yield from _divided(stretch, cut, hurt)
 
 
-def _divided(one: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[StripPiece]:
+def _divided(stretch: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterator[StripPiece]:
     """Yield a stretch; records are divided into damaged ones, those after the cut, and the rest."""
-    if one.what is not Content.RECORDS:
-        yield StripPiece(one.what, one.start, one.stop, one)
+    if stretch.what is not Content.RECORDS:
+        yield StripPiece(stretch.what, stretch.start, stretch.stop, stretch)
         return
-    inside = [place for place in hurt if one.start < place[1] and place[0] < one.stop]
-    bounds = {one.start, one.stop, *(min(max(at, one.start), one.stop) for place in inside for at in place)}
-    if cut is not None and one.start < cut < one.stop:
+    inside = [place for place in hurt if stretch.start < place[1] and place[0] < stretch.stop]
+    bounds = {
+        stretch.start,
+        stretch.stop,
+        *(min(max(at, stretch.start), stretch.stop) for place in inside for at in place),
+    }
+    if cut is not None and stretch.start < cut < stretch.stop:
         bounds.add(cut)
     for start, stop in pairwise(sorted(bounds)):
         kind: str = Content.RECORDS if cut is None or start < cut else CUT
         if any(low <= start < high for low, high in inside):
             kind = Content.DAMAGED
-        yield StripPiece(kind, start, stop, one if len(bounds) == 2 and kind != Content.DAMAGED else None)
+        yield StripPiece(kind, start, stop, stretch if len(bounds) == 2 and kind != Content.DAMAGED else None)
 
 
 def _laid(pieces: Sequence[StripPiece]) -> list[Laid]:
     """Lay out pieces one after the other; missing files take no more room than the present ones."""
-    there = sum(one.stop - one.start for one in pieces if one.kind != MISSING)
+    there = sum(piece.stop - piece.start for piece in pieces if piece.kind != MISSING)
     found, at = [], 0
-    for one in pieces:
-        length = max(one.stop - one.start, 0)
-        length = min(length, there) if one.kind == MISSING and there else length
-        found.append(Laid(at, at + length, one))
+    for piece in pieces:
+        length = max(piece.stop - piece.start, 0)
+        length = min(length, there) if piece.kind == MISSING and there else length
+        found.append(Laid(at, at + length, piece))
         at += length
     return found
 
@@ -389,31 +393,31 @@ def _thinned(line: Sequence[Laid], room: int) -> Sequence[Laid]:
         return line
     size = max(-(-line[-1].until // room), 1)
     cells: dict[int, Laid] = {}
-    for one in line:
-        for cell in range(one.at // size, max(one.until - 1, one.at) // size + 1):
+    for box in line:
+        for cell in range(box.at // size, max(box.until - 1, box.at) // size + 1):
             before = cells.get(cell)
-            if before is None or _RANKS.index(one.piece.kind) < _RANKS.index(before.piece.kind):
-                cells[cell] = Laid(cell * size, (cell + 1) * size, one.piece)
+            if before is None or _RANKS.index(box.piece.kind) < _RANKS.index(before.piece.kind):
+                cells[cell] = Laid(cell * size, (cell + 1) * size, box.piece)
     joined: list[Laid] = []
-    for _, one in sorted(cells.items()):
+    for _, box in sorted(cells.items()):
         last = joined[-1] if joined else None
-        if last is not None and last.piece.kind == one.piece.kind:
-            piece = StripPiece(one.piece.kind, last.piece.start, one.piece.stop)
-            joined[-1] = Laid(last.at, one.until, piece)
+        if last is not None and last.piece.kind == box.piece.kind:
+            piece = StripPiece(box.piece.kind, last.piece.start, box.piece.stop)
+            joined[-1] = Laid(last.at, box.until, piece)
         else:
-            joined.append(one)
+            joined.append(box)
     return joined
 
 
 def _bars(line: Sequence[Laid], scale: int, clock: Clock) -> Iterator[StripBar]:
-    for one in line:
-        x = one.at * STRIP_WIDTH // max(scale, 1)
-        width = min(one.until * STRIP_WIDTH // max(scale, 1), STRIP_WIDTH) - x
-        if one.piece.kind in NOTABLE:
+    for box in line:
+        x = box.at * STRIP_WIDTH // max(scale, 1)
+        width = min(box.until * STRIP_WIDTH // max(scale, 1), STRIP_WIDTH) - x
+        if box.piece.kind in NOTABLE:
             width = max(width, _LEAST_WIDTH)
         if width > 0:
             yield StripBar(
-                min(x, STRIP_WIDTH - _LEAST_WIDTH), width, one.piece.kind, _title(one.piece, clock)
+                min(x, STRIP_WIDTH - _LEAST_WIDTH), width, box.piece.kind, _title(box.piece, clock)
             )
 
 

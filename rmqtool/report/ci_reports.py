@@ -83,7 +83,9 @@ def _cases(verdict: Verdict) -> list[ET.Element]:
         found.setdefault(finding.code.code, []).append(finding)
     cases = [_case(findings, verdict) for findings in found.values()]
     touched = {finding.structure for findings in found.values() for finding in findings}
-    cases += [_new_case(one, "nothing found") for one in _examined(verdict) if one not in touched]
+    cases += [
+        _new_case(structure, "nothing found") for structure in _examined(verdict) if structure not in touched
+    ]
     cases.sort(key=lambda case: (case.attrib["classname"], case.attrib["name"]))
     if verdict.status and not any(case.find(tag) is not None for case in cases for tag in _FAILED):
         cases.append(_new_case(Structure.STORE, "findings that are only counted"))
@@ -104,18 +106,18 @@ def _examined(verdict: Verdict) -> Iterator[Structure]:
 
 
 def _advice(group: Sequence[Finding]) -> str:
-    lines = "".join(finding_line(one) + "\n" for one in group)
+    lines = "".join(finding_line(finding) + "\n" for finding in group)
     return f"{lines}broker: {group[0].broker_effect}\nremedy: {group[0].remedy}\n"
 
 
-def _case(found: Sequence[Finding], verdict: Verdict) -> ET.Element:
+def _case(findings: Sequence[Finding], verdict: Verdict) -> ET.Element:
     """Return the case of one code: failed by ``--fail-on``, skipped when all is known, else passed."""
-    code = found[0].code
-    case = _new_case(found[0].structure, f"{code.code} {code.title}")
+    code = findings[0].code
+    case = _new_case(findings[0].structure, f"{code.code} {code.title}")
     log = verdict.report.findings if verdict.comparison is None else verdict.comparison.new
     count = log.counts.get(code.code, 0)
     if not count:
-        ET.SubElement(case, "skipped").text = f"{len(found)} x {code.title}, known by the baseline"
+        ET.SubElement(case, "skipped").text = f"{len(findings)} x {code.title}, known by the baseline"
         return case
     fresh = [finding for finding in log if finding.code is code]
     lines = "".join(finding_line(finding) + "\n" for finding in fresh)

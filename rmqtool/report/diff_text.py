@@ -40,7 +40,11 @@ def diff_text(
     differences = f"{_verdict(comparison)} in {_numbers(comparison.compared) or 'nothing'} compared"
     losses = [*_healing_lines(comparison)]
     worst, *others = (*losses, differences)
-    before = (f"{before_words(one)} of {one.side.upper()}" for one in comparison.healing if one.before)
+    before = (
+        f"{before_words(healing)} of {healing.side.upper()}"
+        for healing in comparison.healing
+        if healing.before
+    )
     text.verdict(worst + "".join(before))
     for line in others:
         text.line(line)
@@ -57,13 +61,13 @@ def diff_text(
 
 def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
     """Yield the losses of each side, and how many of them the other side has."""
-    for one in comparison.healing:
-        side, other = (one.side.upper(), "B" if one.side == "a" else "A")
+    for healing in comparison.healing:
+        side, other = (healing.side.upper(), "B" if healing.side == "a" else "A")
         parts = []
-        if one.lost:
-            parts.append(f"{lost_words(one.lost)} of {side}, {other} has {one.held:,} of them")
-        if one.damaged:
-            parts.append(f"{several(one.damaged, 'place')} of {side} alone damaged")
+        if healing.lost:
+            parts.append(f"{lost_words(healing.lost)} of {side}, {other} has {healing.held:,} of them")
+        if healing.damaged:
+            parts.append(f"{several(healing.damaged, 'place')} of {side} alone damaged")
         if parts:
             yield "; ".join(parts)
 

@@ -87,9 +87,9 @@ def forms_of_resumed(
 def fleet_document(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
     """Return the document of all stores."""
     stores = [
-        _entry(one, forms)
-        | {"document": None if one.report is None else forms.document(one.report, one.status)}
-        for one in report
+        _entry(outcome, forms)
+        | {"document": None if outcome.report is None else forms.document(outcome.report, outcome.status)}
+        for outcome in report
     ]
     head = {"schema": report.schema, "command": forms.command, "stores": stores}
     return head | {"summary": _summary(report, forms), "exitStatus": int(report.exit_status)}
@@ -119,9 +119,9 @@ def _summary(report: FleetReport[R], forms: Forms[R]) -> dict[str, Any]:
 
 def _totals(report: FleetReport[R], forms: Forms[R]) -> Counter[str]:
     totals: Counter[str] = Counter()
-    for one in report:
-        if one.report is not None:
-            totals.update(forms.totals(one.report))
+    for outcome in report:
+        if outcome.report is not None:
+            totals.update(forms.totals(outcome.report))
     return totals
 
 
@@ -131,28 +131,31 @@ def _entry(outcome: StoreOutcome[R], forms: Forms[R]) -> dict[str, Any]:
 
 
 def _lines(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
-    for one in report:
-        if one.report is not None and forms.lines is not None:
-            yield from forms.lines(one.report, one.status)
-        yield {"type": "store"} | _entry(one, forms)
+    for outcome in report:
+        if outcome.report is not None and forms.lines is not None:
+            yield from forms.lines(outcome.report, outcome.status)
+        yield {"type": "store"} | _entry(outcome, forms)
     head = {"type": "fleet", "schema": report.schema, "command": forms.command}
     yield head | _summary(report, forms) | {"exitStatus": int(report.exit_status)}
 
 
 def _rows(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
-    for one in report:
-        for row in () if one.report is None else forms.rows(one.report):
-            yield {"store": one.store} | row
+    for outcome in report:
+        for row in () if outcome.report is None else forms.rows(outcome.report):
+            yield {"store": outcome.store} | row
 
 
 def _write_text(report: FleetReport[R], forms: Forms[R], text: TextReport, *, details: bool) -> None:
-    rows = [(str(int(one.status)), escape_text(one.store), _said(one, forms)) for one in report.worst_first]
+    rows = [
+        (str(int(outcome.status)), escape_text(outcome.store), _said(outcome, forms))
+        for outcome in report.worst_first
+    ]
     text.table(_total(report), ("status", "store", "what"), rows)
     text.pairs("All together", _facts(report, forms))
-    for one in report.worst_first if details else ():
-        if one.report is not None:
+    for outcome in report.worst_first if details else ():
+        if outcome.report is not None:
             text.line("")
-            forms.text(one.report, text)
+            forms.text(outcome.report, text)
 
 
 def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:
@@ -174,6 +177,6 @@ def _facts(report: FleetReport[R], forms: Forms[R]) -> Iterator[tuple[str, str]]
         yield f"status {status}", f"{count:,} {_SAID[ExitStatus(int(status))]}"
     yield "commit logs", size_text(summary.log_bytes)
     for name, count in _totals(report, forms).items():
-        yield _CAPITAL.sub(lambda found: f" {found[0].lower()}", name), f"{count:,}"
+        yield _CAPITAL.sub(lambda match: f" {match[0].lower()}", name), f"{count:,}"
     yield "seconds", f"{summary.seconds:.2f}"
     yield "exit status", f"{int(report.exit_status)}, that of the worst; -v shows each store in full"

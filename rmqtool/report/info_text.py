@@ -42,8 +42,8 @@ def info_text(
             "Queues", ("topic", "queue", "min offset", "max offset", "messages"), queues, listed=_LISTED
         )
     files = [
-        (escape_text(one.file), f"{one.items} of {one.room}", time_text(one.begin_timestamp_ms, zone))
-        for one in summary.index
+        (escape_text(index.file), f"{index.items} of {index.room}", time_text(index.begin_timestamp_ms, zone))
+        for index in summary.index
     ]
     text.table("Index files", ("file", "items", "first message stored"), files, listed=_LISTED)
     text.findings(summary.findings, _LISTED)
@@ -52,7 +52,9 @@ def info_text(
 
 
 def _verdict(summary: StoreSummary) -> str:
-    severities = Counter(one.severity for one in summary.findings if one.code is not codes.IO_DENIED)
+    severities = Counter(
+        finding.severity for finding in summary.findings if finding.code is not codes.IO_DENIED
+    )
     found = [
         counted(severities[severity], word)
         for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
@@ -68,7 +70,7 @@ def _verdict(summary: StoreSummary) -> str:
         found.insert(0, "not stopped cleanly")
     if summary.denied:
         found.insert(0, "some files could not be read")
-    elif any(one.structure in NOT_READ for one in summary.findings):
+    elif any(finding.structure in NOT_READ for finding in summary.findings):
         found.insert(0, "not all of it is read")
     verdict = ", ".join(found)
     if not found:
@@ -91,18 +93,18 @@ def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, s
     kinds = {queue.kind for queue in summary.queues}
     present = {
         "mappedFileSizeConsumeQueueExt": any(
-            one.name == "enableConsumeQueueExt" and one.value for one in summary.settings
+            setting.name == "enableConsumeQueueExt" and setting.value for setting in summary.settings
         ),
         "mapperFileSizeBatchConsumeQueue": PathKind.BATCHCONSUMEQUEUE.value in kinds,
     }
     shown = [
-        one
-        for one in summary.settings
+        setting
+        for setting in summary.settings
         if all_settings
-        or one.origin is not Origin.DEFAULT
-        or (one.value is not None and present.get(one.name, True))
+        or setting.origin is not Origin.DEFAULT
+        or (setting.value is not None and present.get(setting.name, True))
     ]
-    lines = [(one.name, _value(one.value), _origin(one)) for one in shown]
+    lines = [(setting.name, _value(setting.value), _origin(setting)) for setting in shown]
     folded = len(summary.settings) - len(shown)
     return [*lines, (f"{folded} more with -v", "", "")] if folded else lines
 
@@ -124,8 +126,12 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         facts.append(("consume queues", _queue_facts(summary.queues)))
     facts += _index_facts(summary, zone)
     if summary.checkpoint is not None:
-        found = summary.checkpoint
-        times = (found.physic_msg_timestamp_ms, found.logics_msg_timestamp_ms, found.index_msg_timestamp_ms)
+        checkpoint = summary.checkpoint
+        times = (
+            checkpoint.physic_msg_timestamp_ms,
+            checkpoint.logics_msg_timestamp_ms,
+            checkpoint.index_msg_timestamp_ms,
+        )
         for name, timestamp_ms in zip(("log", "queues", "index"), times, strict=True):
             facts.append((f"checkpoint, {name}", time_text(timestamp_ms, zone) if timestamp_ms else "-"))
     facts += [
@@ -165,17 +171,17 @@ def _abort_text(summary: StoreSummary) -> str:
 
 
 def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
-    found = summary.index_coverage
-    if found is None:
+    coverage = summary.index_coverage
+    if coverage is None:
         return [("index", "no items")] if summary.index else []
     rest = ""
     if summary.log is not None:
-        after = summary.log.end - found.end_phy_offset
+        after = summary.log.end - coverage.end_phy_offset
         rest = f", {size_text(abs(after))} {'before' if after > 0 else 'beyond'} the log's end"
-    begin, end = (time_text(one, zone) for one in (found.begin_timestamp_ms, found.end_timestamp_ms))
+    begin, end = (time_text(one, zone) for one in (coverage.begin_timestamp_ms, coverage.end_timestamp_ms))
     return [
-        ("index", f"{several(found.items, 'item')}, room for {found.room:,}"),
-        ("index covers", f"physical offset {found.begin_phy_offset} to {found.end_phy_offset}{rest}"),
+        ("index", f"{several(coverage.items, 'item')}, room for {coverage.room:,}"),
+        ("index covers", f"physical offset {coverage.begin_phy_offset} to {coverage.end_phy_offset}{rest}"),
         ("", f"{begin} to {end}"),
     ]
 

@@ -74,8 +74,11 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
         yield from lost_facts(report.lost_messages)
     if report.compared and not report.differences:
         yield "compared", "the present files are the same"
-    for one in report.differences if report.compared else ():
-        yield "differs", f"{escape_text(one.file)}: {escape_text(one.message.removeprefix('differs '))}"
+    for difference in report.differences if report.compared else ():
+        yield (
+            "differs",
+            f"{escape_text(difference.file)}: {escape_text(difference.message.removeprefix('differs '))}",
+        )
 
 
 def _assumed(report: RebuildReport | SalvageReport) -> Iterator[tuple[str, str]]:
@@ -101,7 +104,7 @@ def _present(report: RebuildReport) -> Iterator[tuple[str, str]]:
     if present.fewer_messages or present.more_messages:
         entries = "" if present.index_entries is None else f", {present.index_entries:,} index entries"
         yield "now there", f"{several(present.messages, 'message')}{entries}"
-    ranked = sorted(present.fewer_by_queue, key=lambda one: -one.messages)
+    ranked = sorted(present.fewer_by_queue, key=lambda messages: -messages.messages)
     yield from capped("fewer", (f"{_queue(one)}: {one.messages:,} fewer than now" for one in ranked), "queue")
     yield from capped("not compared", map(escape_text, present.unread), "part")
 
@@ -120,9 +123,9 @@ def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
     )
     yield from capped("unreachable", unreachable, "file")
     older = (
-        f"{_queue(one)}: {several(one.units, 'message')} from before the topic was deleted and created again;"
-        f" {one.kept:,} since, at {one.physical_offset} and after"
-        for one in report.older_generations
+        f"{_queue(generation)}: {several(generation.units, 'message')} from before the topic was deleted and"
+        f" created again; {generation.kept:,} since, at {generation.physical_offset} and after"
+        for generation in report.older_generations
     )
     yield from capped("left out", older, "queue")
     late = (
@@ -185,11 +188,11 @@ def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
         yield "index entries", f"{report.index_entries:,}"
     yield from _assumed(report)
     yield from _lost_by_queue(report)
-    for one in report.config:
-        if one.problem is not None:
-            yield "config", f"{escape_text(one.label)} is not copied: {escape_text(one.problem)}"
-        elif one.mended is not None:
-            yield "config", f"{escape_text(one.label)} was damaged, and is now {escape_text(one.mended)}"
+    for file in report.config:
+        if file.problem is not None:
+            yield "config", f"{escape_text(file.label)} is not copied: {escape_text(file.problem)}"
+        elif file.mended is not None:
+            yield "config", f"{escape_text(file.label)} was damaged, and is now {escape_text(file.mended)}"
     yield from capped("note", map(escape_text, report.notes), "note")
     if report.seconds:
         yield "seconds", stages_text(report.seconds)
@@ -230,9 +233,9 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
         words = several(report.lost.before, "message", "messages")
         yield "before log", f"{words} before its first byte, to which units or index items still lead"
     moving = (
-        f"{_queue(one)}: {several(one.unknown, 'queue offset', 'queue offsets')} without a record:"
+        f"{_queue(queue)}: {several(queue.unknown, 'queue offset', 'queue offsets')} without a record:"
         " later messages move down"
-        for one in report.moving
+        for queue in report.moving
     )
     yield from capped("moves", moving, "queue")
 
@@ -352,7 +355,7 @@ def _outcome(report: RepairReport) -> str:
         is_damaged = report.findings.exit_status() is ExitStatus.LOG_DAMAGED
         nothing = is_damaged and report.outcome == "nothing-to-do"
         return _OF_LOG if nothing else _REPAIRS[report.outcome]
-    due = [one.file for one in report.configs if one.choices and one.file in left]
+    due = [config.file for config in report.configs if config.choices and config.file in left]
     return f"nothing is repaired before you choose the content of {' and '.join(due)}" if due else _UNREPAIRED
 
 
@@ -392,11 +395,11 @@ def _counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {code}" for code, count in counts.items()) or "none"
 
 
-def _choices(one: ConfigDiagnosis) -> Iterator[tuple[str, str]]:
-    for copy in one.copies:
+def _choices(diagnosis: ConfigDiagnosis) -> Iterator[tuple[str, str]]:
+    for copy in diagnosis.copies:
         yield "copy", escape_text(f"{copy}, {copy.size_bytes:,} bytes")
-    for number, choice in enumerate(one.choices):
-        mark = " (recommended)" if number == 0 and one.obvious else ""
+    for number, choice in enumerate(diagnosis.choices):
+        mark = " (recommended)" if number == 0 and diagnosis.obvious else ""
         yield escape_text(choice.name), escape_text(f"{choice.about}{mark}: {_meaning(choice)}")
         felt = (
             effect

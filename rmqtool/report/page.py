@@ -79,12 +79,12 @@ def losses_table(report: StoreReport) -> PageTable:
     """Return the losses by topic."""
     rows = [
         (
-            shown(one.topic),
-            f"{one.next_start:,}",
-            size_text(one.next_start_bytes) if one.next_start else "",
-            f"{one.missing:,}",
+            shown(loss.topic),
+            f"{loss.next_start:,}",
+            size_text(loss.next_start_bytes) if loss.next_start else "",
+            f"{loss.missing:,}",
         )
-        for one in report.losses
+        for loss in report.losses
     ]
     return _table(rows, _LOSSES, "topics")
 
@@ -92,13 +92,13 @@ def losses_table(report: StoreReport) -> PageTable:
 def names_table(report: StoreReport) -> PageTable:
     """Return the lost messages, with the known fields of each."""
     rows = []
-    for one in report.lost:
-        queue = "" if one.queue_id is None else f"{one.topic}/{one.queue_id}"
-        places = (one.queue_offset, one.physical_offset)
+    for message in report.lost:
+        queue = "" if message.queue_id is None else f"{message.topic}/{message.queue_id}"
+        places = (message.queue_offset, message.physical_offset)
         place, offset = ("" if number is None else f"{number}" for number in places)
-        names = (one.store_timestamp or "", one.uniq_key or "", " ".join(one.keys or ()))
-        rows.append((shown(queue), place, offset, one.reason.value, *map(shown, names)))
-    lost = sum(one.next_start + one.missing for one in report.losses)
+        names = (message.store_timestamp or "", message.uniq_key or "", " ".join(message.keys or ()))
+        rows.append((shown(queue), place, offset, message.reason.value, *map(shown, names)))
+    lost = sum(loss.next_start + loss.missing for loss in report.losses)
     more = f"{len(rows):,} of {lost:,}; the option --lost of verify has all." if lost > len(rows) else ""
     return PageTable(tuple(rows), more)
 
@@ -109,36 +109,36 @@ def topics_table(report: StoreReport, clock: Clock) -> PageTable:
     if picture is None:
         return PageTable()
     slowest: dict[str, int] = defaultdict(int)
-    for one in report.backlogs:
-        if one.reader.startswith("group "):
-            slowest[one.topic] = max(slowest[one.topic], one.units)
+    for backlog in report.backlogs:
+        if backlog.reader.startswith("group "):
+            slowest[backlog.topic] = max(slowest[backlog.topic], backlog.units)
     topics = picture.census.topics
-    whole = sum(one.bytes for one in topics)
+    whole = sum(topic.bytes for topic in topics)
     rows = [
         (
-            shown(one.topic),
-            f"{one.messages:,}",
-            size_text(one.bytes),
-            f"{slowest[one.topic]:,}" if one.topic in slowest else "",
-            size_text(one.largest),
-            share(one.bytes, whole),
-            clock(one.oldest_ms),
-            clock(one.newest_ms),
+            shown(topic.topic),
+            f"{topic.messages:,}",
+            size_text(topic.bytes),
+            f"{slowest[topic.topic]:,}" if topic.topic in slowest else "",
+            size_text(topic.largest),
+            share(topic.bytes, whole),
+            clock(topic.oldest_ms),
+            clock(topic.newest_ms),
         )
-        for one in topics[:_TOPICS]
+        for topic in topics[:_TOPICS]
     ]
     others = topics[_TOPICS:]
     if others:
         rows.append(
             (
                 f"{len(others):,} other topics",
-                f"{sum(one.messages for one in others):,}",
-                size_text(sum(one.bytes for one in others)),
+                f"{sum(topic.messages for topic in others):,}",
+                size_text(sum(topic.bytes for topic in others)),
                 "",
-                size_text(max(one.largest for one in others)),
-                share(sum(one.bytes for one in others), whole),
-                clock(min(one.oldest_ms for one in others)),
-                clock(max(one.newest_ms for one in others)),
+                size_text(max(topic.largest for topic in others)),
+                share(sum(topic.bytes for topic in others), whole),
+                clock(min(topic.oldest_ms for topic in others)),
+                clock(max(topic.newest_ms for topic in others)),
             )
         )
     more = f"the {_TOPICS} with most bytes are listed, the others in one row; --format json has all"
@@ -149,20 +149,22 @@ def backlogs_table(report: StoreReport, clock: Clock) -> PageTable:
     """Return the backlogs of readers, the largest first."""
     rows = [
         (
-            shown(one.reader.removeprefix("group ")),
-            shown(one.topic),
-            f"{one.queues:,}",
-            f"{one.units:,}",
-            clock(one.last_timestamp_ms),
-            f"{one.odd:,}" if one.odd else "",
+            shown(backlog.reader.removeprefix("group ")),
+            shown(backlog.topic),
+            f"{backlog.queues:,}",
+            f"{backlog.units:,}",
+            clock(backlog.last_timestamp_ms),
+            f"{backlog.odd:,}" if backlog.odd else "",
         )
-        for one in report.backlogs
+        for backlog in report.backlogs
     ]
     left = report.backlogs[_BACKLOGS:]
     table = _table(rows, _BACKLOGS, "readers of topics")
     if not left:
         return table
-    return PageTable(table.rows, f"{table.more}, with {sum(one.units for one in left):,} units to consume")
+    return PageTable(
+        table.rows, f"{table.more}, with {sum(backlog.units for backlog in left):,} units to consume"
+    )
 
 
 def gaps_table(picture: LogPicture | None) -> PageTable:
@@ -171,12 +173,12 @@ def gaps_table(picture: LogPicture | None) -> PageTable:
         return PageTable()
     rows = [
         (
-            f"{shown(one.topic)}/{one.queue_id}",
-            f"{one.first} to {one.first + one.missing - 1}",
-            f"{one.missing:,}",
-            str(one.physical_offset),
+            f"{shown(gap.topic)}/{gap.queue_id}",
+            f"{gap.first} to {gap.first + gap.missing - 1}",
+            f"{gap.missing:,}",
+            str(gap.physical_offset),
         )
-        for one in sorted(picture.offset_gaps, key=lambda one: -one.missing)
+        for gap in sorted(picture.offset_gaps, key=lambda gap: -gap.missing)
     ]
     return _table(rows, _GAPS, "gaps", picture.more_offset_gaps)
 
@@ -187,12 +189,12 @@ def steps_table(picture: LogPicture | None, clock: Clock) -> PageTable:
         return PageTable()
     rows = [
         (
-            str(one.physical_offset),
-            clock.exact(one.before_ms),
-            clock.exact(one.after_ms),
-            span(one.before_ms - one.after_ms),
+            str(step.physical_offset),
+            clock.exact(step.before_ms),
+            clock.exact(step.after_ms),
+            span(step.before_ms - step.after_ms),
         )
-        for one in picture.clock_steps
+        for step in picture.clock_steps
     ]
     return _table(rows, _STEPS, "steps back", picture.more_clock_steps)
 
@@ -202,11 +204,11 @@ def settings_table(report: StoreReport) -> PageTable:
     rows = [
         (
             name,
-            shown(_value_text(one.value)),
-            one.origin.value,
-            shortened(escape_text(one.doubt or one.note), 120),
+            shown(_value_text(setting.value)),
+            setting.origin.value,
+            shortened(escape_text(setting.doubt or setting.note), 120),
         )
-        for name, one in report.provenance.settings.items()
+        for name, setting in report.provenance.settings.items()
     ]
     return _table(rows, _SETTINGS, "settings")
 
@@ -220,8 +222,8 @@ def _value_text(value: object) -> str:
 def digests_table(report: StoreReport) -> PageTable:
     """Return the digests of files."""
     rows = [
-        (shown(one.file), f"{one.size_bytes:,}", one.sha256 or f"none: {shown(one.reason or '')}")
-        for one in report.provenance.digests
+        (shown(digest.file), f"{digest.size_bytes:,}", digest.sha256 or f"none: {shown(digest.reason or '')}")
+        for digest in report.provenance.digests
     ]
     return _table(rows, _DIGESTS, "files; --format json has all")
 
@@ -255,8 +257,11 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
         "names": names_table(report),
         "lost_total": _lost_total(report),
         "predictions": tuple(
-            (prediction_title(one), tuple((name, shortened(text)) for name, text in prediction_facts(one)))
-            for one in report.predictions
+            (
+                prediction_title(prediction),
+                tuple((name, shortened(text)) for name, text in prediction_facts(prediction)),
+            )
+            for prediction in report.predictions
         ),
         "strip": None if picture is None else strip_of(picture, cut, clock, _hurt(report)),
         "charts": () if census is None else charts_of(census, list(_moments(report)), clock),
@@ -275,15 +280,19 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
 
 def _hurt(report: StoreReport) -> Iterator[tuple[int, int]]:
     """Yield the damaged ranges of the log, records of known length among them."""
-    for one in report.verification.findings:
-        if one.structure is Structure.COMMITLOG and one.severity is Severity.ERROR:
-            start, length = one.physical_offset, one.length
+    for finding in report.verification.findings:
+        if finding.structure is Structure.COMMITLOG and finding.severity is Severity.ERROR:
+            start, length = finding.physical_offset, finding.length
             if start is not None and length is not None and length > 0:
                 yield start, start + length
 
 
 def _cut(report: StoreReport) -> int | None:
-    cuts = [one.cut.physical_offset for one in report.predictions if one.cut is not None and one.lost]
+    cuts = [
+        prediction.cut.physical_offset
+        for prediction in report.predictions
+        if prediction.cut is not None and prediction.lost
+    ]
     return cuts[0] if cuts else None
 
 
@@ -296,7 +305,7 @@ def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
     )
     if picture is not None and picture.census.topics:
         topics = picture.census.topics
-        first, last = min(one.oldest_ms for one in topics), max(one.newest_ms for one in topics)
+        first, last = min(topic.oldest_ms for topic in topics), max(topic.newest_ms for topic in topics)
         yield "stored", f"{clock.exact(first)} to {clock.exact(last)}"
     yield "queues", f"{examined.consume_queues:,} queues, {examined.units:,} units"
     yield "index", f"{examined.index_files:,} files, {examined.items:,} items"
@@ -306,7 +315,7 @@ def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
 
 
 def _lost_total(report: StoreReport) -> str:
-    start, log_losses = sum(one.next_start for one in report.losses), report.verification.log_losses
+    start, log_losses = sum(loss.next_start for loss in report.losses), report.verification.log_losses
     parts = []
     if start:
         parts.append(f"the next start cuts off {start:,} messages")
@@ -329,7 +338,7 @@ def _moments(report: StoreReport) -> Iterator[Moment]:
         return
     period = picture.census.period
     stop = period.start_ms + period.width_ms * period.buckets
-    last = max((one.newest_ms for one in picture.census.topics if one.newest_ms < stop), default=None)
+    last = max((topic.newest_ms for topic in picture.census.topics if topic.newest_ms < stop), default=None)
     if last is not None:
         yield Moment(last, "last write before the crash" if report.abort else "last write", "crash")
     if report.cut_ms is not None:
@@ -363,7 +372,7 @@ def _finding(group: FindingGroup, lines: Sequence[Finding]) -> dict[str, Any]:
         "severity": "note" if first.severity is Severity.INFO else first.severity.value,
         "title": f"{first.code.code} {first.code.title}",
         "total": count,
-        "lines": [shortened(finding_line(one), _LINE) for one in lines],
+        "lines": [shortened(finding_line(line), _LINE) for line in lines],
         "more": f"… {count:,} in all" if count > len(lines) else "",
         "explains": [f"{number:,} {code}, {CATALOG[code].title}" for code, number in group.explained.items()],
         "effect": shortened(escape_text(first.broker_effect)) if lines else "",

@@ -174,7 +174,7 @@ class RowText:
 
     def consumption(self, found: Consumption) -> str:
         """Return lines on a group's progress with a message, below those of the message."""
-        first, *others = (one.message for one in found.evidence)
+        first, *others = (evidence.message for evidence in found.evidence)
         said = [f"{found.state.words} by {found.group}: {first}", *others]
         lines = (line for one in said for line in wrapped(escape_text(one), self._room(_INDENT)))
         return "".join(f"{'':>{_INDENT}}{line}\n" for line in lines)

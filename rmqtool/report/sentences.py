@@ -149,7 +149,7 @@ def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     yield "lost", f"{messages} of {size_text(lost.bytes)}" if lost.messages else "no known message"
     for reason, count in lost.reasons.items():
         yield "of these", f"{count:,} {_REASONS[reason]}"
-    ranked = sorted(lost.topics, key=lambda one: -one.messages)
+    ranked = sorted(lost.topics, key=lambda topic: -topic.messages)
     yield from capped("of topic", map(_topic_losses, ranked), "topic")
     if lost.unnamed:
         yield "not named", f"{several(lost.unnamed, 'place')} of units that point to nothing known"
@@ -209,8 +209,8 @@ def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
         yield "refuses", escape_text(f"{refusal.file} {refusal.reason}")
     for remedy in dict.fromkeys(one.remedy for one in prediction.refusals if one.remedy is not None):
         yield "remedy", escape_text(remedy)
-    for one in prediction.forgets:
-        yield "forgets", escape_text(f"{one.loses} ({one.file})")
+    for forgotten in prediction.forgets:
+        yield "forgets", escape_text(f"{forgotten.loses} ({forgotten.file})")
 
 
 def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
@@ -233,7 +233,10 @@ def _dispatched(what: Dispatched) -> str:
 
 def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
     for name in ("missing", "misplaced", "dropped"):
-        queues = {f"{escape_text(one.topic)}/{one.queue_id}": getattr(one, name) for one in prediction.queues}
+        queues = {
+            f"{escape_text(queue.topic)}/{queue.queue_id}": getattr(queue, name)
+            for queue in prediction.queues
+        }
         if total := sum(queues.values()):
             listed = _first(f"{queue} {count:,}" for queue, count in queues.items() if count)
             yield name, f"{several(total, 'unit')}: {listed}"
@@ -257,17 +260,17 @@ _OUTCOME_COLUMNS = ("served", "wrong", "unserved", "unindexed", "lost", "reused"
 def outcome_rows(outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Return the columns of a table of outcomes, and a row for each; the recommended one is marked."""
     rows = []
-    for one in outcomes:
-        if one.refused is None:
-            mark = " *" if one.recommended else "" if one.starts else ", no start"
-            counts = (getattr(one, name) for name in _OUTCOME_COLUMNS)
+    for outcome in outcomes:
+        if outcome.refused is None:
+            mark = " *" if outcome.recommended else "" if outcome.starts else ", no start"
+            counts = (getattr(outcome, name) for name in _OUTCOME_COLUMNS)
             cells = ("-" if count is None else f"{count:,}" for count in counts)
-            rows.append((escape_text(one.setting or one.action.value) + mark, *cells))
+            rows.append((escape_text(outcome.setting or outcome.action.value) + mark, *cells))
     return ("action", *_OUTCOME_COLUMNS), rows
 
 
 def refusal_facts(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
     """Yield the actions that are not possible, and why."""
-    for one in outcomes:
-        if one.refused is not None:
-            yield one.action.value, f"not possible: {escape_text(one.refused)}"
+    for outcome in outcomes:
+        if outcome.refused is not None:
+            yield outcome.action.value, f"not possible: {escape_text(outcome.refused)}"

@@ -114,7 +114,10 @@ class TextReport:
 
     def findings(self, findings: Iterable[Finding], listed: int = 20) -> None:
         """Write a line for each finding, an empty line above them."""
-        lines = [f"{one.code.code} ({one.severity}): {_store_of(one)}{finding_line(one)}" for one in findings]
+        lines = [
+            f"{finding.code.code} ({finding.severity}): {_store_of(finding)}{finding_line(finding)}"
+            for finding in findings
+        ]
         for line in ["", *lines[:listed]] if lines else ():
             self.paragraph(line, 0)
         if len(lines) > listed:

@@ -48,7 +48,7 @@ def topics_verdict(report: TopicsReport) -> str:
     log = report.log
     damage = ""
     if report.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED:
-        errors = sum(one.severity is Severity.ERROR for one in report.findings)
+        errors = sum(finding.severity is Severity.ERROR for finding in report.findings)
         damage = f"The commit log is damaged ({counted(errors, 'error')}): "
     topics = several(report.topics, "topic")
     losses = report.log_losses

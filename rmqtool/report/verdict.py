@@ -69,7 +69,7 @@ def verdict_words(verdict: Verdict) -> dict[str, str | None]:
 def verdict_line(verdict: Verdict) -> str:
     """Return the verdict in one line: damage, unexamined parts, and the next start."""
     said = "Interrupted: no verdict" if verdict.report.interrupted is not None else _damage(verdict)
-    return said + "".join(f"; {one}" for one in _starts(verdict))
+    return said + "".join(f"; {start}" for start in _starts(verdict))
 
 
 def next_command(verdict: Verdict) -> str | None:
@@ -101,7 +101,7 @@ def _damage(verdict: Verdict) -> str:
     if status is ExitStatus.FAILED and names_limits(report):
         return _not_judged(report)
     if only_strays(verdict):
-        stops = any(one.effect_override == "Does not start." for one in report.findings)
+        stops = any(finding.effect_override == "Does not start." for finding in report.findings)
         said = "No damage found, but a stray file in commitlog/ " + ("stops a start" if stops else "is to go")
     elif status is not ExitStatus.CLEAN:
         said = _DAMAGE[status]
@@ -123,7 +123,9 @@ def _damage(verdict: Verdict) -> str:
     if ahead:
         offsets = several(ahead, "consumer offset lies", "consumer offsets lie")
         said += f"{', but' if not status else ';'} {offsets} beyond the end of a queue"
-    found = dict.fromkeys(one.file or "" for one in report.findings if one.code is codes.CF_FORGETS)
+    found = dict.fromkeys(
+        finding.file or "" for finding in report.findings if finding.code is codes.CF_FORGETS
+    )
     files = [file for file in found if file not in ONLY_SHOWN]
     if files and not status and not verdict.predictions:
         said += f", but the next start forgets what {' and '.join(map(basename, files))} held"
@@ -139,8 +141,8 @@ def _not_judged(report: VerifyReport) -> str:
 def only_strays(verdict: Verdict) -> bool:
     """Return whether all errors are of files outside of the log, which hold nothing of it."""
     report = verdict.report
-    there = (one for one in report.findings if one.structure not in PREDICTED)
-    errors = {one.code for one in there if one.severity is Severity.ERROR}
+    there = (finding for finding in report.findings if finding.structure not in PREDICTED)
+    errors = {finding.code for finding in there if finding.severity is Severity.ERROR}
     return errors == {codes.CL_STRAY} and report.damage_status is ExitStatus.NEGATIVE
 
 
@@ -151,9 +153,9 @@ def log_losses(verdict: Verdict) -> int:
 
 
 def _known_losses(verdict: Verdict) -> LogLosses | None:
-    known = (verdict.report.log_losses, *(one.log_losses for one in verdict.predictions))
-    found = [one for one in known if one is not None]
-    return max(found, key=lambda one: (one.messages, one.before), default=None)
+    known = (verdict.report.log_losses, *(prediction.log_losses for prediction in verdict.predictions))
+    losses = [one for one in known if one is not None]
+    return max(losses, key=lambda one: (one.messages, one.before), default=None)
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:
@@ -184,7 +186,7 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
 
     brokers = _brokers(predictions)
     if outcome is StartOutcome.LOSES:
-        counts = sorted({lost_messages(one) for one in predictions})
+        counts = sorted({lost_messages(prediction) for prediction in predictions})
         cut = several(counts[-1], "message") if not lost else f"{counts[-1]:,} more"
         forgets = _forgets(predictions)
         also = f" and forgets {forgets}" if forgets else ""
@@ -200,7 +202,7 @@ def _start(outcome: StartOutcome, predictions: Sequence[Prediction], *, lost: bo
 
 
 def _brokers(predictions: Sequence[Prediction]) -> str:
-    names = [one.release.name for one in predictions]
+    names = [prediction.release.name for prediction in predictions]
     return f"a {' or '.join([', '.join(names[:-1]), names[-1]] if names[1:] else names)} broker"
 
 
@@ -209,20 +211,22 @@ def _harm(verdict: Verdict, predictions: Sequence[Prediction]) -> str:
     if not predictions[0].starts:
         return ""
     start = outcome_of(verdict.report.outcomes, Action.START)
-    if start is not None and [one.release.name for one in predictions] == [verdict.report.release]:
+    if start is not None and [prediction.release.name for prediction in predictions] == [
+        verdict.report.release
+    ]:
         passed = predictions[0].not_served
         over = f"pulls pass over up to {passed:,} more" if passed else ""
         return ", and ".join(one for one in (harm_words(start), over) if one)
-    most = max(one.not_served + _missing(one) for one in predictions)
+    most = max(prediction.not_served + _missing(prediction) for prediction in predictions)
     return f"never delivers up to {several(most, 'message')} of the log" if most else ""
 
 
 def _missing(prediction: Prediction) -> int:
-    return sum(one.missing for one in prediction.queues if not one.topic.startswith(LMQ_PREFIX))
+    return sum(queue.missing for queue in prediction.queues if not queue.topic.startswith(LMQ_PREFIX))
 
 
 def _forgets(predictions: Sequence[Prediction]) -> str:
-    files = {basename(one.file): None for prediction in predictions for one in prediction.forgets}
+    files = {basename(forgotten.file): None for prediction in predictions for forgotten in prediction.forgets}
     return " and ".join(f"what {name} held" for name in files)
 
 
@@ -233,7 +237,7 @@ def _next_words(verdict: Verdict) -> list[str] | None:
     if report.interrupted is not None:
         return _verify(verdict)
     if codes.IO_DENIED.code in report.findings.counts:
-        denied = next(one for one in report.findings if one.code is codes.IO_DENIED)
+        denied = next(finding for finding in report.findings if finding.code is codes.IO_DENIED)
         return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
     chosen = best(report.outcomes)
     if chosen is not None:
@@ -246,7 +250,7 @@ def _next_words(verdict: Verdict) -> list[str] | None:
 
 
 def _is_unread(verdict: Verdict) -> bool:
-    return any(one.structure in NOT_READ for one in verdict.report.findings)
+    return any(finding.structure in NOT_READ for finding in verdict.report.findings)
 
 
 def _action_without_outcomes(verdict: Verdict) -> Action | None:
@@ -413,18 +417,20 @@ def groups_of(verdict: Verdict) -> Iterator[FindingGroup]:
     """Yield the findings in groups, errors first."""
     log, roots = verdict.report.findings, verdict.roots
     new = log if verdict.comparison is None else verdict.comparison.new
-    following = {id(one) for one, root in zip(log, roots.of, strict=True) if root is not None}
-    listed = {id(one) for one in new}
-    groups = [(group[0], [one for one in group if id(one) not in following]) for group in grouped(log)]
+    following = {id(finding) for finding, root in zip(log, roots.of, strict=True) if root is not None}
+    listed = {id(finding) for finding in new}
+    groups = [
+        (group[0], [finding for finding in group if id(finding) not in following]) for group in grouped(log)
+    ]
     for first, free in groups:
         code = first.code.code
-        count, fresh = len(free), sum(id(one) in listed for one in free)
+        count, fresh = len(free), sum(id(finding) in listed for finding in free)
         explained: Mapping[str, int] = {}
         alike = [own for other, own in groups if other.code is first.code]
         if free is max(alike, key=len):  # of one that is not kept, only the code is known
-            others = [one for own in alike if own is not free for one in own]
+            others = [finding for own in alike if own is not free for finding in own]
             count = log.counts[code] - roots.follows(code) - len(others)
-            fresh = new.counts.get(code, 0) - sum(id(one) in listed for one in others)
+            fresh = new.counts.get(code, 0) - sum(id(finding) in listed for finding in others)
             explained = roots.explained.get(code, {})
         if count:
             yield FindingGroup(first, free, count, min(fresh, count), explained)
@@ -457,9 +463,9 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     document = json_object(verdict.report)
     document["findings"] = list(finding_objects(verdict))
     commands = CommandLines(verdict.report.store, verdict.setting_arguments)
-    for one, value in zip(verdict.report.outcomes, document.get("outcomes", ()), strict=True):
-        if one.refused is None:
-            value["command"] = escape_text(shlex.join(commands.of(one.action, one.setting)))
+    for outcome, value in zip(verdict.report.outcomes, document.get("outcomes", ()), strict=True):
+        if outcome.refused is None:
+            value["command"] = escape_text(shlex.join(commands.of(outcome.action, outcome.setting)))
     if verdict.part is not None:
         document["part"] = verdict.part
     if verdict.predictions:

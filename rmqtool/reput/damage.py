@@ -62,13 +62,13 @@ class GapContents(NamedTuple):
 
 def inspect_gaps(tasks: Sequence[InspectTask]) -> list[GapContents]:
     """Look for gaps and intact records in ranges."""
-    found = []
+    gaps = []
     walk: GapWalk | None = None
     for task in tasks:
         if walk is None or walk.segment is not task.split.segment:  # kept, for ranges lie close together
             walk = GapWalk(task.split.segment, task.records, task.stale_from)
-        found.append(_contents_of(task.split, task.due, walk))
-    return found
+        gaps.append(_contents_of(task.split, task.due, walk))
+    return gaps
 
 
 def true_records(task: InspectTask) -> Iterator[Int64s]:
@@ -133,7 +133,7 @@ class UnreachableRange:
 def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) -> list[UnreachableRange]:
     """Examine the bytes after the end of the broker's walk, by file; none if it read the whole log."""
     tasks = unreachable_tasks(plan, result)
-    found = engine.map(inspect_gaps, [[task] for task in tasks])
+    gaps = engine.map(inspect_gaps, [[task] for task in tasks])
     return [
         UnreachableRange(
             task.split.start,
@@ -143,7 +143,7 @@ def inspect_unreachable(plan: ReputPlan, result: ReputResult, engine: Engine) ->
             contents.records,
             contents.record_bytes,
         )
-        for task, (contents,) in zip(tasks, found, strict=True)
+        for task, (contents,) in zip(tasks, gaps, strict=True)
         if contents.records
     ]
 
@@ -215,17 +215,17 @@ def inspect_skips(
     ranges: list[SkippedRange] = []
     records_after = 0
     for skip, tasks_of_skip in zip(reversed(skips), reversed(tasks), strict=True):
-        found = [contents[task.split.start] for task in tasks_of_skip]
+        gaps = [contents[task.split.start] for task in tasks_of_skip]
         segment = plan.log.segment_at(skip.log_offset)
         if segment is None:
             continue
-        records = sum(one.records for one in found)
+        records = sum(gap.records for gap in gaps)
         records_after += records
         damage = skip.log_offset < result.chain.end or records_after > 0
         if skip.reason == Outcome.FILE_END:
             damage = records > 0
-        record_bytes = sum(one.record_bytes for one in found)
-        ranges.append(SkippedRange(skip, segment, found[0].gap, records, record_bytes, damage))
+        record_bytes = sum(gap.record_bytes for gap in gaps)
+        ranges.append(SkippedRange(skip, segment, gaps[0].gap, records, record_bytes, damage))
     return ranges[::-1]
 
 
@@ -244,7 +244,7 @@ def _inspect(tasks: list[InspectTask], engine: Engine) -> dict[int, GapContents]
     """Examine ranges by the group: a torn log has hundreds of thousands, too many for an engine's items."""
     size = -(-len(tasks) // _MOST_ITEMS) or 1
     groups = [tasks[first : first + size] for first in range(0, len(tasks), size)]
-    return {one.start: one for group in engine.map(inspect_gaps, groups) for one in group}
+    return {gap.start: gap for group in engine.map(inspect_gaps, groups) for gap in group}
 
 
 def _tasks(plan: ReputPlan, skip: Skip, before: Skip, stale_from: int | None) -> list[InspectTask]:
@@ -323,7 +323,7 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
     else:
         number = edge.segments.index(segment)
         defects = list(classified(first.gap, segment, number, edge))
-    damage = any(one.damage for one in skips)
+    damage = any(skipped.damage for skipped in skips)
     for defect in defects:
         severity = Severity.ERROR if damage else defect.severity  # a broker's loss is an error
         text = f"{defect.message}; {beside}" if beside and defect is defects[0] else defect.message
@@ -332,11 +332,11 @@ def _skip_findings(skips: list[SkippedRange], edge: FoundEdge) -> Iterator[Findi
 
 def _beside(skips: list[SkippedRange]) -> str:
     """Return a sentence on the skipped bytes, and on their records that a salvage would keep."""
-    if not any(one.damage for one in skips):
+    if not any(skipped.damage for skipped in skips):
         return ""
-    text = f"the broker skips {counted(sum(one.skip.length for one in skips), 'byte')}"
-    if records := sum(one.records for one in skips):
-        record_bytes = sum(one.record_bytes for one in skips)
+    text = f"the broker skips {counted(sum(skipped.skip.length for skipped in skips), 'byte')}"
+    if records := sum(skipped.records for skipped in skips):
+        record_bytes = sum(skipped.record_bytes for skipped in skips)
         text += f", with {counted(records, 'good record')} ({record_bytes} bytes) in them"
     return text
 

@@ -102,8 +102,8 @@ class IndexStream:
 
     def entry(self, number: int) -> tuple[int, int]:
         """Return physical offset and store time of an entry."""
-        found = next(self.ranges(number, number + 1))
-        row = found.read(ENTRY_ROW)[0]
+        column = next(self.ranges(number, number + 1))
+        row = column.read(ENTRY_ROW)[0]
         return int(row["physical_offset"]), int(row["store_timestamp_ms"])
 
     def ranges(self, start: int, stop: int) -> Iterator[BlockColumn]:

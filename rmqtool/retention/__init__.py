@@ -89,7 +89,11 @@ def check_expiry(store: Store, head: HeadOfLog) -> Iterator[Finding]:
 
     One of several directories of a log does not show where the log begins.
     """
-    if head.start <= 0 or store.root is None or any(one.code is codes.ST_ONE_PATH for one in store.unread):
+    if (
+        head.start <= 0
+        or store.root is None
+        or any(feature.code is codes.ST_ONE_PATH for feature in store.unread)
+    ):
         return
     severity, sentence = _judged(store, head, _whole_files(store, head))
     yield Finding(
@@ -178,6 +182,6 @@ def _written_ms(store: Store) -> Clock:
     """
     assert store.root is not None
     first = store.log.segments[0].path.status()
-    found = [(store.root / name).status() for name in _WRITTEN_WHILE_RUNNING]
-    newest = max((status.modified_ns for status in found if status is not None), default=0)
+    statuses = [(store.root / name).status() for name in _WRITTEN_WHILE_RUNNING]
+    newest = max((status.modified_ns for status in statuses if status is not None), default=0)
     return Clock(0, 0) if first is None else Clock(first.modified_ns // _NS_PER_MS, newest // _NS_PER_MS)

@@ -61,9 +61,9 @@ def inner_messages(batch: bytes) -> Iterator[BatchedMessage]:
     """Yield the messages of a batch in order."""
     position = 0
     while position < len(batch):
-        found = _message_at(batch, position)
-        yield found
-        position += found.total_size
+        message = _message_at(batch, position)
+        yield message
+        position += message.total_size
 
 
 def _message_at(batch: bytes, position: int) -> BatchedMessage:
@@ -208,8 +208,8 @@ def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]
     """
     count = 0
     try:
-        for one in inner_messages(decompress(batch.body, batch.sys_flag)):
-            yield _inner_row(batch, one, count)
+        for message in inner_messages(decompress(batch.body, batch.sys_flag)):
+            yield _inner_row(batch, message, count)
             count += 1
     except (BatchError, BodyError) as failure:
         yield _damage(batch, str(failure))
@@ -225,16 +225,16 @@ def _damage(batch: rows.Message, reason: str) -> rows.Damage:
     return rows.Damage(*place, codes.CL_INNER_BATCH, sentence, Structure.COMMITLOG)
 
 
-def _inner_row(batch: rows.Message, one: BatchedMessage, index: int) -> rows.InnerMessage:
-    properties = one.properties
+def _inner_row(batch: rows.Message, message: BatchedMessage, index: int) -> rows.InnerMessage:
+    properties = message.properties
     own = {
         "index": index,
-        "batch_position": one.position,
-        "total_size": one.total_size,
-        "flag": one.flag,
+        "batch_position": message.position,
+        "total_size": message.total_size,
+        "flag": message.flag,
         "queue_offset": wrap_long(batch.queue_offset + index),
-        "body_length": len(one.body),
-        "body": one.body,
+        "body_length": len(message.body),
+        "body": message.body,
         "properties": properties,
         "tags": properties.get("TAGS"),
         "keys": split_keys(properties.get("KEYS", "")),

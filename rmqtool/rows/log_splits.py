@@ -288,7 +288,9 @@ def _file_pieces(job: LogJob, number: int, pool: ThreadPoolExecutor, ahead: int)
         none = Split(segment, start, start)
         last = ReadSplit(none, start, next_log_offset=start, closed=start == segment.start)
         with closing(read_ahead(tasks, pool, ahead, job.advance)) as results:
-            for last in stitch(results, start, lambda one, due: read_split(SplitTask(job, one.split, due))):
+            for last in stitch(
+                results, start, lambda split, due: read_split(SplitTask(job, split.split, due))
+            ):
                 yield from last.rows
         yield from after_segment(job, last)
 

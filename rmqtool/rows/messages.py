@@ -201,7 +201,9 @@ class MessageRows:
     def damage(self, defect: Finding) -> rows.Damage:
         """Return the row of a defect."""
         if is_of_record(defect):
-            self._met = [one for one in self._met if one.physical_offset == defect.physical_offset]
+            self._met = [
+                finding for finding in self._met if finding.physical_offset == defect.physical_offset
+            ]
             self._met.append(defect)
         return rows.Damage(
             *self._place(defect.physical_offset or 0),
@@ -248,7 +250,7 @@ class MessageRows:
 
     def _damage_of(self, record: Record) -> list[str]:
         met, self._met = self._met, []
-        return [one.code.code for one in met if one.physical_offset == record.physical_offset]
+        return [finding.code.code for finding in met if finding.physical_offset == record.physical_offset]
 
     def _place(self, physical_offset: int) -> tuple[str, int]:
         """Return file and position of an offset; one after the last byte of a file counts as in it."""

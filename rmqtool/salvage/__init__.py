@@ -377,17 +377,17 @@ class SalvagePlan:
             raise AccountError(f"the plan's log ends at {due}, inside a file")
         if sum(self.bytes_of(kind) for kind in PartKind) != due - self.start:
             raise AccountError("the bytes of the plan's parts are not those of its log")
-        placed = sum(one.count for one in self.lost if one.placed)
+        placed = sum(loss.count for loss in self.lost if loss.placed)
         stood_for = sum(part.messages for part in self.parts)
         if self.holes is not Holes.REPEAT and placed != stood_for:
             raise AccountError(f"{placed} lost messages are to have tombstones, {stood_for} have one")
         wrong = [
-            one
-            for one in self.queues
-            if one.placed > one.not_given_back
-            or (one.orderly and one.found + one.not_given_back > one.queue_offsets)
+            queue
+            for queue in self.queues
+            if queue.placed > queue.not_given_back
+            or (queue.orderly and queue.found + queue.not_given_back > queue.queue_offsets)
         ]
         if wrong:
             raise AccountError(f"found and lost are more than there is: {wrong[0]}")
-        if sum(one.not_given_back for one in self.queues) != sum(one.count for one in self.lost):
+        if sum(queue.not_given_back for queue in self.queues) != sum(loss.count for loss in self.lost):
             raise AccountError("the queues' lost messages differ from the list of lost messages")

@@ -80,7 +80,7 @@ def make_derived(
         queues.queues,
         index.entries,
         _index_ms(staging.finished("index")),
-        [(one.label, digests[one]) for one in files if one in digests],
+        [(file.label, digests[file]) for file in files if file in digests],
         assumptions(store, PARTS, tag_rule(store) if store.settings.message_index_enable else None),
     )
 

@@ -67,7 +67,7 @@ def merge(
             raise UsageError(f"{other.log.directories[0]}: no copy of this log: no record is the same")
         if differing.any():
             whole = where(merged, ~merged.damaged)
-            logs = [one.log for one in surveys]
+            logs = [survey.log for survey in surveys]
             won, aside = Disputes(whole, good, differing, taken, of_copies, logs).settle()
             taken |= won
             conflicts += (
@@ -207,7 +207,7 @@ class LogCopies:
                 store.settings.batch_topics | unlisted,
                 beside.consumed,
             ).plan()
-            unread = [_UNREAD.format(one.sentence) for one in store.unread]
+            unread = [_UNREAD.format(feature.sentence) for feature in store.unread]
             unread += [] if beside.unread is None else [beside.unread]
             if unlisted and ConfigSource(store.root).why_denied("topics.json"):
                 unlisted = frozenset()  # what is reported is that it may not be read
@@ -222,11 +222,11 @@ class LogCopies:
         records = survey.records
         end = int(frame_stops(records).max(initial=survey.log.start))
         latest_ms = int(records["store_timestamp_ms"].max()) if len(records) else None
-        is_known = max(plan.indexed, default=-1) >= end or any(one.cause == "consumed" for one in plan.lost)
+        is_known = max(plan.indexed, default=-1) >= end or any(loss.cause == "consumed" for loss in plan.lost)
         if is_known or any(is_borne_out(store, end, latest_ms) for store in self.stores):
             return 0
-        own = [one for one in plan.lost if one.physical_offset is not None]
-        return sum(one.count for one in own if (one.physical_offset or 0) >= end)
+        own = [loss for loss in plan.lost if loss.physical_offset is not None]
+        return sum(loss.count for loss in own if (loss.physical_offset or 0) >= end)
 
     def _draft(
         self, survey: Survey, choices: Choices, conflicts: tuple[Found, ...], beside: BesideUnits
@@ -248,13 +248,13 @@ class LogCopies:
             found=conflicts,
             partial=choices.partial,
             healed=int((survey.records["source"] != 0).sum()),
-            conflicts=tuple(one.physical_offset for one in conflicts),
+            conflicts=tuple(conflict.physical_offset for conflict in conflicts),
             notes=names,
         )
 
     def _beside(self, survey: Survey, engine: Engine) -> BesideUnits:
         """Return what the first copy's index and consumer offsets prove, where anything is missing."""
-        found, store = BesideUnits(), self.stores[0]
+        units, store = BesideUnits(), self.stores[0]
         records = survey.records
         end = int(frame_stops(records).max(initial=survey.log.start))
         blanks = sum(
@@ -268,10 +268,10 @@ class LogCopies:
             if not is_whole or indexes_beyond(store, end):
                 account = account_of(store, self.logs[0])
                 account.look(engine)
-                account.losses(lost=found)
+                account.losses(lost=units)
         except EnvironmentFailureError as failure:
-            found.unread = str(failure)
-        return found
+            units.unread = str(failure)
+        return units
 
     def _surveys(self, engine: Engine, progress: Progress) -> Iterator[Survey]:
         compared = len(self.stores) > 1

@@ -62,10 +62,10 @@ class KeptRanges:
         starts = self.starts
         before = np.concatenate([[self.start], frame_stops(self.records)])
         after = np.concatenate([starts, [stop]])
-        found: list[FreeRange] = []
+        ranges: list[FreeRange] = []
         for number in np.flatnonzero(after > before):
-            found += self._cut(int(before[number]), int(after[number]))
-        return found
+            ranges += self._cut(int(before[number]), int(after[number]))
+        return ranges
 
     def room(self, start: int, stop: int) -> int:
         """Return the size of the longest record that fits into the free bytes between two places."""

@@ -141,10 +141,10 @@ class HoleFiller:
         Args:
             lost: messages in the order of each queue's offsets; those not ``placed`` are left alone.
         """
-        reach = max([self.ranges.end, *(self._stop_of(one) for one in lost if one.placed)])
+        reach = max([self.ranges.end, *(self._stop_of(loss) for loss in lost if loss.placed)])
         pieces = self.ranges.pieces(reach)
         queue = Waiting(
-            [self._wanted(number, one, pieces) for number, one in enumerate(lost) if one.placed],
+            [self._wanted(number, loss, pieces) for number, loss in enumerate(lost) if loss.placed],
             [_room(piece) for piece in pieces],
         )
         parts: list[Part] = []
@@ -160,37 +160,37 @@ class HoleFiller:
     def _settled(lost: list[Lost], without: dict[int, int]) -> list[Lost]:
         """Return the lost messages, and apart those without a tombstone."""
         reported = []
-        for number, one in enumerate(lost):
+        for number, loss in enumerate(lost):
             missed = without.get(number, 0)
-            if missed and missed < one.count:
-                reported.append(replace(one, count=one.count - missed))
+            if missed and missed < loss.count:
+                reported.append(replace(loss, count=loss.count - missed))
                 reported.append(
                     replace(
-                        one, queue_offset=one.queue_offset + one.count - missed, count=missed, placed=False
+                        loss, queue_offset=loss.queue_offset + loss.count - missed, count=missed, placed=False
                     )
                 )
             else:
-                reported.append(replace(one, placed=one.placed and not missed))
+                reported.append(replace(loss, placed=loss.placed and not missed))
         return reported
 
     @staticmethod
-    def _stop_of(one: Lost) -> int:
-        return one.start if one.physical_offset is None else one.physical_offset + (one.size or 0)
+    def _stop_of(loss: Lost) -> int:
+        return loss.start if loss.physical_offset is None else loss.physical_offset + (loss.size or 0)
 
-    def _wanted(self, number: int, one: Lost, pieces: list[FreeRange]) -> Wanted:
-        start, stop = one.start, one.stop
-        if one.physical_offset is not None:
-            start, stop = one.physical_offset, one.physical_offset + (one.size or 0)
+    def _wanted(self, number: int, loss: Lost, pieces: list[FreeRange]) -> Wanted:
+        start, stop = loss.start, loss.stop
+        if loss.physical_offset is not None:
+            start, stop = loss.physical_offset, loss.physical_offset + (loss.size or 0)
         first = max(bisect_right(pieces, start, key=lambda piece: piece.start) - 1, 0)
         while first < len(pieces) and pieces[first].stop <= start:
             first += 1
         last = bisect_left(pieces, stop, key=lambda piece: piece.start) - 1
-        batch = one.topic in self.batch_topics
+        batch = loss.topic in self.batch_topics
         sizes = tuple(
-            record_size(self.form, one.topic, *_content(rank, one, 0, batch=batch))
+            record_size(self.form, loss.topic, *_content(rank, loss, 0, batch=batch))
             for rank in range(len(_CONTENTS))
         )
-        return Wanted(one, number, start, first, max(last, -1), sizes, batch)
+        return Wanted(loss, number, start, first, max(last, -1), sizes, batch)
 
     def _tombstones(self, number: int, piece: FreeRange, queue: Waiting) -> list[Part]:
         left, chosen = _room(piece), []
@@ -290,13 +290,13 @@ def _content(rank: int, lost: Lost, time_ms: int, *, batch: bool) -> tuple[Prope
 
 def in_batches(lost: Iterable[Lost], batch_topics: Collection[str]) -> Iterator[Lost]:
     """Yield lost messages; in batch queues, no more at a time than one record replaces."""
-    for one in lost:
-        if one.topic not in batch_topics or one.count <= _LARGEST_BATCH:
-            yield one
+    for loss in lost:
+        if loss.topic not in batch_topics or loss.count <= _LARGEST_BATCH:
+            yield loss
             continue
-        for first in range(0, one.count, _LARGEST_BATCH):
-            count = min(_LARGEST_BATCH, one.count - first)
-            yield replace(one, queue_offset=one.queue_offset + first, count=count)
+        for first in range(0, loss.count, _LARGEST_BATCH):
+            count = min(_LARGEST_BATCH, loss.count - first)
+            yield replace(loss, queue_offset=loss.queue_offset + first, count=count)
 
 
 def _inner(lost: Lost) -> tuple[tuple[str, str], ...]:

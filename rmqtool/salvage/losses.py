@@ -71,22 +71,22 @@ class LossFinder:
         numbers = {key: number for number, key in enumerate(survey.queues)}
         for key in sorted({*numbers, *self.evidence.units} - self._misread()):
             if self.takes(key[0]) and not key[0].startswith(LMQ_PREFIX):
-                for one in self._all_of_queue(key, self.judged.chains.get(numbers.get(key, -1))):
+                for absent in self._all_of_queue(key, self.judged.chains.get(numbers.get(key, -1))):
                     yield Lost(
-                        *key, one.queue_offset, one.messages, one.start, one.stop, one.cause, one.log_offset,
-                        one.size, one.tags_code, from_start=one.from_start,
-                        is_there=self._is_there(one),
+                        *key, absent.queue_offset, absent.messages, absent.start, absent.stop, absent.cause,
+                        absent.log_offset, absent.size, absent.tags_code, from_start=absent.from_start,
+                        is_there=self._is_there(absent),
                     )  # fmt: skip
 
     def _all_of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
         """Yield the lost messages of a queue, those last that consumers have read, and nothing else names."""
         known, consumed = 0, self.consumed.get(key)
-        for one in self._of_queue(key, chain):
-            known = max(known, one.queue_offset + one.messages)
-            if one.log_offset is None:
-                yield from self._apart(one, self._unread.get(key, {}))
+        for absent in self._of_queue(key, chain):
+            known = max(known, absent.queue_offset + absent.messages)
+            if absent.log_offset is None:
+                yield from self._apart(absent, self._unread.get(key, {}))
             else:
-                yield one
+                yield absent
         if consumed is not None and consumed.queue_offset >= known and consumed.stop <= self.horizon:
             yield consumed
 
@@ -161,15 +161,15 @@ class LossFinder:
                 int(record["total_size"]), None, Cause(self.judged.cause[number]).name.lower(),
             )  # fmt: skip
 
-    def _apart(self, one: Absent, unread: Mapping[int, Pin]) -> Iterator[Absent]:
+    def _apart(self, absent: Absent, unread: Mapping[int, Pin]) -> Iterator[Absent]:
         """Yield the messages in a hole whose records are there, each for itself, and the others."""
-        first, end = one.queue_offset, one.queue_offset + one.messages
+        first, end = absent.queue_offset, absent.queue_offset + absent.messages
         for offset, pin in sorted(unread.items()):
-            is_within = one.start <= pin.log_offset and pin.log_offset + pin.size <= one.stop
+            is_within = absent.start <= pin.log_offset and pin.log_offset + pin.size <= absent.stop
             if first <= offset < end and is_within:
                 if first < offset:
-                    yield one._replace(queue_offset=first, messages=offset - first)
-                yield one._replace(
+                    yield absent._replace(queue_offset=first, messages=offset - first)
+                yield absent._replace(
                     queue_offset=offset,
                     messages=1,
                     log_offset=pin.log_offset,
@@ -179,7 +179,7 @@ class LossFinder:
                 )
                 first = offset + 1
         if first < end:
-            yield one._replace(queue_offset=first, messages=end - first)
+            yield absent._replace(queue_offset=first, messages=end - first)
 
     @cached_property
     def _unread(self) -> dict[tuple[str, int], dict[int, Pin]]:
@@ -202,22 +202,22 @@ class LossFinder:
                 start += size
         return found
 
-    def _is_there(self, one: Absent) -> bool:
+    def _is_there(self, absent: Absent) -> bool:
         """Return whether a record that is not recovered, and no hole, is where messages were."""
         places = self.judged.places
-        if one.log_offset is None or one.size is None:
-            first, last = np.searchsorted(places, [one.start, one.stop])
+        if absent.log_offset is None or absent.size is None:
+            first, last = np.searchsorted(places, [absent.start, absent.stop])
             taken = int(self._all_taken[last] - self._all_taken[first])
-            taken += self.judged.blank_bytes(one.start, one.stop)
-            return one.stop - one.start - taken < one.messages * SMALLEST_RECORD
-        after = int(np.searchsorted(self._all_stops, one.log_offset, "right"))
-        if after < len(places) and int(places[after]) < one.log_offset + one.size:
+            taken += self.judged.blank_bytes(absent.start, absent.stop)
+            return absent.stop - absent.start - taken < absent.messages * SMALLEST_RECORD
+        after = int(np.searchsorted(self._all_stops, absent.log_offset, "right"))
+        if after < len(places) and int(places[after]) < absent.log_offset + absent.size:
             return True
         survey = self.judged.survey
-        if one.log_offset in survey.false:
+        if absent.log_offset in survey.false:
             return False
-        record = record_at(survey.log, one.log_offset)
-        return record is not None and record.head.physical_offset == one.log_offset
+        record = record_at(survey.log, absent.log_offset)
+        return record is not None and record.head.physical_offset == absent.log_offset
 
     def _room(self, start: int, stop: int) -> int:
         """Return the bytes between two places that no record that is recovered takes, and no end mark."""
@@ -247,9 +247,10 @@ def _delivered(rows: Rows, placed: list[Part], *, is_batch: bool) -> _Delivered:
         return _Delivered(int(rows["count"].sum()), 0, 0, max(ends, default=0))
     numbers = [np.arange(part.records) for part in placed]
     places = [
-        part.start + part.length // part.records * one for part, one in zip(placed, numbers, strict=True)
+        part.start + part.length // part.records * number
+        for part, number in zip(placed, numbers, strict=True)
     ]
-    offsets = [(part.queue_offset or 0) + one for part, one in zip(placed, numbers, strict=True)]
+    offsets = [(part.queue_offset or 0) + number for part, number in zip(placed, numbers, strict=True)]
     order = np.argsort(np.concatenate([rows["log_offset"], *places]), kind="stable")
     named, are_own = np.concatenate([rows["queue_offset"], *offsets])[order], order < len(rows)
     if not len(named):
@@ -277,8 +278,8 @@ def salvaged_queues(
         if part.kind is PartKind.TOMBSTONES:
             placed[part.topic or "", part.queue_id or 0].append(part)
     lost_of: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
-    for one in lost:
-        lost_of[one.topic, one.queue_id].append(one)
+    for loss in lost:
+        lost_of[loss.topic, loss.queue_id].append(loss)
     units, records = survey.units, survey.records
     kept = judged.kept[judged.record_of]
     found = by_queue(units, len(survey.queues), kept)
@@ -318,12 +319,12 @@ def _queue(
     found = _distinct(starts, stops)
     return SalvagedQueue(
         *key,
-        first_queue_offset=min(firsts + [one.queue_offset for one in lost]),
-        end_queue_offset=max(lasts + [one.queue_offset + one.count for one in lost]),
+        first_queue_offset=min(firsts + [loss.queue_offset for loss in lost]),
+        end_queue_offset=max(lasts + [loss.queue_offset + loss.count for loss in lost]),
         found=found,
-        lost=sum(one.count for one in lost if not one.is_there),
-        damaged=sum(one.count for one in lost if one.is_there),
-        placed=sum(one.count for one in lost if one.placed),
+        lost=sum(loss.count for loss in lost if not loss.is_there),
+        damaged=sum(loss.count for loss in lost if loss.is_there),
+        placed=sum(loss.count for loss in lost if loss.placed),
         **delivered._asdict(),
         orderly=orderly,
         first_stored_ms=int(times[0]) if len(times) else None,
@@ -338,12 +339,12 @@ _LISTED_RUNS = 20
 def _runs(lost: list[Lost]) -> Iterator[tuple[int, int]]:
     """Yield first and last queue offset of messages that follow each other."""
     first = end = None
-    for one in sorted(lost, key=lambda one: one.queue_offset):
-        if first is not None and end is not None and one.queue_offset > end:
+    for loss in sorted(lost, key=lambda one: one.queue_offset):
+        if first is not None and end is not None and loss.queue_offset > end:
             yield first, end - 1
             first = None
-        first = one.queue_offset if first is None else first
-        end = max(end or 0, one.queue_offset + one.count)
+        first = loss.queue_offset if first is None else first
+        end = max(end or 0, loss.queue_offset + loss.count)
     if first is not None and end is not None:
         yield first, end - 1
 

@@ -219,7 +219,7 @@ class Planner:
         horizon = ranges.end if choices.limited else NEVER
         finder = LossFinder(self.judged, self.evidence, self.takes, horizon, self.consumed)
         placed = choices.holes in (Holes.TOMBSTONE, Holes.REPEAT)
-        return [replace(one, placed=placed) for one in in_batches(finder.lost(), self.batch_topics)]
+        return [replace(batch, placed=placed) for batch in in_batches(finder.lost(), self.batch_topics)]
 
     def _elsewhere(self, ranges: KeptRanges) -> Iterator[str]:
         """Say that records can be read which name places where the new log has none of the old ones."""
@@ -237,20 +237,20 @@ class Planner:
 
     def _undecided(self) -> Iterator[str]:
         """Yield a sentence for each damaged frame that nothing shows to be intact or false."""
-        for one in self.survey.aside:
-            if one.chosen_by is Grounds.NOTHING:
-                yield _UNDECIDED.format(one.start)
+        for aside in self.survey.aside:
+            if aside.chosen_by is Grounds.NOTHING:
+                yield _UNDECIDED.format(aside.start)
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
         kept = self.survey.records[self.judged.kept]
         starts, times = np.ascontiguousarray(kept["log_offset"]), kept["store_timestamp_ms"]
-        for one in lost:
-            before = int(np.searchsorted(starts, one.start)) - 1
-            after = int(np.searchsorted(starts, one.stop))
+        for loss in lost:
+            before = int(np.searchsorted(starts, loss.start)) - 1
+            after = int(np.searchsorted(starts, loss.stop))
             yield replace(
-                one,
-                stop=min(one.stop, end),
+                loss,
+                stop=min(loss.stop, end),
                 after_ms=int(times[before]) if before >= 0 else None,
                 before_ms=int(times[after]) if after < len(times) else None,
             )
@@ -271,8 +271,8 @@ class Planner:
                 bool(unknown[number]),
             )  # fmt: skip
         yield from self.draft.found
-        for one in survey.aside:
-            undecided = one.chosen_by is Grounds.NOTHING
-            yield Found(one.start, one.length, one.source, "frame", is_open=undecided)
+        for aside in survey.aside:
+            undecided = aside.chosen_by is Grounds.NOTHING
+            yield Found(aside.start, aside.length, aside.source, "frame", is_open=undecided)
         for start, stop in survey.between():  # zeros are left out when they are written
             yield Found(start, stop - start, 0, "torn")

@@ -95,25 +95,27 @@ def _plain(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any plain type
 
 def lost_lines(plan: SalvagePlan) -> Iterator[str]:
     """Yield a line of ndjson for every loss; nothing names the queue of those that the index alone knows."""
-    for one in plan.lost:
-        yield _lost_line(json_object(one))
+    for loss in plan.lost:
+        yield _lost_line(json_object(loss))
     for place in plan.indexed:
-        one = Lost("", 0, 0, 1, place, place + SMALLEST_RECORD, "indexed", place, placed=False)
-        yield _lost_line(json_object(one) | dict.fromkeys(("topic", "queueId", "queueOffset")))
+        loss = Lost("", 0, 0, 1, place, place + SMALLEST_RECORD, "indexed", place, placed=False)
+        yield _lost_line(json_object(loss) | dict.fromkeys(("topic", "queueId", "queueOffset")))
 
 
 def before_lines(store: Store, start: int) -> Iterator[str]:
     """Yield a line for every message before a log's first byte to which units or index items lead."""
     for queue, units in before_log(store, start):
         columns = (units.keys, units.messages, units.physical_offsets, units.sizes, units.tags_codes)
-        for number, messages, place, size, tags_code in zip(*(one.tolist() for one in columns), strict=True):
+        for number, messages, place, size, tags_code in zip(
+            *(column.tolist() for column in columns), strict=True
+        ):
             if queue is None:
-                one = Lost("", 0, 0, messages, place, place + SMALLEST_RECORD, "before", place, placed=False)
-                yield _lost_line(json_object(one) | dict.fromkeys(("topic", "queueId", "queueOffset")))
+                loss = Lost("", 0, 0, messages, place, place + SMALLEST_RECORD, "before", place, placed=False)
+                yield _lost_line(json_object(loss) | dict.fromkeys(("topic", "queueId", "queueOffset")))
             else:
                 bounds = place, place + size
-                one = Lost(*queue, number, messages, *bounds, "before", place, size, tags_code, placed=False)
-                yield _lost_line(json_object(one))
+                loss = Lost(*queue, number, messages, *bounds, "before", place, size, tags_code, placed=False)
+                yield _lost_line(json_object(loss))
 
 
 def _lost_line(value: dict[str, Any]) -> str:
@@ -168,15 +170,19 @@ def copy_config(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile],
     if store.config is None or store.root is None:
         return reported, written
     root = store.root.without_links()
-    damaged = {one.file: one for one in diagnose(store, config=root / "config") if not one.is_sound}
+    damaged = {
+        diagnosis.file: diagnosis
+        for diagnosis in diagnose(store, config=root / "config")
+        if not diagnosis.is_sound
+    }
     labels = {*damaged} if "config" in damaged else {*damaged, *_listed_settings(root)}
     for label in sorted(labels):
         if label not in damaged:
             data, problem = _parsed(root / label)
             reported.append(ConfigFile(label, problem))
         else:
-            data, one = _mended(damaged[label], root)
-            reported.append(one)
+            data, file = _mended(damaged[label], root)
+            reported.append(file)
         if data is not None:
             written.append(_write(label, data, staging))
     return reported, written
@@ -197,20 +203,20 @@ def _mended(diagnosis: ConfigDiagnosis, root: Location) -> tuple[bytes | None, C
     best = _best(diagnosis)
     if best is None:
         return None, ConfigFile(diagnosis.file, _NOTHING_LEFT)
-    others = ", ".join(one.name for one in diagnosis.choices if one is not best)
+    others = ", ".join(choice.name for choice in diagnosis.choices if choice is not best)
     said = [f"{best.name}: {best.about}", *best.consequences()]
     said += [f"other choices: {others}"] if others and not diagnosis.obvious else []
     return best.data(root), ConfigFile(diagnosis.file, mended="; ".join(said))
 
 
 def _best(diagnosis: ConfigDiagnosis) -> ConfigChoice | None:
-    return next((one for one in diagnosis.choices if one.name != "empty"), None)
+    return next((choice for choice in diagnosis.choices if choice.name != "empty"), None)
 
 
 def mended_files(store: Store) -> frozenset[str]:
     """Return the damaged settings of which the result has the best that is left."""
-    found = (one for one in diagnose(store) if not one.is_sound and not one.denied)
-    return frozenset(one.file for one in found if _best(one) is not None)
+    diagnosis = (one for one in diagnose(store) if not one.is_sound and not one.denied)
+    return frozenset(one.file for one in diagnosis if _best(one) is not None)
 
 
 def _parsed(path: Location) -> tuple[bytes | None, str | None]:
@@ -249,7 +255,7 @@ def _copied(
                 continue
             if status.kind is FileKind.DIRECTORY:
                 below = [place / entry.name for entry in place.entries()]
-                more = _copied(root, [one for one in below if not one.is_directory()], staging)
+                more = _copied(root, [location for location in below if not location.is_directory()], staging)
                 reported, written = reported + more[0], written + more[1]
             elif status.kind in _COPIED:
                 place.read_head(1)  # fails before an empty file is made

@@ -59,8 +59,8 @@ class PlannedLog:
 
     def status(self, path: str) -> Status | None:
         """Return the status of a file of the log; there is nothing else."""
-        found = [segment for segment in self.files if str(segment.path) == path]
-        return Status(FileKind.FILE, self.plan.file_size) if found else None
+        segments = [segment for segment in self.files if str(segment.path) == path]
+        return Status(FileKind.FILE, self.plan.file_size) if segments else None
 
     def entries(self, path: str) -> list[DirectoryEntry]:
         """Return nothing: who reads knows the files."""
@@ -190,7 +190,7 @@ def writing_log(
 
 
 def write_found(
-    found: Sequence[Found], logs: Sequence[FileQueue], staging: StagingHandle
+    records: Sequence[Found], logs: Sequence[FileQueue], staging: StagingHandle
 ) -> Iterator[tuple[str, str]]:
     """Write what is put aside; of bytes that are no record only those up to the last that is not zero.
 
@@ -199,17 +199,17 @@ def write_found(
     Yields:
         Labels and digests of what was written: nothing is made of zeros alone.
     """
-    for one in found:
-        segment = logs[one.source].segment_at(one.physical_offset)
-        if segment is None or (one.cause == "torn" and is_link(segment)):
+    for record in records:
+        segment = logs[record.source].segment_at(record.physical_offset)
+        if segment is None or (record.cause == "torn" and is_link(segment)):
             continue
-        start = one.physical_offset - segment.start
-        stop = min(start + one.length, segment.size_bytes)
-        if one.cause == "torn":
+        start = record.physical_offset - segment.start
+        stop = min(start + record.length, segment.size_bytes)
+        if record.cause == "torn":
             stop = _last_used(segment, start, stop)
         if stop <= start:
             continue
-        label, digest = f"{LOST_AND_FOUND}/{one.name}", hashlib.sha256()
+        label, digest = f"{LOST_AND_FOUND}/{record.name}", hashlib.sha256()
         with staging.create_file(label) as aside:
             for position in range(start, stop, _CHUNK_BYTES):
                 data = segment.read_at(position, min(_CHUNK_BYTES, stop - position), [])

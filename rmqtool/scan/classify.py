@@ -98,7 +98,7 @@ def _is_copy(record: Record, segments: Sequence[Segment]) -> bool:
         return False
     if claimed < segments[0].start:
         return True  # expired
-    origin = next((one for one in segments if one.start <= claimed < one.stop), None)
+    origin = next((segment for segment in segments if segment.start <= claimed < segment.stop), None)
     return origin is not None and record.raw == origin.read_at(claimed - origin.start, len(record.raw), [])
 
 
@@ -201,15 +201,15 @@ def ghosts(segment: Segment, blank: int) -> Finding:
     return finding_at(segment, codes.CL_GHOST, blank, length=segment.stop - blank)
 
 
-def gap_between(one: Segment, two: Segment, file_size: int | None = None) -> Finding | None:
+def gap_between(segment: Segment, two: Segment, file_size: int | None = None) -> Finding | None:
     """Return the finding of a gap between two files that follow each other; None if they join.
 
     A file that is shorter than ``file_size`` is a stray, and no gap.
     """
-    stop = one.start + (file_size or one.size_bytes)
+    stop = segment.start + (file_size or segment.size_bytes)
     if two.start <= stop:
         return None
-    sentence = f"between {one.label} and {two.label} {two.start - stop} bytes of the log are missing"
+    sentence = f"between {segment.label} and {two.label} {two.start - stop} bytes of the log are missing"
     return finding_at(two, codes.CL_GAP, stop, sentence, length=two.start - stop)
 
 

@@ -131,7 +131,7 @@ class FilePass(Generic[F]):
         splits = plan_splits([segment], segment.stop, split_bytes)
         reading: LogPass[Any, SplitGaps[F]] = LogPass(engine, job, splits, read_split)
         reading.run()
-        results = stitch(reading.results, segment.start, lambda one, at: reading.reread(one.split, at))
+        results = stitch(reading.results, segment.start, lambda gaps, at: reading.reread(gaps.split, at))
         self.parts = list(results)
         self.gaps = list(_joined(segment, self.parts))
         self.more_gaps = sum(part.more_gaps for part in self.parts)

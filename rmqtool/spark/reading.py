@@ -86,7 +86,7 @@ def parts_of(store: Store, options: ReadOptions, choice: ColumnChoice) -> list[P
     if store.root is not None and lock_holder(store.root) is not None:  # a broker writes it
         packed = _loosened(packed, FoundEdge.of(store))
     store.commitlog.close()
-    return [Part(store_name(store), one) for one in packed]
+    return [Part(store_name(store), task) for task in packed]
 
 
 def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask]:
@@ -96,8 +96,8 @@ def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask
     allocated in advance.
     """
     newest = edge.segments[: max(edge.last, 0) + 1]
-    settled = {str(one.path) for one in newest[:-1]}
-    settled |= {str(one.path) for one in newest[-1:] if any(one.read_at(FIRST_PAGE, FIRST_PAGE))}
+    settled = {str(segment.path) for segment in newest[:-1]}
+    settled |= {str(segment.path) for segment in newest[-1:] if any(segment.read_at(FIRST_PAGE, FIRST_PAGE))}
     found = []
     for task in tasks:
         proofs = {path: proof.loosened() for path, proof in task.proofs.items()}
@@ -139,15 +139,15 @@ def _request_of(options: ReadOptions) -> DumpRequest:
 
 def _queue_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
     request = _request_of(options)
-    found = (one for one in store.queues() if request.messages.admits_queue(one.topic, one.queue_id))
-    for queues in together(found, lambda one: one.files.size_bytes, options.split_bytes):
+    found = (queue for queue in store.queues() if request.messages.admits_queue(queue.topic, queue.queue_id))
+    for queues in together(found, lambda queue: queue.files.size_bytes, options.split_bytes):
         yield partial(queue_rows, tuple(queues), request)
 
 
 def _index_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
     request, geometry = _request_of(options), store.settings.index_geometry
     assumed = warn_of_assumed_geometry(store, NullProgress())
-    for files in together(store.index_files, lambda one: one.size_bytes, options.split_bytes):
+    for files in together(store.index_files, lambda file: file.size_bytes, options.split_bytes):
         yield partial(index_rows, tuple(files), geometry, request, assumed=assumed)
 
 

@@ -183,7 +183,9 @@ _ARROW_TYPES = {
 
 def arrow_schema(schema: Any) -> pa.Schema:  # noqa: ANN401 - a StructType of Spark
     """Return the schema of batches: Spark compares it whole, with what may be null inside of lists."""
-    return pa.schema([pa.field(one.name, _arrow_type(one.dataType), one.nullable) for one in schema.fields])
+    return pa.schema(
+        [pa.field(field.name, _arrow_type(field.dataType), field.nullable) for field in schema.fields]
+    )
 
 
 def _arrow_type(kind: Any) -> pa.DataType:  # noqa: ANN401 - a DataType of Spark

@@ -86,11 +86,11 @@ class StoreReader(DataSourceReader):  # type: ignore[misc]
         if self._left.is_empty:
             return [InputPartition(None)]
         choice, wanted = self._reading.choice, self._left.stores
-        found = []
+        parts = []
         for store in open_stores(self._left.options):
             if wanted is None or store_name(store) in wanted:
-                found += parts_of(store, self._left.options, choice)
-        return [InputPartition(part) for part in found] or [InputPartition(None)]
+                parts += parts_of(store, self._left.options, choice)
+        return [InputPartition(part) for part in parts] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a partition."""

@@ -65,8 +65,8 @@ class ConfigDocument(NamedTuple):
 
 def load_broker_json(path: Location) -> object:
     """Load a config file as `load_config` does; None if neither it nor its ``.bak`` exists."""
-    found = load_config(path)
-    return None if found is None else found.document
+    document = load_config(path)
+    return None if document is None else document.document
 
 
 def load_config(path: Location) -> ConfigDocument | None:

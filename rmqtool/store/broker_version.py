@@ -72,12 +72,12 @@ class Signs(NamedTuple):
 
 def version_of(signs: Signs) -> Setting:
     """Return the release that wrote a store last, with all that may have; the default without any sign."""
-    found = _writers(signs)
-    if found is None:
+    writers = _writers(signs)
+    if writers is None:
         note = "no evidence in the store"
         return Setting(BROKER_VERSION, DEFAULT.name, Origin.DEFAULT, note, tuple(RELEASES))
-    note = f"{found.said}: {found.reason}" if found.said else found.reason
-    return Setting(BROKER_VERSION, found.release, Origin.INFERRED, note, found.candidates)
+    note = f"{writers.said}: {writers.reason}" if writers.said else writers.reason
+    return Setting(BROKER_VERSION, writers.release, Origin.INFERRED, note, writers.candidates)
 
 
 def _writers(signs: Signs) -> _Writers | None:
@@ -86,8 +86,8 @@ def _writers(signs: Signs) -> _Writers | None:
         return _between("", _LAST_WITHOUT_ROCKSDB, reason)
     if signs.since is not None and signs.touched_by_5_4:
         oldest, reason = signs.since
-        found = _last_started(*signs.rocksdb) if signs.rocksdb else _between(oldest, NEWEST.name, reason)
-        return found if signs.has_newer_offsets else _or_older(found)
+        writers = _last_started(*signs.rocksdb) if signs.rocksdb else _between(oldest, NEWEST.name, reason)
+        return writers if signs.has_newer_offsets else _or_older(writers)
     if signs.since is not None:
         newest, more = (_LAST_WITHOUT_ROCKSDB, "") if signs.has_config else (NEWEST.name, _INCOMPLETE)
         return _between(signs.since[0], newest, f"{signs.since[1]}{more}")
@@ -112,15 +112,15 @@ def _last_started(rocksdb: str, path: str) -> _Writers:
     return _Writers(NEWEST.name, (NEWEST.name,), f"newer than {NEWEST.name}, perhaps", reason)
 
 
-def _or_older(found: _Writers) -> _Writers:
+def _or_older(writers: _Writers) -> _Writers:
     """Add the older brokers that may have been started after it and wrote no offsets.
 
     They leave alone all that only newer ones make, and dispatch no tag items.
     """
     older = tuple(name for name, release in RELEASES.items() if not release.rocksdb)
-    names = found.said or " or ".join(found.candidates)
+    names = writers.said or " or ".join(writers.candidates)
     said = f"{names}, or {_LAST_WITHOUT_ROCKSDB} or older after it"
-    return found._replace(candidates=(*older, *found.candidates), said=said)
+    return writers._replace(candidates=(*older, *writers.candidates), said=said)
 
 
 def _between(oldest: str, newest: str, reason: str) -> _Writers:
@@ -165,8 +165,8 @@ def has_newer_offsets(root: Location) -> bool | None:
     Older brokers begin an inner map on the line of its name, ``{0:29,1:102``. None where it does not exist,
     has no offsets, or was written by something else.
     """
-    found = _OFFSET_MAP.search(_head(root / "config" / "consumerOffset.json", _OFFSETS_HEAD))
-    return None if found is None else b"\n" in found[1]
+    match = _OFFSET_MAP.search(_head(root / "config" / "consumerOffset.json", _OFFSETS_HEAD))
+    return None if match is None else b"\n" in match[1]
 
 
 def _head(path: Location, length: int) -> bytes:

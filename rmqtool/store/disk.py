@@ -60,18 +60,18 @@ class Disk:
         """Return the status of a name; None if there is nothing."""
         try:
             with self._around(path) as (parent, name):
-                found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         except FileNotFoundError:
             return None
-        mode = found.st_mode
+        mode = status.st_mode
         return Node(
             stat.S_ISDIR(mode),
             stat.S_IMODE(mode),
-            found.st_mtime_ns,
-            found.st_dev,
-            found.st_size if stat.S_ISREG(mode) else None,
-            found.st_nlink,
-            found.st_uid in {os.geteuid(), self._status.st_uid},
+            status.st_mtime_ns,
+            status.st_dev,
+            status.st_size if stat.S_ISREG(mode) else None,
+            status.st_nlink,
+            status.st_uid in {os.geteuid(), self._status.st_uid},
         )
 
     def names(self, path: str) -> list[str]:
@@ -169,8 +169,8 @@ class Disk:
     def set_modified(self, path: str, modified_ns: int) -> None:
         """Set the modification time; the access time stays."""
         with self._around(path) as (parent, name):
-            found = os.stat(name, dir_fd=parent, follow_symlinks=False)
-            times = found.st_atime_ns, modified_ns
+            status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+            times = status.st_atime_ns, modified_ns
             os.utime(name, ns=times, dir_fd=parent, follow_symlinks=False)
 
     def sync(self, path: str) -> None:
@@ -269,6 +269,6 @@ def _give(parent: int, name: str, owner: os.stat_result) -> None:
 
 
 def _chown(descriptor: int, owner: os.stat_result) -> None:
-    found = os.fstat(descriptor)
-    if (found.st_uid, found.st_gid) != (owner.st_uid, owner.st_gid):
+    status = os.fstat(descriptor)
+    if (status.st_uid, status.st_gid) != (owner.st_uid, owner.st_gid):
         os.fchown(descriptor, owner.st_uid, owner.st_gid)

@@ -182,8 +182,8 @@ class StoreFiles:
         if root is None or not safe_component(topic):
             return None
         if root.depth < TREE_DEPTH:
-            found = (queue for queue in self.queues(kind, topic) if queue.queue_id == queue_id)
-            return next(found, None)
+            queues = (queue for queue in self.queues(kind, topic) if queue.queue_id == queue_id)
+            return next(queues, None)
         directory = root.paths[0] / topic / str(queue_id)
         is_there = directory.is_directory()
         return (

@@ -111,8 +111,8 @@ def is_of_queue(segment: Segment, log: FileQueue) -> bool | None:
     unit = UNITS.padded(segment.read_at(0, UNITS.size, []))
     if unit.size <= 0 or unit.size == PREBLANK_SIZE:
         return None
-    found = _head_at(log, unit.physical_offset)
-    return found if isinstance(found, bool | None) else found.total_size == unit.size
+    head = _head_at(log, unit.physical_offset)
+    return head if isinstance(head, bool | None) else head.total_size == unit.size
 
 
 def is_of_index(file: StoreFile, log: FileQueue) -> bool | None:
@@ -121,8 +121,8 @@ def is_of_index(file: StoreFile, log: FileQueue) -> bool | None:
     if header.index_count <= 1:
         return None
     answers = [
-        found if isinstance(found, bool | None) else found.store_timestamp_ms == timestamp_ms
-        for found, timestamp_ms in (
+        head if isinstance(head, bool | None) else head.store_timestamp_ms == timestamp_ms
+        for head, timestamp_ms in (
             (_head_at(log, header.begin_phy_offset), header.begin_timestamp_ms),
             (_head_at(log, header.end_phy_offset), header.end_timestamp_ms),
         )
@@ -212,7 +212,7 @@ class SettingsInference:
 
     def size_of_log_files(self, name: str, _given: Mapping[str, Setting]) -> _Found:
         """Infer the size of the log's files."""
-        return _size_of(name, [[(one, _if_readable(is_of_log, one)) for one in self._log]], 1)
+        return _size_of(name, [[(segment, _if_readable(is_of_log, segment)) for segment in self._log]], 1)
 
     def size_of_queue_files(self, name: str, _given: Mapping[str, Setting]) -> _Found:
         """Infer the file size of consume queues, their ext files, or batch queues."""
@@ -224,13 +224,13 @@ class SettingsInference:
         """Return the files of a queue; for the first few, whether they belong to the log."""
         log = self._log
         found: list[_Owned] = []
-        for number, one in enumerate(files):
+        for number, file in enumerate(files):
             is_own = None
             if kind is PathKind.CONSUMEQUEUE and number < _EXAMINED_FILES:
                 with suppress(EnvironmentFailureError):
-                    is_own = is_of_queue(one, log)
-                one.close()
-            found.append((one, is_own))
+                    is_own = is_of_queue(file, log)
+                file.close()
+            found.append((file, is_own))
         return found
 
     def division(self, _name: str, given: Mapping[str, Setting]) -> _Found:
@@ -284,19 +284,23 @@ class SettingsInference:
         doubt = ""
         if slots is not None or items is not None:
             proven = geometry_of_size(size, slots=slots, items=items)
-            found = proven or geometry_of_size(size)
+            geometry = proven or geometry_of_size(size)
         else:
             proven = _first_proof([file for file in own or files if file.size_bytes == size])
-            found = proven or geometry_of_size(size)
-            doubt = "" if found is None else _doubt_of_index(files, own, found, is_proven=proven is not None)
-        if found is None:
+            geometry = proven or geometry_of_size(size)
+            doubt = (
+                ""
+                if geometry is None
+                else _doubt_of_index(files, own, geometry, is_proven=proven is not None)
+            )
+        if geometry is None:
             return ()
         origin, note = (
             (Origin.INFERRED, "contents of the index files")
             if proven
             else (Origin.DEFAULT, "default ratio of the file size; the contents prove none")
         )
-        numbers = zip(INDEX_NUMBERS, (found.slots, found.items), strict=True)
+        numbers = zip(INDEX_NUMBERS, (geometry.slots, geometry.items), strict=True)
         return tuple(Setting(name, value, origin, note, doubt=doubt) for name, value in numbers)
 
     def unexplained_index(self) -> str:
@@ -449,15 +453,15 @@ def _int_of(setting: Setting | None) -> int | None:
 
 def _size_of(name: str, queues: Sequence[Sequence[_Owned]], unit_size: int) -> _Found:
     """Infer the size of files, a multiple of ``unit_size``, from those that belong to the log."""
-    own = [[one for one, is_own in files if is_own is not False] for files in queues]
-    strangers = [one.label for files in queues for one, is_own in files if is_own is False]
+    own = [[segment for segment, is_own in files if is_own is not False] for files in queues]
+    strangers = [segment.label for files in queues for segment, is_own in files if is_own is False]
     if strangers and not any(own):
-        own = [[one for one, _ in files] for files in queues]
-    size = infer_file_size([[(one.start, one.size_bytes) for one in files] for files in own], unit_size)
+        own = [[segment for segment, _ in files] for files in queues]
+    size = infer_file_size([[(file.start, file.size_bytes) for file in files] for files in own], unit_size)
     if size is None:
         return ()
-    files = [one for some in own for one in some]
-    other = [one.label for one in files if one.size_bytes != size or one.start % size]
+    files = [segment for some in own for segment in some]
+    other = [file.label for file in files if file.size_bytes != size or file.start % size]
     doubt = ""
     if strangers and len(strangers) >= len(files):
         doubt = f"{strangers[0]} and {len(strangers) - 1} more do not fit the log"
@@ -469,8 +473,8 @@ def _size_of(name: str, queues: Sequence[Sequence[_Owned]], unit_size: int) -> _
 def _first_proof(files: Sequence[StoreFile]) -> Geometry | None:
     for file in files:
         with suppress(DeniedError):
-            if (found := infer_geometry(file)) is not None:
-                return found
+            if (geometry := infer_geometry(file)) is not None:
+                return geometry
     return None
 
 

@@ -83,8 +83,8 @@ class Journal:
         """Return the text of its file."""
         head = {"journal": _VERSION, "moves": len(self.moves), "times": dict(self.times), **self.facts}
         steps = (
-            {"step": number, "move": one.source, "to": one.target, "why": one.why}
-            for number, one in enumerate(self.moves, 1)
+            {"step": number, "move": move.source, "to": move.target, "why": move.why}
+            for number, move in enumerate(self.moves, 1)
         )
         digest, lines = "", []
         for line in (head, *steps):
@@ -101,7 +101,7 @@ class Journal:
             version = head["journal"]
             if version != _UNCHAINED:
                 _check_chain(lines)
-            moves = tuple(Move(one["move"], one["to"], one["why"]) for one in steps)
+            moves = tuple(Move(step["move"], step["to"], step["why"]) for step in steps)
             count, times = (head.pop(key) for key in ("moves", "times"))
             del head["journal"]
             _check_places(name, moves, times)
@@ -175,7 +175,7 @@ class Draft:
 
         ``prove`` is called before, to keep outside of the store that this journal is the caller's.
         """
-        journal = Journal(self._final, tuple(Move(*one) for one in self._moves), self._times, facts)
+        journal = Journal(self._final, tuple(Move(*move) for move in self._moves), self._times, facts)
         disk = self._disk
         disk.write_new(f"{self.name}/{_FILE}", journal.text().encode(), _MODE)
         disk.hand_over(self.name, self.identity)
@@ -233,7 +233,7 @@ def read_journal(disk: Disk, name: str) -> Journal:
 def is_done(disk: Disk, journal: Journal) -> bool:
     """Return whether all moves have been done, even if the store's names have changed since."""
     inside = f"{journal.name}/"
-    last = {path: end for one in journal.moves for path, end in ((one.source, False), (one.target, True))}
+    last = {path: end for move in journal.moves for path, end in ((move.source, False), (move.target, True))}
     return all(
         (_node(disk, journal.name, path) is not None) == end
         for path, end in last.items()
@@ -310,16 +310,16 @@ def sweep(disk: Disk) -> None:
     A directory of such a name with other content in it is not removed.
     """
     for name in disk.names(""):
-        found = _LEFT.fullmatch(name)
-        node = None if found is None else disk.node(name)
-        if found is None or node is None or not (node.is_directory and node.is_ours):
+        match = _LEFT.fullmatch(name)
+        node = None if match is None else disk.node(name)
+        if match is None or node is None or not (node.is_directory and node.is_ours):
             continue
-        if int(found[1]) >= _LATEST_NS:
+        if int(match[1]) >= _LATEST_NS:
             continue
         if all(one in _OWN or one.startswith(f".{REBUILT}.") for one in disk.names(name)):
             for below in _below(disk, name):
                 disk.remove(below)
-            disk.set_modified("", int(found[1]))
+            disk.set_modified("", int(match[1]))
             disk.sync("")
 
 
@@ -364,7 +364,7 @@ def _check_places(name: str, moves: tuple[Move, ...], times: dict[str, int]) -> 
         timed |= {place, place.rpartition("/")[0]}
     if "" not in times or not times.keys() <= timed:
         raise ValueError("it sets times of other directories than those that it changes")
-    if not all(type(one) is int and 0 <= one < _LATEST_NS for one in times.values()):
+    if not all(type(time) is int and 0 <= time < _LATEST_NS for time in times.values()):
         raise ValueError("it sets times that are none")
 
 

@@ -84,9 +84,9 @@ def kind_of_bytes(file: ReadOnlyFile) -> PathKind | None:
     """
     size_bytes = file.current_size()
     head = file.read_at(0, _HEAD_BYTES, [])
-    for one in sorted(KINDS.values(), key=lambda one: one.rank):
-        if one.recognises is not None and one.recognises(head, size_bytes):
-            return one.kind
+    for kind in sorted(KINDS.values(), key=lambda one: one.rank):
+        if kind.recognises is not None and kind.recognises(head, size_bytes):
+            return kind.kind
     return None
 
 
@@ -148,8 +148,8 @@ def _is_ext_unit(head: bytes, _size_bytes: int) -> bool:
 
 
 KINDS: dict[PathKind, StoreFileKind] = {
-    one.kind: one
-    for one in (
+    kind.kind: kind
+    for kind in (
         StoreFileKind(
             PathKind.COMMITLOG,
             directory="commitlog",
@@ -204,13 +204,13 @@ KINDS: dict[PathKind, StoreFileKind] = {
     )
 }
 
-QUEUE_KINDS = tuple(one.kind for one in KINDS.values() if one.is_queue)
+QUEUE_KINDS = tuple(kind.kind for kind in KINDS.values() if kind.is_queue)
 
 UNIT_QUEUE_KINDS = tuple(kind for kind in QUEUE_KINDS if KINDS[kind].units is not None)
 """Queues that number messages; an ext queue only adds to a consume queue's units."""
 
 DIRECTORY_NAMES: dict[PathKind, str] = {
-    one.kind: one.directory for one in KINDS.values() if one.directory is not None
+    kind.kind: kind.directory for kind in KINDS.values() if kind.directory is not None
 }
 
 

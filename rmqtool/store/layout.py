@@ -63,7 +63,7 @@ def _index_stray(store: Store, stray: Stray) -> Finding:
         effect = "Skips it."
     elif stray.is_directory:
         effect = "Loads neither it nor the index files after it."
-        if store.settings.of_all_candidates(lambda one: one.refuses_unreadable_index):
+        if store.settings.of_all_candidates(lambda release: release.refuses_unreadable_index):
             severity, effect = Severity.ERROR, _REFUSES
     return Finding(
         code=codes.IX_STRAY,
@@ -191,7 +191,9 @@ def _root_findings(store: Store) -> Iterator[Finding]:
         if not store.place.is_file and store.kind in {PathKind.COMMITLOG, *QUEUE_KINDS, PathKind.INDEX}:
             of_queues = store.kind is PathKind.CONSUMEQUEUE
             yield from (
-                _feature(one) for one in store.unread if of_queues or Deed.READ_LOG not in one.layout.can
+                _feature(feature)
+                for feature in store.unread
+                if of_queues or Deed.READ_LOG not in feature.layout.can
             )
         return
     yield from map(_feature, store.features)
@@ -314,7 +316,7 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
     text = f"{entry.label} {entry.reason}"
     if entry.served:
         return _twin(entry, text)
-    if store.settings.of_all_candidates(lambda one: one.deletes_empty_last_file):
+    if store.settings.of_all_candidates(lambda release: release.deletes_empty_last_file):
         names = [file.path.name for file in queue] + [other.name for other in queue.strays]
         if entry.is_directory:
             text += ": a start skips it, one of a broker before 5.1.0 fails"

@@ -98,8 +98,8 @@ def directory_around(path: Path, directories: Iterable[Path]) -> Path | None:
         if place in roots:
             return place
     identities = {identity: root for root in roots if (identity := _identity(root)) is not None}
-    found = (identities[one] for one in map(_identity, (real, *real.parents)) if one in identities)
-    return next(found, None) or _mounted_from(real, roots)
+    paths = (identities[one] for one in map(_identity, (real, *real.parents)) if one in identities)
+    return next(paths, None) or _mounted_from(real, roots)
 
 
 def _mounted_from(path: Path, roots: Iterable[Path]) -> Path | None:
@@ -119,10 +119,10 @@ def _mounted_from(path: Path, roots: Iterable[Path]) -> Path | None:
 
 def _in_device(path: Path, mounts: list[_Mount]) -> tuple[str | None, PurePath]:
     """Return the file system of a path, and the path in it; of mounts at one point the last one counts."""
-    around = [one for one in mounts if path.is_relative_to(one.point)]
+    around = [mount for mount in mounts if path.is_relative_to(mount.point)]
     if not around:
         return None, path
-    deepest = max(reversed(around), key=lambda one: len(one.point.parts))
+    deepest = max(reversed(around), key=lambda mount: len(mount.point.parts))
     return deepest.device, deepest.root / path.relative_to(deepest.point)
 
 
@@ -138,12 +138,12 @@ def _mounts() -> list[_Mount]:
     except OSError:
         return []
     fields = (line.split(" ") for line in lines)
-    return [_Mount(one[2], *map(_unescaped, one[3:5])) for one in fields if len(one) > 4]
+    return [_Mount(field[2], *map(_unescaped, field[3:5])) for field in fields if len(field) > 4]
 
 
 def _unescaped(text: str) -> PurePath:
     """Return a path of mountinfo, where space, tab, newline and backslash are octal numbers."""
-    return PurePath(_OCTAL.sub(lambda found: chr(int(found[1], 8)), text))
+    return PurePath(_OCTAL.sub(lambda match: chr(int(match[1], 8)), text))
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -47,11 +47,11 @@ class _Notes:
 
     def of(self, below: str) -> Written:
         with self._changing:
-            return {name: one for name, one in self._written.items() if name.startswith(below)}
+            return {name: written for name, written in self._written.items() if name.startswith(below)}
 
     def take(self, below: str = "") -> Written:
         with self._changing:
-            taken = {name: one for name, one in self._written.items() if name.startswith(below)}
+            taken = {name: written for name, written in self._written.items() if name.startswith(below)}
             for name in taken:
                 del self._written[name]
         return taken

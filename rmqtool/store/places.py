@@ -97,16 +97,18 @@ class Feature:
 
 def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
     """Return the places that a store root has, or should have, beside the examined structures."""
-    found = []
+    features = []
     for place in PLACES:
         if place.code is not None:
             for path in islice(place.found_in(root), _LISTED):
                 is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
                 layout = DLEDGER_LOG if place.code is codes.ST_DLEDGER else BESIDE
-                found.append(Feature(place.code, path.relative_to(root), is_empty, layout))
-    queues = [one for one in found if one.label in QUEUE_DATABASES]
-    others = [one for one in found if one.label not in QUEUE_DATABASES]
-    if settings["enableDLegerCommitLog"].value and not any(one.code is codes.ST_DLEDGER for one in found):
+                features.append(Feature(place.code, path.relative_to(root), is_empty, layout))
+    queues = [feature for feature in features if feature.label in QUEUE_DATABASES]
+    others = [feature for feature in features if feature.label not in QUEUE_DATABASES]
+    if settings["enableDLegerCommitLog"].value and not any(
+        feature.code is codes.ST_DLEDGER for feature in features
+    ):
         label = f"dledger-{settings['dLegerSelfId'].value or '*'}"
         note = "which enableDLegerCommitLog requires, is missing"
         others.insert(0, Feature(codes.ST_DLEDGER, label, layout=DLEDGER_LOG, note=note))
@@ -126,15 +128,15 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
     if not databases and not note and _wants_database(settings):
         note = "which the settings require, is missing"
         yield Feature(codes.ST_ROCKSDB_BESIDE, FILE_QUEUES, layout=QUEUES_TWICE, note=note)
-    for one in databases:
+    for database in databases:
         if note:
-            yield replace(one, layout=layout, note=note)
+            yield replace(database, layout=layout, note=note)
         elif (root / "abort").status() is None and not _has_rows(
-            root / one.label
+            root / database.label
         ):  # a clean stop flushes rows
-            yield replace(one, layout=QUEUES_IN_ROCKSDB, note="its tables (.sst) are missing")
+            yield replace(database, layout=QUEUES_IN_ROCKSDB, note="its tables (.sst) are missing")
         else:
-            yield replace(one, code=codes.ST_ROCKSDB_BESIDE, layout=QUEUES_TWICE)
+            yield replace(database, code=codes.ST_ROCKSDB_BESIDE, layout=QUEUES_TWICE)
 
 
 def _wants_database(settings: Settings) -> bool:
@@ -199,7 +201,7 @@ def _paths_in(settings: Settings) -> int:
 
 
 def _directories_of(log: FileQueue) -> int:
-    return sum(one.is_directory() for one in log.directories)
+    return sum(directory.is_directory() for directory in log.directories)
 
 
 def _has_rows(directory: Location) -> bool:
@@ -291,10 +293,14 @@ def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]
     With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
     """
     snapshots = [one for one in names_in(root, FileKind.FILE) if one.startswith(f"{TIMER_WHEEL}.")]
-    newest = sorted((number, one) for one in snapshots if (number := parse_long(one[len(TIMER_WHEEL) + 1 :])))
+    newest = sorted(
+        (number, snapshot)
+        for snapshot in snapshots
+        if (number := parse_long(snapshot[len(TIMER_WHEEL) + 1 :]))
+    )
     for name in (TIMER_WHEEL, *(one for _, one in newest[-1:])):
         if slots := list(_slots(root / name)):
-            return [one[1::2] for one in slots if one[0] >= read and 0 <= one[1] < start]
+            return [slot[1::2] for slot in slots if slot[0] >= read and 0 <= slot[1] < start]
     return []
 
 
@@ -313,9 +319,9 @@ def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
 def _timer_checkpoint(path: Location) -> TimerCheckpoint:
     if path.is_regular():
         with suppress(EnvironmentFailureError):
-            found = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
-            if found is not None:
-                return found
+            checkpoint = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+            if checkpoint is not None:
+                return checkpoint
     return TimerCheckpoint(0, 0, 0, 0)
 
 

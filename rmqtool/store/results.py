@@ -113,11 +113,11 @@ def _unique_ends(parts: Sequence[Sequence[str]]) -> list[str]:
     """Return ends of paths, longer where they would be the same, until whole paths are used."""
     lengths = [1] * len(parts)
     while True:
-        names = ["-".join(one[-length:]) or "root" for one, length in zip(parts, lengths, strict=True)]
+        names = ["-".join(part[-length:]) or "root" for part, length in zip(parts, lengths, strict=True)]
         counts = Counter(names)
         longer = [
-            length + (counts[name] > 1 and length < len(one))
-            for one, length, name in zip(parts, lengths, names, strict=True)
+            length + (counts[name] > 1 and length < len(part))
+            for part, length, name in zip(parts, lengths, names, strict=True)
         ]
         if longer == lengths:
             return names

@@ -198,7 +198,7 @@ class Store(StoreFiles):
     @property
     def queue_databases(self) -> tuple[Feature, ...]:
         """Databases of queues that exist, or should; files never take their place."""
-        return tuple(one for one in self.parts if one.layout in DATABASES_OF_QUEUES)
+        return tuple(part for part in self.parts if part.layout in DATABASES_OF_QUEUES)
 
     @property
     def confirm_offset(self) -> int | None:
@@ -284,7 +284,7 @@ def _around(
 ) -> Mapping[PathKind, Root]:
     """Return the roots from which settings are inferred: with one file's siblings, if it lies among them."""
     root = roots.get(place.kind)
-    among = root is not None and any(place.path.real().is_relative_to(one.real()) for one in root.paths)
+    among = root is not None and any(place.path.real().is_relative_to(path.real()) for path in root.paths)
     return roots if among else {**roots, **own}
 
 
@@ -346,6 +346,6 @@ def _moved(path: Location, root: Location, conf_root: Location | None) -> Locati
     return path
 
 
-def _same(one: Location, other: Location) -> bool:
-    found, others = one.status(), other.status()
-    return found is not None and others is not None and found.identity == others.identity is not None
+def _same(location: Location, other: Location) -> bool:
+    status, others = location.status(), other.status()
+    return status is not None and others is not None and status.identity == others.identity is not None

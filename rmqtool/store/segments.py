@@ -167,10 +167,10 @@ class FileQueue:
 
     def gaps(self, file_size: int | None = None) -> Iterator[FileGap]:
         """Yield the places where files do not join, by the configured file size or each file's own."""
-        for one, two in pairwise(self.segments):
-            expected = one.start + (file_size or one.size_bytes)
+        for segment, two in pairwise(self.segments):
+            expected = segment.start + (file_size or segment.size_bytes)
             if two.start != expected:
-                yield FileGap(expected, two.start, one, two)
+                yield FileGap(expected, two.start, segment, two)
 
     def without_excess(self, file_size: int) -> FileQueue:
         """Return the queue with longer files cut to their configured size, where the next file begins there.
@@ -179,9 +179,9 @@ class FileQueue:
         part of the queue, and would be read in place of the next file's.
         """
         cut = {
-            one.start: replace(one, size_bytes=file_size)
-            for one, two in pairwise(self.segments)
-            if two.start == one.start + file_size < one.stop
+            segment.start: replace(segment, size_bytes=file_size)
+            for segment, two in pairwise(self.segments)
+            if two.start == segment.start + file_size < segment.stop
         }
         if not cut:
             return self
@@ -296,8 +296,8 @@ class Window:
 
     def take_unreadable(self) -> list[UnreadableRange]:
         """Return the ranges that could not be read and were not returned before."""
-        found = sorted(one for one in self._unreadable if one.stop > self._reported)
+        found = sorted(unreadable for unreadable in self._unreadable if unreadable.stop > self._reported)
         self._unreadable.clear()
         if found:
-            self._reported = max(one.stop for one in found)
+            self._reported = max(unreadable.stop for unreadable in found)
         return found

@@ -61,8 +61,8 @@ class Settings:
         if name not in self._settled:
             inference = INFERENCES.get(name)
             if inference is not None and self._evidence is not None:
-                for found in inference(self._evidence, name, self._settled):
-                    self._settled.setdefault(found.name, found)
+                for setting in inference(self._evidence, name, self._settled):
+                    self._settled.setdefault(setting.name, setting)
             if name not in self._settled:
                 self._settled[name] = self._default(name)
         return self._settled[name]
@@ -119,9 +119,11 @@ class Settings:
                 value = definition.configured(release)
                 made._settled.setdefault(name, Setting(name, value, Origin.DEFAULT, note))
         else:
-            for name, one in self._settled.items():
-                if one.origin is not Origin.DEFAULT or (name in DEFINITIONS and DEFINITIONS[name].is_size):
-                    made._settled[name] = one
+            for name, setting in self._settled.items():
+                if setting.origin is not Origin.DEFAULT or (
+                    name in DEFINITIONS and DEFINITIONS[name].is_size
+                ):
+                    made._settled[name] = setting
         made._settled[BROKER_VERSION] = Setting(BROKER_VERSION, release.name, Origin.GIVEN)
         return made
 
@@ -144,7 +146,7 @@ class Settings:
 
     def defaulted_sizes(self) -> list[Setting]:
         """Return the sizes that were assumed, of the structures that such a store has."""
-        return [one for one in self.used_sizes() if one.origin is Origin.DEFAULT]
+        return [size for size in self.used_sizes() if size.origin is Origin.DEFAULT]
 
     def assumed_sizes(self, parts: Collection[str]) -> list[Setting]:
         """Return the sizes that were assumed of the files of some parts, and that no file contradicts."""
@@ -152,7 +154,7 @@ class Settings:
 
     def doubtful_sizes(self) -> list[Setting]:
         """Return the sizes that files contradict, of the structures that such a store has."""
-        return [one for one in self.used_sizes() if one.doubt]
+        return [size for size in self.used_sizes() if size.doubt]
 
     @property
     def commitlog_file_size(self) -> int:

@@ -109,18 +109,18 @@ def shadowed(log: FileQueue, loaded: Sequence[Segment]) -> list[Shadowed]:
 
     Java: ``MappedFileQueue#findMappedFileByOffset`` (4.9.8 to 5.5.1).
     """
-    if len(loaded) == len({one.start for one in loaded}):
+    if len(loaded) == len({segment.start for segment in loaded}):
         return []
     served: dict[int, Segment] = {}
-    for one in loaded:
-        served.setdefault(one.start, one)
+    for segment in loaded:
+        served.setdefault(segment.start, segment)
     pairs = ((one, served[one.start]) for one in log if one.start in served)
-    found = (
+    twins = (
         Shadowed(one, other, lacking(one, FileQueue((), (other,))))
         for one, other in pairs
         if one.path != other.path
     )
-    return [one for one in found if one.records]
+    return [twin for twin in twins if twin.records]
 
 
 def without_twins(segments: Sequence[Segment]) -> tuple[list[Segment], list[Stray]]:
@@ -181,14 +181,14 @@ class _Rank:
 
     def __call__(self, segment: Segment) -> tuple[bool, bool, int]:
         try:
-            found = _content(segment.path, segment.size_bytes, segment.start)
+            content = _content(segment.path, segment.size_bytes, segment.start)
         except EnvironmentFailureError:
             return False, False, 0
-        if found.first_ms is None:
+        if content.first_ms is None:
             return False, False, 0
-        early = self._earliest is not None and found.first_ms < self._earliest
-        late = self._latest is not None and found.first_ms > self._latest
-        return True, not early and not late, found.size_bytes
+        early = self._earliest is not None and content.first_ms < self._earliest
+        late = self._latest is not None and content.first_ms > self._latest
+        return True, not early and not late, content.size_bytes
 
 
 @lru_cache(maxsize=64)
@@ -214,9 +214,9 @@ def _next_magic(window: Window, file: StoreFile, at: int) -> int:
         return at
     while at < file.size_bytes:
         data = window.read_at(at, _SEARCHED)
-        found = _MAGIC.search(data)
-        if found is not None:
-            return at + found.start()
+        match = _MAGIC.search(data)
+        if match is not None:
+            return at + match.start()
         at = max(at + max(len(data) - _MAGIC_BYTES, 1), file.next_written(at))
     return file.size_bytes
 

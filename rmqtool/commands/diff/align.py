@@ -177,17 +177,17 @@ def align(
     a: Iterator[Rows], b: Iterator[Rows], kind: EntryKind, reaches: LogBounds
 ) -> Iterator[DifferenceWindow]:
     """Yield the stretches of two streams of chunks of structured rows, with their differences."""
-    one, other = _Side(a), _Side(b)
-    while (len(one.rows) or one.fill()) | (len(other.rows) or other.fill()):
-        count = min(len(one.rows), len(other.rows))
-        same = _equal_prefix(one.rows[:count], other.rows[:count], kind)
+    side, other = _Side(a), _Side(b)
+    while (len(side.rows) or side.fill()) | (len(other.rows) or other.fill()):
+        count = min(len(side.rows), len(other.rows))
+        same = _equal_prefix(side.rows[:count], other.rows[:count], kind)
         if same:
-            one.take(same)
+            side.take(same)
             other.take(same)
-            empty = one.rows[:0]
+            empty = side.rows[:0]
             yield DifferenceWindow(same, (empty, empty), empty, empty, empty)
         if same < count or not count:
-            yield _match(*_cut(one, other, kind), kind, reaches)
+            yield _match(*_cut(side, other, kind), kind, reaches)
 
 
 def _equal_prefix(a: Rows, b: Rows, kind: EntryKind) -> int:
@@ -338,8 +338,8 @@ class Entries:
             yield from self._limiter.add(self._changed(one, other))
         for row in self._shown(iter(window.moved), len(window.moved)):
             sentence = f"{self._name(row)} stands in another order"
-            found = self._make(Change.MOVED, sentence, row, a=self._values(row))
-            yield from self._limiter.add(found)
+            difference = self._make(Change.MOVED, sentence, row, a=self._values(row))
+            yield from self._limiter.add(difference)
         for side, rows in enumerate((window.only_a, window.only_b)):
             yield from self._lone(side, rows)
 

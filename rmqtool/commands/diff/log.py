@@ -220,9 +220,9 @@ _AFTER_BLANK = "bytes after the BLANK of a full file differ; no broker reads the
 
 def log_reaches(a: Store, b: Store) -> tuple[LogBounds, tuple[LogEnd, LogEnd]]:
     """Return the bounds of two logs, and how they end."""
-    one, two = (find_log_end(FoundEdge.of(store)) for store in (a, b))
+    end, two = (find_log_end(FoundEdge.of(store)) for store in (a, b))
     starts = a.commitlog.start, b.commitlog.start
-    return LogBounds(starts, (one.end, two.end)), (one, two)
+    return LogBounds(starts, (end.end, two.end)), (end, two)
 
 
 def diff_logs(
@@ -419,14 +419,16 @@ def _tell_unequal(
 ) -> Iterator[Difference]:
     shown = log_offsets[: max(limiter.room, 0)]
     files = chains[0].files, chains[1].files
-    broken = {one.physical_offset: one.code.code for chain in chains for one in chain.breaks}
+    broken = {fault.physical_offset: fault.code.code for chain in chains for fault in chain.breaks}
     for log_offset in shown.tolist():
         begins = starts[0].has(log_offset), starts[1].has(log_offset)
-        found = record_difference(*files, log_offset, begins)
-        yield from limiter.add(replace(found, code=broken.get(log_offset, found.code)))
+        difference = record_difference(*files, log_offset, begins)
+        yield from limiter.add(replace(difference, code=broken.get(log_offset, difference.code)))
     limiter.pass_over(len(log_offsets) - len(shown))
     for side, chain in zip("ab", chains, strict=True):
-        chain.breaks = [one for one in chain.breaks if one.physical_offset not in shown]  # those are shown
+        chain.breaks = [
+            fault for fault in chain.breaks if fault.physical_offset not in shown
+        ]  # those are shown
         yield from limiter.add_all(_breaks(chain, side))
 
 

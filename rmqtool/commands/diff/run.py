@@ -85,11 +85,11 @@ def ext_unit_rows(files: FileQueue, ext_files: FileQueue, comparison: StoreCompa
         rows = _rows(units, _EXT_ROW)
         rows["ext_time_ms"] = rows["bit_map_crc"] = _NO_EXT
         for number in np.flatnonzero(rows["tags_code"] <= formats.EXT_ADDRESS_MAX).tolist():
-            found = ext.at(int(rows["tags_code"][number]))
-            if found is not None and found.bit_map is not None:
-                rows["tags_code"][number] = found.head.tags_code
-                rows["ext_time_ms"][number] = found.head.store_timestamp_ms
-                rows["bit_map_crc"][number] = zlib.crc32(found.bit_map)
+            unit = ext.at(int(rows["tags_code"][number]))
+            if unit is not None and unit.bit_map is not None:
+                rows["tags_code"][number] = unit.head.tags_code
+                rows["ext_time_ms"][number] = unit.head.store_timestamp_ms
+                rows["bit_map_crc"][number] = zlib.crc32(unit.bit_map)
         if len(rows):
             yield rows
     comparison.note_unreadable(reader.unreadable)
@@ -195,8 +195,8 @@ def diff_tables(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
     used = []
     for store in (a, b):
         files = [open_index_file(file, store.settings.index_geometry) for file in store.index_files]
-        used.append([one for one in files if one.used])
-    if len({tuple((one.geometry, one.used) for one in side) for side in used}) > 1:
+        used.append([file for file in files if file.used])
+    if len({tuple((file.geometry, file.used) for file in side) for side in used}) > 1:
         comparison.note("the index files begin at other entries; their headers and chains are not compared")
         return
     limiter = DifferenceLimiter(comparison, "index")
@@ -207,19 +207,21 @@ def diff_tables(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
     yield from limiter.finish()
 
 
-def _diff_file(one: IndexFile, other: IndexFile) -> Iterator[Difference]:
-    labels = one.file.label if one.file.label == other.file.label else f"{one.file.label}, {other.file.label}"
-    header = zip(_HEADER, one.header, other.header, strict=True)
+def _diff_file(file: IndexFile, other: IndexFile) -> Iterator[Difference]:
+    labels = (
+        file.file.label if file.file.label == other.file.label else f"{file.file.label}, {other.file.label}"
+    )
+    header = zip(_HEADER, file.header, other.header, strict=True)
     wrong = {name: (ours, theirs) for name, ours, theirs in header if ours != theirs}
     if wrong:
         text = ", ".join(f"{name} {ours} and {theirs}" for name, (ours, theirs) in wrong.items())
         a: dict[str, Value] = {name: pair[0] for name, pair in wrong.items()}
         b: dict[str, Value] = {name: pair[1] for name, pair in wrong.items()}
         yield Difference("index", Change.CHANGED, f"header of {labels}: {text}", a=a, b=b)
-    for (first, ours), (_, theirs) in zip(one.slot_columns(), other.slot_columns(), strict=True):
+    for (first, ours), (_, theirs) in zip(file.slot_columns(), other.slot_columns(), strict=True):
         for slot in np.flatnonzero(ours != theirs).tolist():
             yield _link(f"slot {first + slot} of {labels}", int(ours[slot]), int(theirs[slot]))
-    for mine, yours in zip(one.item_columns(), other.item_columns(), strict=True):
+    for mine, yours in zip(file.item_columns(), other.item_columns(), strict=True):
         for item in np.flatnonzero(mine.previous != yours.previous).tolist():
             name = f"the chain at item {mine.first + item} of {labels}"
             yield _link(name, int(mine.previous[item]), int(yours.previous[item]))
@@ -360,7 +362,7 @@ def _one_sided(
 def _lost_its_log(store: Store) -> bool:
     """Whether a store has no log, and had one: a rebuilt folder has nothing but queues and index."""
     others = (store.checkpoint, store.config, store.abort, store.lock)
-    is_of_broker = any(others) or any(one.is_directory() for one in store.commitlog.directories)
+    is_of_broker = any(others) or any(directory.is_directory() for directory in store.commitlog.directories)
     return is_of_broker and store.can(Deed.READ_LOG)
 
 
@@ -406,7 +408,7 @@ def _diff_queue(
         kind = EXT_UNIT_ENTRIES
         ours, theirs = (ext_unit_rows(*both, comparison) for both in zip(files, ext, strict=True))
     else:
-        ours, theirs = (rows_of(one, comparison) for one in files)
+        ours, theirs = (rows_of(file, comparison) for file in files)
     yield from Entries(kind, comparison, known.topic, known.queue_id).compare(ours, theirs, reaches)
     for one in ext:
         one.close()
@@ -437,15 +439,15 @@ def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: StoreCompari
 
 
 def _diff_checkpoint(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Difference]:
-    one, other = read_checkpoint(a.checkpoint, []), read_checkpoint(b.checkpoint, [])
-    if one is None or other is None:
-        have = one is not None, other is not None
+    fields, other = read_checkpoint(a.checkpoint, []), read_checkpoint(b.checkpoint, [])
+    if fields is None or other is None:
+        have = fields is not None, other is not None
         yield from _one_sided(a, b, PathKind.CHECKPOINT, *have, comparison)
         return
-    for field, left, right in zip(layout(CHECKPOINT), one, other, strict=True):
+    for field, left, right in zip(layout(CHECKPOINT), fields, other, strict=True):
         if left != right:
             sentence = f"{field.name} differs"
             a_says: dict[str, Value] = {field.name: left}
             b_says: dict[str, Value] = {field.name: right}
-            found = Difference("checkpoint", Change.CHANGED, sentence, a=a_says, b=b_says, normal=True)
-            yield comparison.count(found)
+            difference = Difference("checkpoint", Change.CHANGED, sentence, a=a_says, b=b_says, normal=True)
+            yield comparison.count(difference)

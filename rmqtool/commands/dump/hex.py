@@ -161,7 +161,13 @@ def layout_rows(kind: PathKind | None = None) -> Iterator[LayoutField]:
         raise UsageError("--layout: files in config/ are JSON; they have no fields at fixed places")
     for one_kind in kinds:
         for structure, schema in KINDS[one_kind].schemas.items():
-            for one in layout(schema, sysFlag=0):
+            for field in layout(schema, sysFlag=0):
                 yield LayoutField(
-                    structure, one.name, one.java_name, one.offset, one.size, one.unit, one.meaning
+                    structure,
+                    field.name,
+                    field.java_name,
+                    field.offset,
+                    field.size,
+                    field.unit,
+                    field.meaning,
                 )

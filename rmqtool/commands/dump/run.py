@@ -89,7 +89,7 @@ def _chosen_kinds(store: Store, request: DumpRequest) -> list[PathKind]:
     shown = [kind for kind in KINDS if kind in store.roots]
     chosen: list[PathKind] = [kind for kind in shown if kind in (request.kinds or shown)]
     if request.row_types:
-        named = {ROW_TYPES[one] for one in request.row_types}
+        named = {ROW_TYPES[type_] for type_ in request.row_types}
         chosen = [kind for kind in chosen if kind in named]
         if not chosen:
             types = ", ".join(sorted(request.row_types))
@@ -205,10 +205,10 @@ def _queue_messages(
     context = QueryContext(store, request, LimitedProgress(progress), remedy=remedy)
     if wanted.begin_ms is None and wanted.end_ms is None:
         reader = QueueConsumer(context, queue)
-        found = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
+        records = reader.records(max(wanted.from_queue_offset or 0, reader.bounds.min_offset), None)
     else:
-        found = records_by_time(context)
-    for record in found:
+        records = records_by_time(context)
+    for record in records:
         if wanted.admits(record):
             for defect in record_defects(record):
                 yield make.row(defect)
@@ -226,14 +226,14 @@ def _is_large(log: FileQueue, request: DumpRequest) -> bool:
         and not request.hex
         and request.on_corrupt == "resync"
         and request.messages.is_for_kernels
-        and all(_is_plain(one.label) for one in log.segments)
+        and all(_is_plain(segment.label) for segment in log.segments)
         and _wanted_bytes(log, request) > LARGE_LOG_BYTES
     )
 
 
 def _wanted_bytes(log: FileQueue, request: DumpRequest) -> int:
     begin, end = request.from_offset or 0, request.to_offset
-    sizes = (min(one.stop, end or one.stop) - max(one.start, begin) for one in log.segments)
+    sizes = (min(segment.stop, end or segment.stop) - max(segment.start, begin) for segment in log.segments)
     return sum(max(0, size) for size in sizes)
 
 

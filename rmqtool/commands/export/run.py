@@ -180,7 +180,7 @@ class _Export:
         self._progress.finish()
 
     def _warn_of_shortened(self) -> None:
-        topics = {one.topic for one in self._files if one.topic is not None}
+        topics = {file.topic for file in self._files if file.topic is not None}
         if topics:
             folders = counted(len(topics), "topic has", "topics have", spec=",")
             self._progress.warn(
@@ -215,7 +215,7 @@ class _Export:
             return []
         self._stores.append(store)
         self._note(plan, others)
-        return [ExportTask(plan, one) for one in pieces]
+        return [ExportTask(plan, piece) for piece in pieces]
 
     def report(self, seconds: float) -> ExportReport:
         """Return the report."""
@@ -248,12 +248,12 @@ class _Export:
 
     def _take_store(self, done: Sequence[_Done]) -> None:
         """Keep the results of one store's tasks; of a store that could not be read, none."""
-        failure = next((one.failure for _, one in done if one.failure is not None), None)
+        failure = next((task.failure for _, task in done if task.failure is not None), None)
         if failure is None:
             self._take(done)
             return
-        for _, one in done:
-            self._drop(one)
+        for _, task in done:
+            self._drop(task)
         store = self._by_folder[done[0][0].plan.folder]
         self._stores.remove(store)
         store.commitlog.close()
@@ -268,14 +268,14 @@ class _Export:
         ]
         taken: dict[int, TaskDone] = {}
         for _, of_range in groupby(ends, key=lambda part: (part[1].split.segment.start, part[1].range)):
-            taken |= {id(one): one for one in self._take_range(list(of_range))}
-        for _, one in done:
-            if id(one) not in taken:
-                self._drop(one)
-        for one in taken.values():
-            self._findings.merge(one.findings)
-            self._files.extend(one.files)
-            for remark in one.remarks:
+            taken |= {id(task): task for task in self._take_range(list(of_range))}
+        for _, task in done:
+            if id(task) not in taken:
+                self._drop(task)
+        for task in taken.values():
+            self._findings.merge(task.findings)
+            self._files.extend(task.files)
+            for remark in task.remarks:
                 self._progress.warn(remark)
 
     def _take_range(self, parts: list[tuple[_Done, LogPiece, ReadSplit]]) -> Iterator[TaskDone]:
@@ -289,9 +289,9 @@ class _Export:
             (again,) = self._done([replace(task, pieces=(piece._replace(first=first),))])
             if again[1].failure is not None:
                 raise EnvironmentFailureError(again[1].failure)
-            (found,) = again[1].ends
-            whose[id(found)] = again
-            return found
+            (split,) = again[1].ends
+            whose[id(split)] = again
+            return split
 
         last: ReadSplit | None = None
         for last in stitch((end for _, _, end in parts), parts[0][1].split.start, reread):

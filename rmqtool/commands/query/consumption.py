@@ -137,11 +137,11 @@ class GroupOffsets:
         self.offsets: dict[tuple[str, int], int] = {}
         prefixes = (RETRY_PREFIX, DEAD_LETTER_PREFIX)
         self.known = {
-            topic.removeprefix(one) for one in prefixes for topic in topics if topic.startswith(one)
+            topic.removeprefix(prefix) for prefix in prefixes for topic in topics if topic.startswith(prefix)
         }
         self._read_offsets()
         self.known.update(_member(self._document("subscriptionGroup.json"), "subscriptionGroupTable"))
-        unread = [one.label for one in store.features]
+        unread = [feature.label for feature in store.features]
         self.elsewhere = next((one for one in unread if one.startswith("config/")), None)
         self.popped_elsewhere = next((one for one in unread if one.startswith("kvStore")), None)
 
@@ -163,15 +163,15 @@ class GroupOffsets:
     def _document(self, name: str) -> tuple[str, object] | None:
         """Return a config file and its name: ``.bak`` where the other cannot be used."""
         try:
-            found = ConfigSource(self._store.root).load(name)
+            document = ConfigSource(self._store.root).load(name)
         except ConfigFileError as failure:
             self._progress.warn(str(failure))
             return None
-        if found is None:
+        if document is None:
             return None
-        if found.problem is not None:
-            self._progress.warn(f"{found.problem}; {found.path.name} is read instead")
-        return f"config/{found.path.name}", found.document
+        if document.problem is not None:
+            self._progress.warn(f"{document.problem}; {document.path.name} is read instead")
+        return f"config/{document.path.name}", document.document
 
     @property
     def missing_group(self) -> str | None:
@@ -244,7 +244,7 @@ class ConsumptionJudge:
 
     def _by_copies(self, copies: list[Record]) -> Consumption:
         newest, topic = copies[-1], meant_for(copies[-1])
-        older = [_of_copy(one, "an earlier copy of it") for one in reversed(copies[:-1])]
+        older = [_of_copy(record, "an earlier copy of it") for record in reversed(copies[:-1])]
         if topic == self._topics.dead_letter and newest.topic == topic:
             what = "it was written as a dead letter: the group does not get it again by itself"
             return self._verdict(ConsumptionState.DEAD_LETTERED, _of_copy(newest, what), *older)
@@ -254,18 +254,18 @@ class ConsumptionJudge:
                 return self._verdict(ConsumptionState.UNKNOWN, passed, *older)
             what = f"it waits to be delivered to {topic}/{queue_meant_for(newest)}{self._due(newest)}"
             return self._verdict(ConsumptionState.IN_RETRY, _of_copy(newest, what), *older)
-        found = self._by_place(newest)
+        consumption = self._by_place(newest)
         copy = _of_copy(newest, f"it was written again for the group, to {topic}")
-        if found.state is ConsumptionState.NOT_YET:
-            return self._verdict(ConsumptionState.IN_RETRY, copy, *found.evidence, *older)
+        if consumption.state is ConsumptionState.NOT_YET:
+            return self._verdict(ConsumptionState.IN_RETRY, copy, *consumption.evidence, *older)
         is_begun = (newest.topic, newest.head.queue_id) in self.offsets.offsets
-        if found.state is ConsumptionState.UNKNOWN and self.offsets.are_all and not is_begun:
+        if consumption.state is ConsumptionState.UNKNOWN and self.offsets.are_all and not is_begun:
             what = (
                 f"{self.offsets.file}: the group has no offset in {topic}, so it has consumed nothing of it"
             )
             none = Evidence("offset", what, self.offsets.file, topic, newest.head.queue_id)
             return self._verdict(ConsumptionState.IN_RETRY, copy, none, *older)
-        return self._verdict(found.state, *found.evidence, copy, *older)
+        return self._verdict(consumption.state, *consumption.evidence, copy, *older)
 
     def _by_delivery(self, record: Record, *, waits: bool) -> Consumption:
         """Judge a message in a topic of the broker's own by its delivery."""
@@ -278,9 +278,9 @@ class ConsumptionJudge:
             return self._verdict(ConsumptionState.UNKNOWN, _of_message(why, record))
         delivered = copies[0] if copies else []
         if delivered:
-            found = self.consumption(delivered[-1].physical_offset)
+            consumption = self.consumption(delivered[-1].physical_offset)
             as_what = _of_message(f"it was delivered to {topic}", delivered[-1])
-            return self._verdict(found.state, *found.evidence, as_what)
+            return self._verdict(consumption.state, *consumption.evidence, as_what)
         passed = self._passed_over(record)
         if passed is not None:
             return self._verdict(ConsumptionState.UNKNOWN, passed)

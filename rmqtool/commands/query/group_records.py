@@ -148,7 +148,7 @@ class TopicRecords:
     def _of_log(self, topic: str) -> Iterator[Record]:
         store, progress = self._context.store, self._context.progress
         scan = LogScan(store.commitlog, progress, self._note_defect, edge=FoundEdge.of(store))
-        return scan.records(Prefilter(topic_hash=string_hash(topic)), lambda one: one.topic == topic)
+        return scan.records(Prefilter(topic_hash=string_hash(topic)), lambda record: record.topic == topic)
 
     def _of_queues(self, topic: str) -> Iterator[Record]:
         context = self._context
@@ -187,7 +187,7 @@ class MessageCopies:
             self._explain(f"in {where}: {why}")
             names = {lineage.unique, *lineage.ids}
             found = {place for name in names if name is not None for place in self._table.get(name, ())}
-        return [one for one in self._read(found) if lineage.is_copy(one)]
+        return [record for record in self._read(found) if lineage.is_copy(record)]
 
     def _read(self, found: Iterable[int]) -> Iterator[Record]:
         for place in sorted(found):
@@ -258,7 +258,7 @@ class PopLog:
 
     def __init__(self, group: str, topics: Iterable[str], records: TopicRecords) -> None:
         self._group = group
-        self._topics = [one for one in topics if one == TIMER_TOPIC or one.startswith(REVIVE_PREFIX)]
+        self._topics = [topic for topic in topics if topic == TIMER_TOPIC or topic.startswith(REVIVE_PREFIX)]
         self._records = records
 
     def of(self, place: RecordPlace) -> tuple[CheckPoint, int | None] | None:
@@ -268,14 +268,14 @@ class PopLog:
         further check point and acknowledges the one before (``ChangeInvisibleTimeProcessor``).
         """
         points, acks = self._found.get((place.topic, place.queue_id), ([], []))
-        own = [one for one in points if place.queue_offset in one.offsets]
+        own = [point for point in points if place.queue_offset in point.offsets]
         if not own:
             return None
-        last = max(own, key=lambda one: (one.pop_ms, one.record_offset))
+        last = max(own, key=lambda checkpoint: (checkpoint.pop_ms, checkpoint.record_offset))
         if last.bits >> last.offsets.index(place.queue_offset) & 1:
             return last, last.record_offset
-        of_last = (one for one in acks if (one.start, one.pop_ms) == (last.start, last.pop_ms))
-        return last, next((one.record_offset for one in of_last if place.queue_offset in one.offsets), None)
+        of_last = (ack for ack in acks if (ack.start, ack.pop_ms) == (last.start, last.pop_ms))
+        return last, next((ack.record_offset for ack in of_last if place.queue_offset in ack.offsets), None)
 
     @property
     def is_popping(self) -> bool:
@@ -312,5 +312,5 @@ def _check_point(record: Record, body: dict[str, object]) -> CheckPoint | None:
         return None
     given = body.get("d")
     differences = [one for one in given if isinstance(one, int)] if isinstance(given, list) else []
-    offsets = tuple(start + one for one in (differences or range(min(max(count, 0), _BITS))))
+    offsets = tuple(start + difference for difference in (differences or range(min(max(count, 0), _BITS))))
     return CheckPoint(record.physical_offset, start, offsets, bits or 0, pop_ms, pop_ms + invisible_ms)

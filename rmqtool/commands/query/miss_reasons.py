@@ -78,10 +78,10 @@ def lost_of_places(context: QueryContext, known: Collection[int]) -> Iterator[Fi
     losses = _LossesOfPlaces((topic, queue_id), range(first, first + (request.max_messages or _ALL)))
     context.progress.note("nothing lies there: the log is read to say whether the message is lost")
     account.losses(lost=losses)
-    for number, one in losses.found:
+    for number, absent in losses.found:
         if number not in known:
-            place = one.start if one.log_offset is None else one.log_offset
-            yield _lost(context, number, place, _CAUSES.get(one.cause, _CAUSES["hole"]).format(one))
+            place = absent.start if absent.log_offset is None else absent.log_offset
+            yield _lost(context, number, place, _CAUSES.get(absent.cause, _CAUSES["hole"]).format(absent))
     settled = {*known, *(number for number, _ in losses.found)}
     for number, at in context.rejected.places.items():
         if number in settled:
@@ -239,7 +239,7 @@ def _advise_queue(context: QueryContext, topic: str, queue_id: int) -> None:
     store = context.store
     if queues_problem(store) is not None or find_queue(store, topic, queue_id) is not None:
         return
-    ids = sorted(one.queue_id or 0 for kind in UNIT_QUEUE_KINDS for one in store.queues(kind, topic))
+    ids = sorted(queue.queue_id or 0 for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind, topic))
     has = f"the topic has the queues {some(map(str, ids))}" if ids else "the topic has none"
     message = f"no queue {topic}/{queue_id}; {has}"
     context.explanation.advise(Reason.QUEUE_MISSING, message, topic=topic, queueId=queue_id)

@@ -422,7 +422,7 @@ class Query:
             topic = self._request.topic
             topics = [topic] if topic else topics_of(self._store, self._remarks)
             ids = id_spellings(text)
-            yield from self._newest([KeyQuestion(topic, one, unique=True) for topic in topics for one in ids])
+            yield from self._newest([KeyQuestion(topic, id_, unique=True) for topic in topics for id_ in ids])
 
     def _of_offset_id(self, text: str) -> Record | None:
         """Return the message that an offset id names; explain why if this store has none."""
@@ -465,13 +465,13 @@ class Query:
         known = known_topics(self._context)
         self._remarks.note(f"no --topic: the key is looked up under {known}; --scan finds it under any")
         questions = map(self._request.key_question_of, known.names)
-        yield from self._newest([one for one in questions if one is not None])
+        yield from self._newest([question for question in questions if question is not None])
 
     def _newest(self, questions: Sequence[KeyQuestion]) -> Iterator[Match]:
-        found = sorted(
+        records = sorted(
             (record for _, record in self._by_index(questions)), key=lambda one: one.physical_offset
         )
-        yield from ((None, record) for record in self.limit.newest(found))
+        yield from ((None, record) for record in self.limit.newest(records))
 
 
 def _torn_properties(record: Record) -> Iterator[Finding]:

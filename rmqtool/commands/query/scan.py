@@ -106,14 +106,14 @@ class LogScan:
         from rmqtool.scan.file_pass import Candidates, FilePass, GapJob
 
         job = GapJob(self._edge.stale_from, partial(Candidates, prefilter))
-        found = FilePass(number, self._edge, engine, job, self._split_bytes)
-        for defect in found.defects():
+        file_pass = FilePass(number, self._edge, engine, job, self._split_bytes)
+        for defect in file_pass.defects():
             if ends_chain(defect):
                 self._note_defect(defect)
-        if found.more_gaps:
-            label = found.segment.label
-            self._progress.warn(f"{label}: {found.more_gaps} more damaged places are not listed")
-        for part in found.parts:
+        if file_pass.more_gaps:
+            label = file_pass.segment.label
+            self._progress.warn(f"{label}: {file_pass.more_gaps} more damaged places are not listed")
+        for part in file_pass.parts:
             yield from self._answers_at(part.found, answers)
 
     def _answers_at(self, log_offsets: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
@@ -249,7 +249,7 @@ def _times(request: QueryRequest) -> tuple[int, int]:
 
 def _prefilter_of_keys(questions: Sequence[KeyQuestion], request: QueryRequest) -> Prefilter:
     """Keep messages with one of the keys, of any time, which is explained; of a tag only those in time."""
-    if any(one.is_tag for one in questions):
+    if any(question.is_tag for question in questions):
         return Prefilter(*_times(request), topic_hash=string_hash(questions[0].topic))
-    key_hashes = tuple(sorted({one.key_hash for one in questions}))
+    key_hashes = tuple(sorted({question.key_hash for question in questions}))
     return Prefilter(EARLIEST_MS, LATEST_MS, key_hashes=key_hashes)

@@ -49,9 +49,9 @@ def report_old_tail(
     findings: FindingLog, plan: ReputPlan, result: ReputResult, engine: Engine, edge: LogEdge
 ) -> None:
     """Say that the last records are old ones, in the place of what they make look wrong; or say nothing."""
-    segments = [one for one in plan.log if one.start < result.chain.end][-_FILES:]
-    signs = [one for one in findings if one.code in _SIGNS]
-    if not segments or not any((one.physical_offset or 0) >= segments[0].start for one in signs):
+    segments = [segment for segment in plan.log if segment.start < result.chain.end][-_FILES:]
+    signs = [finding for finding in findings if finding.code in _SIGNS]
+    if not segments or not any((sign.physical_offset or 0) >= segments[0].start for sign in signs):
         return
     # Not every rebuild needs verify's checks of a log.
     from rmqtool.check.log import LogCheck, check_log
@@ -66,11 +66,13 @@ def report_old_tail(
     start = found.log_end
     if found.stale_stop == start:
         return
-    for one in signs:
-        if (one.physical_offset or 0) >= start and one.severity is Severity.ERROR:
-            findings.exchange(one, replace(one, severity_override=Severity.WARNING))
+    for sign in signs:
+        if (sign.physical_offset or 0) >= start and sign.severity is Severity.ERROR:
+            findings.exchange(sign, replace(sign, severity_override=Severity.WARNING))
     tail = next(
-        one for one in found.findings if one.code is codes.CL_TAIL_DIRTY and one.physical_offset == start
+        finding
+        for finding in found.findings
+        if finding.code is codes.CL_TAIL_DIRTY and finding.physical_offset == start
     )
     message = f"{tail.message}; the result holds them, too: --until-offset {start} leaves them out"
     findings.add(replace(tail, message=message))
@@ -182,9 +184,9 @@ def _delay_findings(store: Store, plan: ReputPlan, result: ReputResult) -> Itera
         unclean=store.abort is not None,
         max_findings=plan.max_findings,
     )
-    found, _ = check_queues(task)
-    tell_delay_table_once(found)
-    yield from (one for one in found if one.code is codes.ST_SETTINGS)
+    log, _ = check_queues(task)
+    tell_delay_table_once(log)
+    yield from (finding for finding in log if finding.code is codes.ST_SETTINGS)
 
 
 def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:
@@ -193,7 +195,7 @@ def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:
     if not queues or store.settings["messageDelayLevel"].origin is Origin.GIVEN:
         return None
     there = (store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE) for queue in queues)
-    if any(one is not None and len(one.files) for one in there):
+    if any(queue is not None and len(queue.files) for queue in there):
         return None
     units = sum(queue.units for queue in queues)
     return (
@@ -263,7 +265,7 @@ class GenerationChoice:
     @property
     def since(self) -> dict[tuple[str, int], int]:
         """Return where the first message lies of those that live, by topic and queue id."""
-        return {(one.topic, one.queue_id): one.physical_offset for one in self.dropped}
+        return {(dropped.topic, dropped.queue_id): dropped.physical_offset for dropped in self.dropped}
 
     def _shows_nothing(self, plan: QueuePlan, anew: dict[tuple[str, int], Older]) -> bool:
         """Return whether the log alone shows which messages of a queue live.

@@ -120,7 +120,7 @@ class PresentComparison:
         """
         store, plan = self._store, self._plan
         databases = store.queue_databases if "consumequeue" in plan.parts else ()
-        self.unread += [one.sentence for one in databases if one.unread is not None]
+        self.unread += [database.sentence for database in databases if database.unread is not None]
         if "consumequeue" in plan.parts:
             for kind in UNIT_QUEUE_KINDS:
                 self._compare(kind)
@@ -134,7 +134,7 @@ class PresentComparison:
             fewer_by_queue=tuple(QueueMessages(*key, count) for key, count in sorted(self.fewer.items())),
             index_entries=entries,
             unread=tuple(self.unread),
-            databases=tuple(one.label for one in databases),
+            databases=tuple(database.label for database in databases),
         )
 
     def _index_entries(self) -> int | None:
@@ -151,7 +151,7 @@ class PresentComparison:
     def _compare(self, kind: PathKind) -> None:
         """Add to the facts of all queues."""
         is_batch = kind is PathKind.BATCHCONSUMEQUEUE
-        made = {(one.topic, one.queue_id): one for one in self._result.plans if one.batch is is_batch}
+        made = {(plan.topic, plan.queue_id): plan for plan in self._result.plans if plan.batch is is_batch}
         there = {(queue.topic or "", queue.queue_id or 0): queue for queue in self._there(kind)}
         same = set() if is_batch else self._same_queues(there, made)
         self.queues += len(there)
@@ -302,7 +302,9 @@ class RebuildLosses:
             LostReason.SKIPPED: skipped,
             LostReason.UNREACHABLE: unreachable_tasks(plan, result),
         }
-        splits = sorted((one.split.start, one.split.stop) for tasks in self._tasks.values() for one in tasks)
+        splits = sorted(
+            (task.split.start, task.split.stop) for tasks in self._tasks.values() for task in tasks
+        )
         self._starts = [start for start, _ in splits]
         self._stops = [stop for _, stop in splits]
 
@@ -336,7 +338,7 @@ def _report_changed_properties(
     store: Store, log: FileQueue, other_tags: Sequence[int], findings: FindingLog
 ) -> None:
     """Add verify's findings about these records; index files that cannot be read show nothing."""
-    odd = {one.physical_offset for one in findings if one.code is codes.CL_PROPERTIES}
+    odd = {finding.physical_offset for finding in findings if finding.code is codes.CL_PROPERTIES}
     if not other_tags and not odd:
         return
     from rmqtool.check.log_findings import tell_contradicted

@@ -279,7 +279,7 @@ class RebuildReport:
     @property
     def skipped_units(self) -> int:
         """Return how many units the append rule skipped."""
-        return sum(one.units for one in self.skipped_units_by_queue)
+        return sum(skipped.units for skipped in self.skipped_units_by_queue)
 
     @property
     def is_log_damaged(self) -> bool:

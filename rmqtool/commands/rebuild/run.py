@@ -58,8 +58,8 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
             from rmqtool.commands.rebuild.compare import compare_derived
 
             progress.stage("compare", None)
-            found = compare_derived(area.handle.results, request.store.base, request.directories)
-            report = replace(report, compared=True, differences=tuple(found))
+            differences = compare_derived(area.handle.results, request.store.base, request.directories)
+            report = replace(report, compared=True, differences=tuple(differences))
         seconds = {**report.seconds, "total": round(time.perf_counter() - start, 3)}
         report = replace(report, seconds=seconds)
         if request.out is not None and not request.dry_run:
@@ -156,7 +156,7 @@ def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> Reput
     )
 
 
-_ODD = {one.code for one in (codes.CL_QOFF_GAP, codes.CL_PHY_MISMATCH, codes.CL_TS_BACK)}
+_ODD = {code.code for code in (codes.CL_QOFF_GAP, codes.CL_PHY_MISMATCH, codes.CL_TS_BACK)}
 """Findings of logs that may have lost messages though no walk meets a gap."""
 
 
@@ -284,14 +284,16 @@ def _outcomes(
 
 def _changes_queues(store: Store, result: ReputResult) -> bool:
     """Whether a result has queues that no broker loads, or lacks some of which all messages have expired."""
-    batches = {one.topic for one in result.plans if one.batch}
+    batches = {plan.topic for plan in result.plans if plan.batch}
     if batches and store.root is not None and store.settings.release.batch_queues:
         from rmqtool.recovery.loaded import batch_topics_of  # few stores have batch queues
 
         if batches - batch_topics_of(store.root):
             return True
-    made = {(one.topic, one.queue_id) for one in result.plans}
-    return store.commitlog.start > 0 and any((one.topic, one.queue_id) not in made for one in store.queues())
+    made = {(plan.topic, plan.queue_id) for plan in result.plans}
+    return store.commitlog.start > 0 and any(
+        (queue.topic, queue.queue_id) not in made for queue in store.queues()
+    )
 
 
 def _before(store: Store) -> LogLosses:

@@ -107,39 +107,39 @@ class _Planner:
         if not self._request.wants(RepairPart.SETTINGS):
             return
         made = self._made if RepairPart.QUEUES in self.plan.rebuilt else ()
-        unsound = [one for one in diagnose(self._store, made=made) if not one.is_sound]
-        self.plan.configs = tuple(one for one in unsound if not one.denied)
-        for copy in (one.denied[0] for one in unsound if one.denied):
+        unsound = [diagnosis for diagnosis in diagnose(self._store, made=made) if not diagnosis.is_sound]
+        self.plan.configs = tuple(diagnosis for diagnosis in unsound if not diagnosis.denied)
+        for copy in (diagnosis.denied[0] for diagnosis in unsound if diagnosis.denied):
             self._leave(RepairPart.SETTINGS, copy.file, copy.reason)
             unused -= {name for name in unused if f"config/{name}".startswith(copy.file)}
-        for one in self.plan.configs:
-            name = one.file.rpartition("/")[2]
+        for config in self.plan.configs:
+            name = config.file.rpartition("/")[2]
             unused.discard(name)
-            chosen = self._choice(one, self._request.choices.get(name))
+            chosen = self._choice(config, self._request.choices.get(name))
             if chosen is not None:
-                self.plan.texts[one.file] = chosen.data(self._root)
-                self._put(RepairPart.SETTINGS, one.file, f"{chosen.name}: {chosen.about}")
+                self.plan.texts[config.file] = chosen.data(self._root)
+                self._put(RepairPart.SETTINGS, config.file, f"{chosen.name}: {chosen.about}")
         if unused:
             raise UsageError(f"--config {min(unused)}: config/{min(unused)} is sound or missing")
 
-    def _choice(self, one: ConfigDiagnosis, wanted: str | None) -> ConfigChoice | None:
-        links = [copy.file for copy in one.copies if self._is_reached_by_link(copy.file)]
+    def _choice(self, diagnosis: ConfigDiagnosis, wanted: str | None) -> ConfigChoice | None:
+        links = [copy.file for copy in diagnosis.copies if self._is_reached_by_link(copy.file)]
         if links:  # its new owner could read what only the caller may
             why = f"{links[0]} is a link, or is reached by one: put the file itself in its place"
-            self._leave(RepairPart.SETTINGS, one.file, why)
+            self._leave(RepairPart.SETTINGS, diagnosis.file, why)
             return None
-        if wanted is None and one.obvious:
-            return one.choices[0]
-        found = None if wanted is None else one.choice(wanted)
-        names = ", ".join(choice.name for choice in one.choices)
+        if wanted is None and diagnosis.obvious:
+            return diagnosis.choices[0]
+        found = None if wanted is None else diagnosis.choice(wanted)
+        names = ", ".join(choice.name for choice in diagnosis.choices)
         if wanted is not None and found is None:
             raise UsageError(
-                f"--config {one.file.rpartition('/')[2]}={wanted}: choose from {names or 'none'}"
+                f"--config {diagnosis.file.rpartition('/')[2]}={wanted}: choose from {names or 'none'}"
             )
         if found is None:
-            what = f"choose its content: --config {one.file.rpartition('/')[2]}=NAME, of {names}"
+            what = f"choose its content: --config {diagnosis.file.rpartition('/')[2]}=NAME, of {names}"
             nothing = "nothing is left of it: restore it from a backup or a replica before the next start"
-            self._leave(RepairPart.SETTINGS, one.file, what if names else nothing)
+            self._leave(RepairPart.SETTINGS, diagnosis.file, what if names else nothing)
         return found
 
     def _is_reached_by_link(self, path: str) -> bool:
@@ -192,8 +192,8 @@ class _Planner:
 
     def _damaged(self) -> set[RepairPart]:
         takes_abort = self._request.wants(RepairPart.ABORT)
-        found = repairs.damaged_parts(self._store, self._findings, takes_abort=takes_abort)
-        return {part for part, structure in PARTS.items() if structure in found}
+        structures = repairs.damaged_parts(self._store, self._findings, takes_abort=takes_abort)
+        return {part for part, structure in PARTS.items() if structure in structures}
 
     def _swap_refusal(self, parts: set[RepairPart]) -> str | None:
         """Return why queues and index must not be exchanged; None if they may."""
@@ -214,9 +214,9 @@ class _Planner:
         is_batch = any(batch for _, _, batch in self._made)
         if not is_batch or "topics.json" in self._request.choices:
             return None
-        for one in diagnose(self._store, made=self._made):
-            if one.file == "config/topics.json" and not (one.is_sound or one.obvious):
-                names = ", ".join(choice.name for choice in one.choices)
+        for diagnosis in diagnose(self._store, made=self._made):
+            if diagnosis.file == "config/topics.json" and not (diagnosis.is_sound or diagnosis.obvious):
+                names = ", ".join(choice.name for choice in diagnosis.choices)
                 return f"a broker loads batch queues only with it: --config topics.json=NAME, of {names}"
         return None
 
@@ -251,12 +251,12 @@ class _Planner:
 
     def _checkpoint(self, *, complete: bool) -> None:
         """Write the times of the log's end where they are missing or wrong, or the index is a new one."""
-        found = [one for one in self._findings if one.code in repairs.CHECKPOINT_CODES]
+        findings = [finding for finding in self._findings if finding.code in repairs.CHECKPOINT_CODES]
         swapped = RepairPart.INDEX in self.plan.rebuilt
-        if not self._request.wants(RepairPart.CHECKPOINT) or not (found or swapped):
+        if not self._request.wants(RepairPart.CHECKPOINT) or not (findings or swapped):
             return
         if self._is_log_damaged or not complete:
-            if found:
+            if findings:
                 why = "its times are those of the log's end, which is unknown before the rest is repaired"
                 self._leave(RepairPart.CHECKPOINT, "checkpoint", why)
             return
@@ -265,7 +265,7 @@ class _Planner:
         data = checkpoint_bytes(self._store)
         if data is not None:
             self.plan.texts["checkpoint"] = data
-            why = f"{found[0].code.title}: " if found else ""
+            why = f"{findings[0].code.title}: " if findings else ""
             self._put(RepairPart.CHECKPOINT, "checkpoint", f"{why}the times of the log's end")
 
 
@@ -300,7 +300,7 @@ def is_worse(before: VerifyReport, after: VerifyReport) -> bool:
 
     Gaps that a start completes while ``abort`` exists are errors without it.
     """
-    was, now = (outcome_of(one.outcomes, Action.START) for one in (before, after))
+    was, now = (outcome_of(report.outcomes, Action.START) for report in (before, after))
     if was is not None:
         return now is not None and now.harm > was.harm
     counts, errors = before.findings.counts, before.findings.errors
@@ -313,6 +313,6 @@ def is_worse(before: VerifyReport, after: VerifyReport) -> bool:
 
 
 def _error_codes(findings: Findings) -> Iterator[str]:
-    for one in findings:
-        if status_of([(one.severity, one.structure)], FailOn.ERROR):
-            yield one.code.code
+    for finding in findings:
+        if status_of([(finding.severity, finding.structure)], FailOn.ERROR):
+            yield finding.code.code

@@ -325,7 +325,7 @@ def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
 def check_journal(journal: Journal, store: Store, disk: Disk) -> None:
     """Refuse a journal with moves that no repair makes, as one that somebody else has put there."""
     counts = journal.facts.get("findings")
-    is_whole = isinstance(counts, dict) and all(type(one) is int for one in counts.values())
+    is_whole = isinstance(counts, dict) and all(type(count) is int for count in counts.values())
     if not is_whole or not isinstance(journal.facts.get("log"), list):
         raise _not_ours(journal, "it does not say which log it was made for, and what was wrong")
     for move in journal.moves:
@@ -400,7 +400,7 @@ def _is_movable(place: str, directory: str) -> bool:
 def _is_stray(place: str, journal: Journal, store: Store, disk: Disk) -> bool:
     """Whether a name in a log's directory is not a file of the log, which is never moved."""
     parent, _, name = place.rpartition("/")
-    if parent not in {label_of(one, store.base) for one in store.commitlog.directories}:
+    if parent not in {label_of(directory, store.base) for directory in store.commitlog.directories}:
         return False
     if digits_of(name, NAME_DIGITS) is None:
         return True

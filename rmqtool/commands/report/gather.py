@@ -60,10 +60,12 @@ def provenance_of(
     if broker_conf is not None:
         places.append((str(broker_conf), location_of(broker_conf)))
     files = [_listed(label, place) for label, place in places[:_MOST_FILES]]
-    files += [ListedFile(one.path, one.label, one.size_bytes, 0) for one in store.commitlog if log]
-    wanted = [one for one in files if isinstance(one, ListedFile)]
+    files += [
+        ListedFile(segment.path, segment.label, segment.size_bytes, 0) for segment in store.commitlog if log
+    ]
+    wanted = [file for file in files if isinstance(file, ListedFile)]
     hashed = iter(hash_all(wanted, None, progress, "SHA-256"))
-    digests = (one if isinstance(one, FileDigest) else _digest(one, next(hashed)) for one in files)
+    digests = (file if isinstance(file, FileDigest) else _digest(file, next(hashed)) for file in files)
     return Provenance(
         version=version,
         command=command,
@@ -75,15 +77,15 @@ def provenance_of(
 
 def _small_files(store: Store) -> list[Location]:
     """Return the files beside log, queues and index that a start reads, and the settings."""
-    found = [] if store.checkpoint is None else [store.checkpoint.path]
-    found += [] if store.abort is None else [store.abort]
+    locations = [] if store.checkpoint is None else [store.checkpoint.path]
+    locations += [] if store.abort is None else [store.abort]
     if store.config is not None:
         try:
             names = [entry.name for entry in store.config.entries() if entry.status.kind is FileKind.FILE]
         except EnvironmentFailureError:
             names = []  # there is a finding
-        found += [store.config / name for name in sorted(names)]
-    return found
+        locations += [store.config / name for name in sorted(names)]
+    return locations
 
 
 def _listed(label: str, place: Location) -> ListedFile | FileDigest:
@@ -98,7 +100,10 @@ def _listed(label: str, place: Location) -> ListedFile | FileDigest:
 
 def _digest(file: ListedFile, hashed: Hashed) -> FileDigest:
     return FileDigest(
-        file.label, file.size_bytes, hashed.digest, next((one.message for one in hashed.findings), None)
+        file.label,
+        file.size_bytes,
+        hashed.digest,
+        next((finding.message for finding in hashed.findings), None),
     )
 
 
@@ -147,11 +152,11 @@ def gather(
 
 def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], tuple[LostMessage, ...]]:
     """Return the next start, and the first of the messages that are lost."""
-    found: list[LostMessage] = []
+    messages: list[LostMessage] = []
 
     def add(message: LostMessage) -> None:
-        if len(found) < NAMED:
-            found.append(message)
+        if len(messages) < NAMED:
+            messages.append(message)
 
     try:
         prediction = predict_recovery(store, store.settings.release, add)
@@ -162,7 +167,7 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], 
     foresee(run, store, prediction.release)
     run.findings.extend(harm_findings(run.report.outcomes, prediction.release.name))
     run.note(log_losses=run.report.log_losses or prediction.log_losses)
-    return (prediction,), tuple(found)
+    return (prediction,), tuple(messages)
 
 
 def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> tuple[TopicLoss, ...]:
@@ -191,7 +196,7 @@ def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:
 
 def _checkpoint(store: Store) -> rows.Checkpoint | None:
     try:
-        found = read_checkpoint(store.checkpoint, [])
+        fields = read_checkpoint(store.checkpoint, [])
     except EnvironmentFailureError:
         return None
-    return None if found is None else rows.Checkpoint(*found)
+    return None if fields is None else rows.Checkpoint(*fields)

@@ -217,8 +217,8 @@ def label_of_root(root: Finding) -> str:
 def roots_of(findings: Findings) -> Roots:
     """Return which findings follow from others; merely counted ones follow as all kept ones of a code do."""
     losses = sorted(
-        (one for one in findings if _is_loss(one)),
-        key=lambda one: (one.physical_offset or 0, one.length or 0),
+        (finding for finding in findings if _is_loss(finding)),
+        key=lambda finding: (finding.physical_offset or 0, finding.length or 0),
     )
     queues: dict[_Queue, Finding] = {}
     for one in findings:

@@ -58,24 +58,24 @@ def check_manifest(
     files = {file.label: file for file in store_files(store, unlisted)}
     wanted = {os.fsdecode(line.name): line.digest for line in lines}
     part = label_in(store.place.path, store.base)
-    found: list[Finding] = list(unlisted)
+    findings: list[Finding] = list(unlisted)
     present = [file for label, file in files.items() if label in wanted]
     for file, hashed in zip(present, hash_all(present, jobs, progress), strict=True):
-        found += hashed.findings
+        findings += hashed.findings
         if hashed.digest is not None and hashed.digest != wanted[file.label]:
-            found.append(_mismatch(file, wanted[file.label], hashed.digest))
-    found += [
+            findings.append(_mismatch(file, wanted[file.label], hashed.digest))
+    findings += [
         _place(codes.MF_MISSING, label, "is listed and missing")
         for label in wanted
         if label not in files and _lies_in(label, part) and label != "lock"
     ]
     own = manifest.resolve()
-    found += [
+    findings += [
         _place(codes.MF_EXTRA, label, "is not listed")
         for label, file in files.items()
         if label not in wanted and file.path.local_path() != own
     ]
-    return sorted(found, key=lambda finding: os.fsencode(finding.file or ""))
+    return sorted(findings, key=lambda finding: os.fsencode(finding.file or ""))
 
 
 def _lies_in(label: str, part: str) -> bool:
