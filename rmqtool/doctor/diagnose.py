@@ -67,7 +67,7 @@ def diagnose(
         copied = read_copy(config / _TOPICS, config.name, CONFIG_KINDS[_TOPICS])
         return (ConfigDiagnosis(config.name, (copied,), BrokerTakes.UNKNOWN, "its settings", (), False),)
     ends = QueueEnds(store, made)
-    diagnosis = []
+    diagnoses = []
     for kind in CONFIG_KINDS.values():
         copies = tuple(
             read_copy(config / f"{kind.name}{suffix}", f"config/{kind.name}{suffix}", kind)
@@ -75,8 +75,8 @@ def diagnose(
         )
         is_there = any(copy.state is not CopyState.MISSING for copy in copies)
         if is_there or (not copies[0].entries and _is_needed(store, kind, ends)):
-            diagnosis.append(_diagnosis(store, kind, copies, releases, ends))
-    return tuple(diagnosis)
+            diagnoses.append(_diagnosis(store, kind, copies, releases, ends))
+    return tuple(diagnoses)
 
 
 def broker_takes(copies: tuple[ConfigCopy, ...], kind: ConfigKind, release: Release) -> BrokerTakes:
