@@ -98,6 +98,8 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
         before.add(0 if losses is None else losses.before)
         if losses is not None and losses.states is not None:
             one = losses.states  # a start may cut off what is there, damaged or not
+            if one.cut and (root / "batchconsumequeue").is_dir():
+                return losses.messages  # it counts a damaged batch that it cuts off as one message
             there, damaged = one.there + one.readable + (one.cut or 0), one.damaged - one.readable
             states.add(replace(one, there=there, damaged=damaged, readable=0, cut=None))
         return 0 if losses is None else losses.messages
