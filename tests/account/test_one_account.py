@@ -86,6 +86,15 @@ def _before_of(summary: StoreSummary) -> set[int]:
     return {summary.before}
 
 
+def _whole_states(losses: LogLosses | None, *, is_batch: bool) -> Iterator[MessageStates]:
+    """Yield the states before a start, which may cut off what is there, damaged or not."""
+    states = None if losses is None else losses.states
+    if states is None or (states.cut and is_batch):  # it counts a damaged batch that it cuts off as one
+        return
+    there, damaged = states.there + states.readable + (states.cut or 0), states.damaged - states.readable
+    yield replace(states, there=there, damaged=damaged, readable=0, cut=None)
+
+
 def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     """Return how many messages the log has lost, by each command that does not refuse to say so."""
     conf = root / "broker.conf"
@@ -96,12 +105,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
 
     def messages(losses: LogLosses | None) -> int:
         before.add(0 if losses is None else losses.before)
-        if losses is not None and losses.states is not None:
-            one = losses.states  # a start may cut off what is there, damaged or not
-            if one.cut and (root / "batchconsumequeue").is_dir():
-                return losses.messages  # it counts a damaged batch that it cuts off as one message
-            there, damaged = one.there + one.readable + (one.cut or 0), one.damaged - one.readable
-            states.add(replace(one, there=there, damaged=damaged, readable=0, cut=None))
+        states.update(_whole_states(losses, is_batch=(root / "batchconsumequeue").is_dir()))
         return 0 if losses is None else losses.messages
 
     def predicted() -> int:
