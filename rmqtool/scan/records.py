@@ -372,12 +372,12 @@ def find_true(window: Window, position: int, base: int, stop: int | None = None)
         message.MAGIC_V2: framing.lead + _MAGIC_AT,
         framing.end_magic: framing.end_magic_at,
     }
-    ahead = max(magics.values()) + _MAGIC_BYTES - 1
+    first, last = min(magics.values()), max(magics.values()) + _MAGIC_BYTES - 1
     span = _FIRST_SPAN_BYTES  # grows: damage is mostly short, and every look-up of a hostile file must be
     while position < stop:
         window.focus(position)
-        chunk = window.read_at(position, span + ahead)
-        places = (_places(chunk, magic, at, span) for magic, at in magics.items())
+        chunk = window.read_at(position + first, span + last - first)
+        places = (_places(chunk, magic, at - first, span) for magic, at in magics.items())
         for at in heapq.merge(*places):
             if position + at >= stop:
                 return None
