@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import struct
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -86,13 +86,44 @@ def _before_of(summary: StoreSummary) -> set[int]:
     return {summary.before}
 
 
-def _whole_states(losses: LogLosses | None, *, is_batch: bool) -> Iterator[MessageStates]:
-    """Yield the states before a start, which may cut off what is there, damaged or not."""
-    states = None if losses is None else losses.states
-    if states is None or (states.cut and is_batch):  # it counts a damaged batch that it cuts off as one
-        return
+def _not_there(store: rmqtool.Store, told: list[rmqtool.LostMessage]) -> list[rmqtool.LostMessage]:
+    """Return the messages but for those whose damaged records can be read."""
+    readable = set(account_of(store.files).looked.readable[:, 0].tolist())
+    return [
+        one for one in told if one.reason is not LostReason.DAMAGED or one.physical_offset not in readable
+    ]
+
+
+def _before_a_start(states: MessageStates) -> MessageStates:
+    """Return the states before a start, which may cut off what is there, damaged or not."""
     there, damaged = states.there + states.readable + (states.cut or 0), states.damaged - states.readable
-    yield replace(states, there=there, damaged=damaged, readable=0, cut=None)
+    return replace(states, there=there, damaged=damaged, readable=0, cut=None)
+
+
+@dataclass
+class _Accounts:
+    """Accounts of all commands, which are to be one; a start counts the records that it cuts off."""
+
+    has_batches: bool
+    states: set[MessageStates] = field(default_factory=set)
+    gone: set[MessageStates] = field(default_factory=set)
+    before: set[int] = field(default_factory=set)
+
+    def messages(self, losses: LogLosses | None) -> int:
+        """Take an account; return how many messages are lost."""
+        losses = NO_LOSSES if losses is None else losses
+        self.before.add(losses.before)
+        if losses.states is not None:
+            counts = _before_a_start(losses.states)
+            self.gone.add(replace(counts, there=0))
+            if not (losses.states.cut and self.has_batches):
+                self.states.add(counts)
+        return losses.messages
+
+    def check(self) -> None:
+        assert len(self.states) <= 1, self.states
+        assert len(self.gone) <= 1, self.gone
+        assert len(self.before) <= 1, self.before
 
 
 def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
@@ -100,22 +131,13 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     conf = root / "broker.conf"
     store = rmqtool.open(root, broker_conf=conf if conf.is_file() else None, properties=list(properties))
     lists: dict[str, list[Place]] = {}
-    states: set[MessageStates] = set()
-    before: set[int] = set()
-
-    def messages(losses: LogLosses | None) -> int:
-        before.add(0 if losses is None else losses.before)
-        states.update(_whole_states(losses, is_batch=(root / "batchconsumequeue").is_dir()))
-        return 0 if losses is None else losses.messages
+    accounts = _Accounts(has_batches=(root / "batchconsumequeue").is_dir())
+    messages, before = accounts.messages, accounts.before
 
     def predicted() -> int:
         told: list[rmqtool.LostMessage] = []
         prediction = store.predict_recovery(lost=told.append)
-        readable = set(account_of(store.files).looked.readable[:, 0].tolist())
-        damaged = [
-            one for one in told if one.reason is LostReason.DAMAGED and one.physical_offset in readable
-        ]
-        lists["prediction"] = told_by([one for one in told if one not in damaged])
+        lists["prediction"] = told_by(_not_there(store, told))
         before.add(len(told_before(told)))
         if prediction.log_losses is not None and prediction.log_losses.states is not None:
             cut = prediction.log_losses.states.cut
@@ -162,8 +184,7 @@ def counts_of(root: Path, properties: tuple[str, ...] = ()) -> dict[str, int]:
     for name, places in lists.items():
         assert len(places) == answers[name]
     assert len({tuple(places) for places in lists.values()}) <= 1, lists
-    assert len(states) <= 1, states
-    assert len(before) <= 1, before
+    accounts.check()
     return {name: count for name, count in answers.items() if count is not None}
 
 

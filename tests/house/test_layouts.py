@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 import rmqtool
 
 _PACKAGE = Path(rmqtool.__file__).parent
@@ -41,21 +43,18 @@ def test_few_modules_open_the_files_of_a_queue() -> None:
     assert found == OPENS_FILES.keys()
 
 
-def test_one_module_reads_settings_of_topics_and_groups_by_name() -> None:
-    found = {
+@pytest.mark.parametrize(
+    ("function", "module"),
+    [
+        ("load_config", "store/broker_json.py"),  # settings of topics and groups, by name
+        ("is_rocksdb", "store/files.py"),  # whether a database holds a part
+    ],
+)
+def test_one_module_calls_a_function(function: str, module: str) -> None:
+    calls = {
         label
         for label, tree in _modules().items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "load_config"
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == function
     }
-    assert found == {"store/broker_json.py"}
-
-
-def test_one_module_asks_whether_rocksdb_holds_a_part() -> None:
-    found = {
-        label
-        for label, tree in _modules().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "is_rocksdb"
-    }
-    assert found == {"store/files.py"}
+    assert calls == {module}

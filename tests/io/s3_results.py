@@ -73,4 +73,4 @@ def _plain(value: object) -> object:
 def alike(text: str, store: str) -> object:
     """Return what a command printed of a store, without its place, the clock, and what to do next."""
     text = text.replace(store, "STORE")
-    return _plain(json.loads(text)) if text.startswith(("{\n", '{"schema": "rmqtool.query/')) else text
+    return _plain(json.loads(text)) if text.startswith(("{\n", '{"schema"')) else text

@@ -319,8 +319,6 @@ def judged(seeds: range, folder: Path, names: list[str]) -> list[Outcome]:
         at.mkdir()
         name = names[seed % len(names)]
         outcome, done = run(fixture(name), at, seed)
-        if name == "tags-5.5.1":  # a half message without the queue to which it belongs: no broker commits it
-            outcome.missing = [place for place in outcome.missing if place != 20726]
         assert not outcome.bad, f"seed {seed} on {name}: {done}: {outcome}"
         outcomes.append(outcome)
         shutil.rmtree(at)
