@@ -16,8 +16,9 @@ from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.outcomes import Action, CommandLines, Outcome, agreed, outcome_words, ranked
 from rmqtool.recovery import NO_CHANGE, Change
-from rmqtool.recovery.delivery import Delivery, Hidden, QueueRecords, indexed, measure
+from rmqtool.recovery.delivery import Delivery, indexed, measure
 from rmqtool.recovery.loaded import batch_topics_of
+from rmqtool.recovery.log_records import Hidden, QueueRecords
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
 from rmqtool.salvage.gathering import plan_of
 from rmqtool.salvage.sidecars import mended_files

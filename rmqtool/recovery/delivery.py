@@ -7,52 +7,34 @@ chain reaches (``IndexFile#selectPhyOffset``). Light queues are left out: their 
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.lost import ENDLESS
-from rmqtool.account.records import Mark, read_record
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.formats.message import (
     HEAD_SIZES,
     MAGIC_V1,
     PROPERTIES_LENGTH,
     TOPIC_LENGTHS,
-    TRANSACTION_MASK,
-    TRANSACTION_PREPARED,
-    TRANSACTION_ROLLBACK,
-    VARIANT_SHIFT,
     decode_head,
     host_variant,
 )
 from rmqtool.javacompat import decode_utf8, masked_crc32
 from rmqtool.kernels.compare import reach_items
-from rmqtool.kernels.rows import BORN_PORT_AT, STORE_PORT_AT
-from rmqtool.kernels.units import first_bad_crc
-from rmqtool.recovery.log_recovery import true_batches
-from rmqtool.releases import NEWEST
-from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.recovery.log_records import NO_ENTRIES, NO_RECORDS, Hidden, LogRecords, QueueRecords
 from rmqtool.store.twins import Shadowed, shadowed
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from rmqtool.account.records import Survey
-    from rmqtool.account.survey import SurveyedLog
-    from rmqtool.arrays import Array, Bools, Int64s, Rows
-    from rmqtool.dispatch.policy import DispatchPolicy
-    from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.recovery.loaded import IndexState, LoadedStore, Queue
+    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.recovery.loaded import LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
-    from rmqtool.reput.dispatcher import Taken
-    from rmqtool.scan.records import Record
     from rmqtool.store import Store
     from rmqtool.store.geometry import Geometry
-    from rmqtool.store.segments import FileQueue, Segment
+    from rmqtool.store.segments import Segment
 
 
 class Delivery(NamedTuple):
@@ -77,47 +59,7 @@ class Delivery(NamedTuple):
     read: int = 0
 
 
-class QueueRecords(NamedTuple):
-    """Records of one queue in log order, ``(n,)`` each."""
-
-    queue_offsets: Int64s
-    places: Int64s
-    sizes: Int64s
-    messages: Int64s
-    whole: Bools
-
-    def only(self, which: Bools) -> QueueRecords:
-        """Return some of them."""
-        offsets, places, sizes, messages, whole = self
-        numbers = offsets[which], places[which], sizes[which], messages[which]
-        return QueueRecords(*numbers, whole[which])
-
-
-class LogChains:
-    """Chains of records in a log; ``places`` and ``sizes`` are ``(n,)`` in log order."""
-
-    def __init__(self, places: Int64s, sizes: Int64s) -> None:
-        self._places, self._sizes, self._stops = places, sizes, places + sizes
-        self._last: Int64s = np.flatnonzero(np.append(self._stops[:-1] != places[1:], [True]))
-
-    def follow(self, start: int, stop: int, most: int) -> tuple[int, int]:
-        """Return where the records end that follow each other from ``start`` on, before ``stop``.
-
-        With it comes the largest size up to ``most``; without any record, ``start`` and 0 are returned.
-        """
-        first, after = np.searchsorted(self._places, [start, stop]).tolist()
-        if first >= after or self._places[first] != start:
-            return start, 0
-        last = min(int(self._last[np.searchsorted(self._last, first)]), after - 1)
-        sizes = self._sizes[first : last + 1]
-        return int(self._stops[last]), int(sizes[sizes <= most].max(initial=0))
-
-
 _NONE = np.empty(0, np.int64)
-_NO_RECORDS = QueueRecords(_NONE, _NONE, _NONE, _NONE, np.empty(0, np.bool_))
-_NO_ENTRIES = np.empty(
-    0, [("physical_offset", np.int64), ("key_hash", np.int32), ("of_tags", np.bool_), ("whole", np.bool_)]
-)
 _READ_ONE_BY_ONE = 10_000
 """Units of a queue that lead to no intact record and are read one by one; those after them are wrong."""
 _PORT_BYTES = 4
@@ -128,237 +70,6 @@ def _mixed(places: Int64s, hashes: Int64s) -> Int64s:
     """Return one number for place and key hash: two entries share one with a chance of 1 to 2**64."""
     mixed = places.astype(np.uint64) * _MIX + hashes.astype(np.uint64)
     return mixed.view(np.int64)
-
-
-class LogRecords:
-    """The intact records of a log, by queue, with their index entries; some 60 bytes of memory for each.
-
-    A record is whole if its body matches BODYCRC, or BODYCRC is 0.
-
-    Args:
-        log: its files.
-        policy: how they are dispatched.
-        false: physical offsets of frames that are none.
-
-    Attributes:
-        log: its files.
-        policy: how they are dispatched.
-        queues: the records of each queue, light ones left out.
-        light: those of each light queue.
-        places: physical offsets of all records, ``(n,)`` ascending.
-        whole: which of them are whole.
-        rebuilt: queues and index that a rebuild makes of the log, once they were made.
-        entries: ``(m,)``, index entries: ``physical_offset``, ``key_hash``, ``of_tags`` and ``whole``.
-        undecoded: physical offsets of records that clients do not decode.
-        homeless: those of whole messages that go into no queue: their topic's name is none of a directory.
-        unknown_batch_topics: topics that prove to have batch queues though the policy does not say so.
-        chains: of its records, if a broker reads and dispatches each just so.
-    """
-
-    def __init__(self, log: FileQueue, policy: DispatchPolicy, false: Int64s | None = None) -> None:
-        self.log, self.policy = log, policy
-        dispatcher = Dispatcher(policy, passes_stalls=True)
-        places, whole, undecoded, homeless = [_NONE], [np.empty(0, np.bool_)], [_NONE], [_NONE]
-        units: list[tuple[Array, ...]] = []
-        entries = [_NO_ENTRIES]
-        for batch in _batches(log, false):
-            is_whole = _whole(batch)
-            places.append(batch.rows["log_offset"].copy())
-            whole.append(is_whole)
-            undecoded.append(places[-1][_is_undecoded(batch)])
-            put = _dispatched(dispatcher, batch)
-            is_put = np.isin(places[-1], put.units["physical_offset"])
-            homeless.append(places[-1][is_whole & ~is_put & _is_message(batch)])
-            at = np.searchsorted(places[-1], put.units["physical_offset"])
-            names = ("queue", "queue_offset", "physical_offset", "size", "batch_size")
-            columns = (put.units[name].astype(np.int64) for name in names)
-            units.append((*columns, is_whole[at]))
-            at = np.searchsorted(places[-1], put.entries["physical_offset"])
-            entries.append(_entries(put.entries, is_whole[at]))
-        self.places, self.whole = np.concatenate(places), np.concatenate(whole)
-        self.entries = np.concatenate(entries)
-        self.undecoded, self.homeless = np.concatenate(undecoded), np.concatenate(homeless)
-        self.unknown_batch_topics = dispatcher.unknown_batch_topics()
-        keys = [dispatcher.key(number) for number in range(len(dispatcher.queues))]
-        self.queues, self.light = _by_queue(keys, units)
-        self.rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
-        self.chains: LogChains | None = None
-
-    @classmethod
-    def of(cls, log: FileQueue, policy: DispatchPolicy, survey: Survey) -> LogRecords:
-        """Return the same of records that were read before, with their index entries."""
-        made, rows = cls.__new__(cls), survey.records
-        made.log, made.policy, made.rebuilt = log, policy, None
-        made.places, made.unknown_batch_topics = np.ascontiguousarray(rows["log_offset"]), frozenset()
-        marks = rows["marks"]
-        stalls = bool((marks & np.uint16(Mark.STALLS)).any())
-        made.chains = None if stalls else LogChains(made.places, rows["total_size"].astype(np.int64))
-        made.whole, undecoded = marks & np.uint16(Mark.BODY_CRC) == 0, []
-        for number in np.flatnonzero(marks & np.uint16(Mark.BODY_CRC | Mark.TORN)).tolist():
-            record = read_record(survey.log, rows[number])
-            is_empty = record is not None and not record.body_length  # no broker checks that
-            made.whole[number] |= is_empty
-            undecoded += [number] if record is not None and _has_no_port(record) else []
-        made.undecoded = made.places[undecoded]
-        units, at = survey.units, np.searchsorted(made.places, survey.units["log_offset"])
-        is_put = np.zeros(len(rows), np.bool_)
-        is_put[at] = True
-        made.homeless = made.places[made.whole & ~is_put & (marks & np.uint16(Mark.PLAIN) != 0)]
-        names = ("queue", "queue_offset", "log_offset")
-        columns = [*(units[name] for name in names), rows["total_size"][at], units["count"]]
-        numbers = (column.astype(np.int64) for column in columns)
-        made.queues, made.light = _by_queue(survey.queues, [(*numbers, made.whole[at])])
-        at = np.searchsorted(made.places, survey.entries["physical_offset"])
-        made.entries = _entries(survey.entries, made.whole[at])
-        return made
-
-    def put_into(self, loaded: LoadedStore, ranges: Sequence[tuple[int, int]]) -> None:
-        """Dispatch the records in ranges of the log to a store that has none of them."""
-        if not ranges:
-            return
-        starts, stops = np.array(ranges, np.int64).T
-
-        def are_in(places: Int64s) -> Bools:
-            number = np.searchsorted(starts, places, "right") - 1
-            return np.asarray((number >= 0) & (places < stops[number]))
-
-        for key, records in (self.queues | self.light).items():
-            rows = records.only(are_in(records.places))
-            if len(rows.places):
-                queue = loaded.queue(key)
-                queue.put(rows.queue_offsets, rows.places, rows.messages if queue.batch else rows.sizes)
-        entries = self.entries[are_in(self.entries["physical_offset"])]
-        places = self.places[are_in(self.places)]
-        keyless = places[~np.isin(places, entries["physical_offset"])]
-        before = np.unique(np.searchsorted(entries["physical_offset"], keyless))
-        loaded.index.put(entries, before.astype([("entries_before", np.int64)]))
-
-    def without(self, topics: Collection[str], stop: int | None) -> LogRecords:
-        """Return the records but for those of some topics, and those from physical offset ``stop`` on."""
-        stop = ENDLESS if stop is None else stop
-        left = copy(self)
-        left.whole, left.places = self.whole[self.places < stop], self.places[self.places < stop]
-        left.entries = self.entries[self.entries["physical_offset"] < stop]
-        left.homeless = self.homeless[self.homeless < stop]
-        left.queues = {
-            key: records.only(records.places < stop)
-            for key, records in self.queues.items()
-            if key[0] not in topics
-        }
-        return left
-
-
-def _batches(log: Iterable[Segment], false: Int64s | None) -> Iterator[MessageBatch]:
-    for segment in log:
-        yield from true_batches(segment, segment.start, segment.stop, NEWEST.records, false)
-        segment.close()
-
-
-def _whole(batch: MessageBatch) -> Bools:
-    """Return which records are whole; the body of one that is longer than a window is not read."""
-    rows = batch.rows
-    whole, first = np.ones(len(rows), np.bool_), 0
-    while not batch.cut:
-        first += int(first_bad_crc(batch.only(slice(first, None))))
-        if first >= len(rows):
-            break
-        whole[first] = rows["body_crc"][first] == 0
-        first += 1
-    return whole
-
-
-def _dispatched(dispatcher: Dispatcher, batch: MessageBatch) -> Taken:
-    """Dispatch a batch, with the records that stall a broker."""
-    dispatcher.clear()
-    stalled = dispatcher.dispatch(batch)
-    while stalled is not None:
-        stalled = dispatcher.dispatch(batch, stalled + 1)
-    return dispatcher.taken()
-
-
-def _is_undecoded(batch: MessageBatch) -> Bools:
-    """Return which records no client decodes: a port of theirs is none (``InetSocketAddress``)."""
-    rows = batch.rows
-    variants = (rows["sys_flag"] >> VARIANT_SHIFT) & 3
-    starts = rows["body_start"] - np.array(HEAD_SIZES)[variants]
-    ports = (starts + at[variants] for at in (BORN_PORT_AT, STORE_PORT_AT))
-    high = [batch.buffer[at + byte] for at in ports for byte in (0, 1)]
-    return np.asarray(np.bitwise_or.reduce(high) != 0)
-
-
-def _has_no_port(record: Record) -> bool:
-    variant = (record.head.sys_flag >> VARIANT_SHIFT) & 3
-    return any(any(record.raw[at[variant] :][:2]) for at in (BORN_PORT_AT, STORE_PORT_AT))
-
-
-def _is_message(batch: MessageBatch) -> Bools:
-    """Return which records are of a type that is put into a queue."""
-    kind = batch.rows["sys_flag"] & TRANSACTION_MASK
-    return np.asarray((kind != TRANSACTION_PREPARED) & (kind != TRANSACTION_ROLLBACK))
-
-
-class Hidden(NamedTuple):
-    """Whole messages of a log that are dispatched by no walk of a broker, where they lie.
-
-    Attributes:
-        places: ``(n,)``, the physical offset of each.
-        messages: ``(n,)``, how many it is.
-        entries: as in `LogRecords`.
-    """
-
-    places: Int64s
-    messages: Int64s
-    entries: Rows
-
-    @classmethod
-    def of(cls, records: LogRecords, looked: SurveyedLog, odd: Int64s) -> Hidden:
-        """Return those that a survey knows, and those at the places ``odd``, with text for a number."""
-        wanted = np.concatenate((looked.unreached, odd))
-        starts = {one.label: one.start for one in records.log}
-        parts, entries = [np.empty((2, 0), np.int64)], [_NO_ENTRIES]
-        rules = replace(NEWEST.records, requires_numbers=False)
-        dispatcher = Dispatcher(records.policy, passes_stalls=True)
-        for segment in looked.log:
-            if not ((wanted >= segment.start) & (wanted < segment.stop)).any():
-                continue
-            moved = starts.get(segment.label, segment.start) - segment.start
-            for batch in true_batches(segment, segment.start, segment.stop, rules, looked.false):
-                places = batch.rows["log_offset"]
-                is_hidden = np.isin(places, wanted) & np.isin(places + moved, records.places, invert=True)
-                put = _dispatched(dispatcher, batch.only(is_hidden & _is_message(batch)))
-                at, first = np.unique(put.units["physical_offset"], return_index=True)
-                parts.append(np.stack((at + moved, np.maximum(put.units["batch_size"][first], 1))))
-                entries.append(_entries(put.entries, np.ones(len(put.entries), np.bool_), moved))
-            segment.close()
-        places, messages = np.concatenate(parts, axis=1)
-        return cls(places, messages, np.concatenate(entries))
-
-
-def _entries(put: Rows, whole: Bools, moved: int = 0) -> Rows:
-    rows = np.empty(len(put), _NO_ENTRIES.dtype)
-    rows["physical_offset"] = put["physical_offset"] + moved
-    rows["key_hash"], rows["of_tags"], rows["whole"] = put["key_hash"], put["of_tags"], whole
-    return rows
-
-
-def _by_queue(
-    keys: Sequence[QueueKey], units: list[tuple[Array, ...]]
-) -> tuple[dict[QueueKey, QueueRecords], dict[QueueKey, QueueRecords]]:
-    """Return the records of ordinary queues, and of light ones, each in log order."""
-    ordinary: dict[QueueKey, QueueRecords] = {}
-    light: dict[QueueKey, QueueRecords] = {}
-    if not units:
-        return ordinary, light
-    numbers, *columns = (np.concatenate(column) for column in zip(*units, strict=True))
-    order = np.argsort(numbers, kind="stable")
-    bounds = np.searchsorted(numbers[order], np.arange(len(keys) + 1))
-    columns = [column[order] for column in columns]
-    for number in np.flatnonzero(np.diff(bounds)).tolist():
-        key, part = keys[number], slice(bounds[number], bounds[number + 1])
-        offsets, places, sizes, messages, whole = (column[part] for column in columns)
-        records = QueueRecords(offsets, places, sizes, messages, whole)
-        (light if key[0].startswith(LMQ_PREFIX) else ordinary)[key] = records
-    return ordinary, light
 
 
 class _Log(NamedTuple):
@@ -487,7 +198,7 @@ def indexed(store: Store, loaded: LoadedStore, geometry: Geometry, reached: dict
     ``geometry`` is that of the broker's settings; ``reached`` keeps the items of files that were read.
     """
     kept = {outcome.file for outcome in loaded.index.outcomes}
-    put = (_NO_ENTRIES, *loaded.index.put_rows)
+    put = (NO_ENTRIES, *loaded.index.put_rows)
     found = [_mixed(one["physical_offset"], one["key_hash"]) for one in put]
     for file in store.index_files:
         if file.label not in kept:
@@ -526,7 +237,7 @@ def measure(
     """
     log = _Log.of(loaded.log, end, records)
     counts = [
-        delivered(loaded, log, key, records.queues.get(key, _NO_RECORDS), records.undecoded)
+        delivered(loaded, log, key, records.queues.get(key, NO_RECORDS), records.undecoded)
         for key in sorted({*records.queues, *loaded.queues})
         if not key[0].startswith(LMQ_PREFIX)
     ]

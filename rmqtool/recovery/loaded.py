@@ -1,4 +1,4 @@
-"""The store in a broker's memory: loaded from its files, fed by dispatch, and how a 4.9 broker catches up.
+"""The store in a broker's memory: loaded from its files, and fed by dispatch.
 
 Origin of the index files that it loads and deletes, and of what it puts into them: ``IndexService#load``,
 ``#buildIndex``, ``IndexFile#putKey`` (4.9.8, 5.3.3).
@@ -14,10 +14,9 @@ import numpy as np
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.index import HEADERS, HeaderFields
-from rmqtool.formats.message import Outcome
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
-from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch, Rules, frame_stops
+from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch, frame_stops
 from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import (
     NO_CHANGE,
@@ -27,18 +26,14 @@ from rmqtool.recovery import (
     PredictionDraft,
     QueueOutcome,
     Refusal,
-    Reput,
 )
 from rmqtool.recovery.batch_queue import BatchQueue
 from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues, load_timer_wheel
 from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.releases import UncleanStart
-from rmqtool.reput.chain import Region
-from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
-from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store import Setting, Settings, Store, broker_json
 from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
@@ -48,8 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rmqtool.arrays import Bools, Int64s, Rows
-    from rmqtool.recovery.delivery import LogRecords
     from rmqtool.releases import Release
+    from rmqtool.reput.dispatcher import Dispatcher
 
 
 _NO_FILE = "cannot be opened as an index file"
@@ -270,48 +265,6 @@ class LoadedStore:
             places = in_vain["queue_offset"], in_vain["physical_offset"]
             self.without_unit.append((key, *places))
         return put.appended
-
-
-def catch_up(
-    loaded: LoadedStore, log_end: int, rules: Int64s, dispatcher: Dispatcher, known: LogRecords | None = None
-) -> Reput:
-    """Dispatch from the end of the consume queues to physical offset ``log_end``.
-
-    Records that are ``known`` to be read and dispatched just so are not read again.
-    """
-    segments = [one for one in loaded.log if one.start <= log_end]
-    start = log_offset = max(loaded.max_physical_offset, segments[0].start)
-    done, kept = Dispatched(), 0
-    ranges: list[tuple[int, int]] = []  # of known records, in log order
-    while log_offset < log_end:
-        segment = next((one for one in segments if one.start <= log_offset < one.stop), None)
-        if segment is None:
-            break
-        stop, walk = min(segment.stop, log_end), SegmentWalk(segment, rules)
-        if known is not None and known.chains is not None:
-            end, kept = known.chains.follow(log_offset, stop, int(rules[Rules.KEPT_ARRAY]))
-            ranges.append((log_offset, end))
-            log_offset = min(end, stop)
-        try:
-            for batch in walk.batches(log_offset, stop, kept):
-                if known is not None and len(batch.rows):
-                    known.put_into(loaded, ranges)
-                    end_phy_offset = loaded.index.end_phy_offset
-                    ranges, dispatcher = [], Dispatcher(known.policy, end_phy_offset=end_phy_offset)
-                    if (batch.rows["physical_offset"] != batch.rows["log_offset"]).any():
-                        known = None  # an item that leads elsewhere decides what is indexed after it
-                loaded.take(dispatcher, batch, done)
-        except DispatchStallError as stall:
-            return Reput(start, int(stall.args[0]), done)
-        segment.close()
-        region = Region()
-        region.add(walk.mismatches)
-        log_offset = region.after(stop)
-        if walk.outcome == Outcome.FILE_END:
-            log_offset = region.rolled(walk.log_offset, segment, segment.size_bytes)
-    if known is not None:
-        known.put_into(loaded, ranges)
-    return Reput(start, log_offset if log_offset < log_end else None, done)
 
 
 # What the broker reads before, with or after the store; one that cannot be decoded keeps it from starting.

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery import Prediction
-    from rmqtool.recovery.delivery import LogRecords
     from rmqtool.recovery.loaded import LoadedStore
+    from rmqtool.recovery.log_records import LogRecords
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.store.segments import Segment
 

@@ -38,17 +38,17 @@ from rmqtool.recovery import (
     settings_hazards,
     window_hazards,
 )
-from rmqtool.recovery.delivery import LogRecords
+from rmqtool.recovery.catch_up import catch_up
 from rmqtool.recovery.loaded import (
     DispatchStallError,
     IndexState,
     LoadedStore,
     batch_topics_of,
-    catch_up,
     load_store,
     type_refusals,
 )
 from rmqtool.recovery.loading import timer_hazards
+from rmqtool.recovery.log_records import LogRecords
 from rmqtool.recovery.losses import (
     count_missing,
     count_missing_of,
@@ -152,9 +152,9 @@ def records_of(store: Store, release: Release) -> LogRecords:
     looked, survey = account.looked, account.found
     if survey is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
         return LogRecords.of(store.commitlog, policy.with_batch_topics(survey.batch_topics), survey)
-    records = LogRecords(store.commitlog, policy, looked.false)
+    records = LogRecords.read(store.commitlog, policy, looked.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
-    return records if proven == policy else LogRecords(store.commitlog, proven, looked.false)
+    return records if proven == policy else LogRecords.read(store.commitlog, proven, looked.false)
 
 
 def start_changed(
