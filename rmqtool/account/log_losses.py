@@ -42,7 +42,7 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.account.records import Survey
+    from rmqtool.account.reading import Reading
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding, FindingLog
@@ -412,13 +412,13 @@ class StoreAccount:
         log: as it lies there; None is the store's, or that beside the part that is shown.
 
     Attributes:
-        found: all records, where the log had to be read by evidence, and its files lie where they say.
+        reading: of the log, where it had to be read by evidence, and its files lie where they say.
     """
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:
         self._store, self.log = store, store.log if log is None else log
         self._looked: SurveyedLog | None = None
-        self.found: Survey | None = None
+        self.reading: Reading | None = None
 
     @property
     def looked(self) -> SurveyedLog:
@@ -452,7 +452,7 @@ class StoreAccount:
 
         reading, confirmed = read_by_evidence(self._store, self.log, engine), self._store.confirm_offset
         if reading.log == self.log:
-            self.found = reading.found
+            self.reading = reading
             if reads_all(reading.found):
                 return survey_of(reading, confirmed)
         starts = {segment.label: segment.start for segment in self.log}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.account.disputes import uncover
-from rmqtool.account.evidence import mark_contradicted, read_evidence
+from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.plausibility import JudgedRecords
 from rmqtool.account.records import Cause, Grounds, Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
@@ -125,6 +125,7 @@ class Reading(NamedTuple):
             they say of their queue.
         readable: ``(r, 2)`` places of the other records that are not as stored, and the messages of each.
         found: its records.
+        evidence: what the queues list.
     """
 
     log: FileQueue
@@ -133,6 +134,7 @@ class Reading(NamedTuple):
     unplaced: Int64s
     readable: Int64s
     found: Survey
+    evidence: QueueEvidence
 
 
 def reads_all(found: Survey) -> bool:
@@ -170,4 +172,4 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     own = ~survey.units["light"]
     messages[judged.record_of[own]] = survey.units["count"][own]
     readable = np.stack([judged.places, messages], axis=1)[survey.damaged & ~out]
-    return Reading(log, survey.false, np.array(undecided, np.int64), unplaced, readable, survey)
+    return Reading(log, survey.false, np.array(undecided, np.int64), unplaced, readable, survey, evidence)

@@ -149,9 +149,10 @@ def records_of(store: Store, release: Release) -> LogRecords:
         topics |= batch_topics_of(root)
     policy = broker_policy(settings, release, topics)
     account, own = account_of(store), DispatchPolicy.from_settings(store.settings)
-    looked, survey = account.looked, account.found
-    if survey is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
-        return LogRecords.of(store.commitlog, policy.with_batch_topics(survey.batch_topics), survey)
+    looked, reading = account.looked, account.reading
+    if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
+        found = reading.found
+        return LogRecords.of(store.commitlog, policy.with_batch_topics(found.batch_topics), found)
     records = LogRecords.read(store.commitlog, policy, looked.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
     return records if proven == policy else LogRecords.read(store.commitlog, proven, looked.false)

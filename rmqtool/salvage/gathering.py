@@ -185,10 +185,9 @@ class LogCopies:
     ) -> SalvagePlan:
         """Read all copies and plan the new log."""
         with timed(seconds, "survey"):
-            evidence, of_copies = QueueEvidence(), [read_evidence(store) for store in self.stores]
-            surveys = [uncover(one, of_copies) for one in self._surveys(engine, progress)]
-            for survey, of_copy, store in zip(surveys, of_copies, self.stores, strict=True):
-                mark_contradicted(survey, of_copy, store)
+            surveys, of_copies = self._surveyed(engine, progress)
+            evidence = QueueEvidence()
+            for of_copy in of_copies:
                 evidence.add(of_copy)
         with timed(seconds, "plan"):
             progress.stage("plan", None)
@@ -273,14 +272,18 @@ class LogCopies:
             units.unread = str(failure)
         return units
 
-    def _surveys(self, engine: Engine, progress: Progress) -> Iterator[Survey]:
+    def _surveyed(self, engine: Engine, progress: Progress) -> tuple[list[Survey], list[QueueEvidence]]:
+        """Return records and evidence of each copy, false frames left out, contradicted records marked."""
         compared = len(self.stores) > 1
-        known = None if compared else account_of(self.stores[0]).found
-        if known is not None and known.log == self.logs[0]:  # the account of this run has read it so
-            yield replace(known, records=known.records.copy(), units=known.units.copy())
-            return
-        for log in self.logs:
-            yield survey_log(log, self.policy, engine, compared=compared, progress=progress)
+        reading = None if compared else account_of(self.stores[0]).reading
+        if reading is not None and reading.log == self.logs[0]:  # the account of this run has read it so
+            return [reading.found], [reading.evidence]
+        of_copies, surveys = [read_evidence(store) for store in self.stores], []
+        for log, of_copy, store in zip(self.logs, of_copies, self.stores, strict=True):
+            survey = survey_log(log, self.policy, engine, compared=compared, progress=progress)
+            surveys.append(uncover(survey, of_copies))
+            mark_contradicted(surveys[-1], of_copy, store)
+        return surveys, of_copies
 
     def sources(self) -> Iterator[SourceFile]:
         """Yield the files of all copies as they are now."""
