@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rmqtool.topics import HALF_TOPIC
 from tests.broker.log_damage import LogCopy
 from tests.scan.log_builder import record
 
@@ -177,6 +178,8 @@ def rewrite_tail(scene: Scene) -> None:
         return  # a plain message in a queue of batches would be another damage
     if b"%LMQ%" in topic or b"rmq_sys" in topic or len(topic) > 127:
         return
+    if topic.endswith(HALF_TOPIC.encode()):
+        return  # a half message needs properties with the queue to which it belongs
     new = record(
         cut, physicalOffset=cut, topic=topic, queueId=queue_id, queueOffset=offset,
         storeTimestamp=latest + 60_000, bornTimestamp=latest + 60_000, body=b"written after the cut",
