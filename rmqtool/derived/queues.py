@@ -109,6 +109,9 @@ class Queue(Protocol):
     def place(self, number: int) -> UnitPlace | None:
         """Return where a unit lies; None where there is no room for one."""
 
+    def holds(self, number: int, units: Array) -> bool:
+        """Return whether its units from a number on are these, ``(n,)`` in their layout on disk."""
+
     def last_unit(self) -> UnitFields | BatchUnitFields | None:
         """Return the last unit of a queue in order that is not pre-blank; None without one."""
 
@@ -252,6 +255,16 @@ class _FileQueue:
     def place(self, number: int) -> UnitPlace | None:
         file = self._file_at(number)
         return None if file is None else UnitPlace(file.segment.label, self._row(file, number))
+
+    def holds(self, number: int, units: Array) -> bool:
+        width = self._decoder.size
+        while len(units) and (segment := self._files.segment_at(number * width)) is not None:
+            position = number * width - segment.start
+            part = units[: (segment.size_bytes - position) // width]
+            if not len(part) or segment.read_at(position, part.nbytes, []) != part.tobytes():
+                return False
+            units, number = units[len(part) :], number + len(part)
+        return not len(units)
 
     def _file_at(self, number: int) -> QueueFile[Any] | None:
         segment = self._files.segment_at(number * self._decoder.size)

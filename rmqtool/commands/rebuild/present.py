@@ -232,15 +232,7 @@ class PresentComparison:
 
 def _holds(there: Queue, made: QueueUnits) -> bool:
     """Return whether a queue has the units made, which follow each other, in their place."""
-    units, first = made.column("units"), int(made.runs["first_queue_offset"][0])
-    done, columns = 0, (units["physicalOffset"], units["size"], units["tagsCode"])
-    for part in there.units(first, first + len(units)):
-        stop = done + len(part.keys)
-        expected = np.arange(first + done, first + stop), *(column[done:stop] for column in columns)
-        if not all(map(np.array_equal, part[: len(expected)], expected)):
-            return False
-        done = stop
-    return done == len(units)
+    return there.holds(int(made.runs["first_queue_offset"][0]), made.column("units"))
 
 
 def _unit_at(there: Queue, number: int) -> UnitFields | BatchUnitFields:
