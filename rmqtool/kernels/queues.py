@@ -177,7 +177,8 @@ def multi_dispatch(
 ) -> tuple[int, int]:
     """Put the units of the extra queues; return outcome and the new count.
 
-    Empty names and offsets inside the lists are pieces; a name that cannot be a directory puts no unit.
+    Empty names and offsets inside the lists are pieces; a name that cannot be a directory puts no unit, nor
+    does a queue of inner batches take one: a broker fails at it (``ConsumeQueue#doDispatchLmqQueue`` casts).
     """
     name = values[Property.INNER_MULTI_DISPATCH, 0]
     names_stop = _pieces_stop(buffer, name, values[Property.INNER_MULTI_DISPATCH, 1])
@@ -206,7 +207,7 @@ def multi_dispatch(
                 missing[0], missing[1], missing[2] = name, name_stop, queue_id
                 return DispatchOutcome.NEW_QUEUE, count
             found = table.rows[queue]
-            if not found.traits & (Trait.UNSAFE | Trait.EXCLUDED):
+            if not found.traits & (Trait.UNSAFE | Trait.EXCLUDED | Trait.BATCH):
                 put_unit(units, count, found.canonical, queue_offset, row, tags_code, NO_EXT_UNIT, 1)
                 count += 1
         name, offset = name_stop + 1, offset_stop + 1

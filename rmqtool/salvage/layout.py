@@ -119,8 +119,9 @@ class Waiting:
             self._missed[one.number] = one.lost.count if one.batch else one.left
 
 
-_CONTENTS = (tombstone_content, short_content, bare_content)
-_BARE = len(_CONTENTS) - 1  # the rank of the smallest tombstones
+CONTENTS = (tombstone_content, short_content, bare_content)
+"""What makes properties and body of a tombstone, by rank: the first of them that fits."""
+_BARE = len(CONTENTS) - 1  # the rank of the smallest tombstones
 _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
 
@@ -188,7 +189,7 @@ class HoleFiller:
         batch = loss.topic in self.batch_topics
         sizes = tuple(
             record_size(self.form, loss.topic, *_content(rank, loss, 0, batch=batch))
-            for rank in range(len(_CONTENTS))
+            for rank in range(len(CONTENTS))
         )
         return Wanted(loss, number, start, first, max(last, -1), sizes, batch)
 
@@ -284,7 +285,7 @@ def _room(piece: FreeRange) -> int:
 
 def _content(rank: int, lost: Lost, time_ms: int, *, batch: bool) -> tuple[Properties, str]:
     """Return properties and body of a tombstone, the less of them the higher the rank."""
-    properties, body = _CONTENTS[rank](lost.topic, lost.queue_id, time_ms)
+    properties, body = CONTENTS[rank](lost.topic, lost.queue_id, time_ms)
     return properties + (_inner(lost) if batch else ()), body
 
 

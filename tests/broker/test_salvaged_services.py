@@ -87,7 +87,7 @@ def test_what_comes_after_a_tombstone_is_delivered(
     version: Version, short: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if short:
-        monkeypatch.setattr(layout, "tombstone_content", making.short_content)
+        monkeypatch.setattr(layout, "CONTENTS", (making.short_content, *layout.CONTENTS[1:]))
     kinds, topics = ["delayed", "committed", "undecided"], RUBBED_OUT
     if version != "4.9.8":
         kinds, topics = [*kinds, "timed", "popped"], RUBBED_OUT | RUBBED_OUT_SINCE_5

@@ -166,7 +166,7 @@ def test_proxy_and_tiered_storage_pass_the_holes(tmp_path: Path, monkeypatch: py
         make = making.short_content if (topic, queue_id) == SHORT else making.tombstone_content
         return make(topic, queue_id, time_ms)
 
-    monkeypatch.setattr(layout, "tombstone_content", content)
+    monkeypatch.setattr(layout, "CONTENTS", (content, *layout.CONTENTS[1:]))
     made = damaged(tmp_path)
     messages = wanted(made)
     ends = ends_of(messages)

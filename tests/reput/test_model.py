@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rmqtool.dispatch.index_keys import TagItems
 from tests.broker_model.reput import Sizes
-from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder
+from tests.builders import POLICY_4_9, POLICY_5, POLICY_5_5, LogBuilder, properties
 from tests.reput.comparing import assert_as_the_model
 from tests.strategies import BATCH_TOPIC, FILE_SIZE, examples, logs
 
@@ -83,3 +83,16 @@ def test_damaged_logs_5(log: LogBuilder, split_bytes: int) -> None:
 @given(logs(damage=True, lies=True, halves=True), split_sizes)
 def test_damaged_logs_5_5(log: LogBuilder, split_bytes: int) -> None:
     assert_as_the_model(log.files(), FILE_SIZE, POLICY_5_5, split_bytes=split_bytes)
+
+
+def test_a_queue_of_inner_batches_takes_no_light_unit() -> None:
+    """A broker takes each queue of the multi dispatch for a ``ConsumeQueue``; one of batches is none."""
+    log = LogBuilder(FILE_SIZE)
+    inner = properties({"INNER_BASE": "0", "INNER_NUM": "2"})
+    log.add(topic=BATCH_TOPIC.encode(), properties=inner)
+    log.add(
+        topic=b"Plain",
+        properties=properties({"INNER_MULTI_DISPATCH": BATCH_TOPIC, "INNER_MULTI_QUEUE_OFFSET": "2"}),
+    )
+    policy = replace(POLICY_5_5, batch_topics=frozenset({BATCH_TOPIC}))
+    assert_as_the_model(log.files(), FILE_SIZE, policy)
