@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
     """Verify a store, or the part of it that is shown; an open engine stays open."""
     run = check(request, progress)
-    if not request.live and any(finding.severity is not Severity.INFO for finding in run.findings):
+    if not request.live and _may_harm(run.findings, request.store):
         progress.stage("outcomes", None)
         try:
             foresee(run, request.store)
@@ -32,6 +32,16 @@ def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
             raise VerifyInterruptedError(run.report) from None
     _advise(run, request.store)
     return run.report
+
+
+def _may_harm(findings: FindingLog, store: Store) -> bool:
+    """Whether a start may lose or hide something: it reads times of the checkpoint after a crash alone."""
+    spared = () if store.abort else (Structure.CHECKPOINT,)
+    return any(
+        finding.severity is Severity.ERROR
+        or (finding.severity is Severity.WARNING and finding.structure not in spared)
+        for finding in findings
+    )
 
 
 _KEEP = "Leave the queues in place, and install no rebuild: it would lack {what}."
