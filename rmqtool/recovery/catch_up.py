@@ -47,6 +47,7 @@ def catch_up(
         try:
             for batch in walk.batches(log_offset, stop, kept):
                 if known is not None and len(batch.rows):
+                    loaded.put(dispatcher, done)
                     _put(known, loaded, ranges)
                     end_phy_offset = loaded.index.end_phy_offset
                     ranges, dispatcher = [], Dispatcher(known.policy, end_phy_offset=end_phy_offset)
@@ -61,6 +62,7 @@ def catch_up(
         log_offset = region.after(stop)
         if walk.outcome == Outcome.FILE_END:
             log_offset = region.rolled(walk.log_offset, segment, segment.size_bytes)
+    loaded.put(dispatcher, done)
     if known is not None:
         _put(known, loaded, ranges)
     return Reput(start, log_offset if log_offset < log_end else None, done)

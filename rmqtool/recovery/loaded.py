@@ -179,11 +179,25 @@ class LoadedStore:
         return max((queue.max_physical_offset for queue in self.queues.values()), default=-1)
 
     def take(self, dispatcher: Dispatcher, batch: MessageBatch, done: Dispatched) -> None:
-        """Dispatch a batch; after a DispatchStallError the records before the failing one have been taken."""
+        """Dispatch a batch; what it makes is put by many units at a time, the rest by `put`.
+
+        After a DispatchStallError the records before the failing one have been put.
+        """
         if not len(batch.rows):
             return
-        dispatcher.clear()
         stalled = dispatcher.dispatch(batch)
+        if stalled is not None:
+            self.put(dispatcher, done)
+            raise DispatchStallError(int(batch.rows["log_offset"][stalled]))
+        log_offset, last = int(batch.rows["log_offset"][0]), int(batch.rows["log_offset"][-1])
+        done.start = log_offset if done.start is None else done.start
+        done.stop = int(frame_stops(batch.rows[-1:])[0])
+        self.log_offsets.append((log_offset, last + 1))
+        if dispatcher.taken().are_many:
+            self.put(dispatcher, done)
+
+    def put(self, dispatcher: Dispatcher, done: Dispatched) -> None:
+        """Put what was dispatched and not put yet."""
         put = dispatcher.taken()
         done.messages += put.messages
         done.index_entries += len(put.entries)
@@ -192,12 +206,7 @@ class LoadedStore:
         for number in np.flatnonzero(np.diff(starts)):
             key = dispatcher.key(int(number))
             done.units += self._put(key, put.units[order[starts[number] : starts[number + 1]]])
-        if stalled is not None:
-            raise DispatchStallError(int(batch.rows["log_offset"][stalled]))
-        log_offset, last = int(batch.rows["log_offset"][0]), int(batch.rows["log_offset"][-1])
-        done.start = log_offset if done.start is None else done.start
-        done.stop = int(frame_stops(batch.rows[-1:])[0])
-        self.log_offsets.append((log_offset, last + 1))
+        dispatcher.clear()
 
     def truncate(self, physical_offset: int) -> None:
         """Drop what lies after the log's new end from all queues."""

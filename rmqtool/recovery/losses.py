@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 
-_COUNTED_ROWS = 1 << 19
-"""Units and index entries that are gathered before they are counted by queue."""
-
-
 def lost_records(looked: SurveyedLog, loaded: LoadedStore, cut: int) -> list[Loss]:
     """Count the intact records that a start cuts off, by topic, with those that this broker cannot read."""
     queues, places = QueueTotals(), [loaded.cut]
@@ -148,7 +144,7 @@ class _Counting:
             return
         self.dispatcher.dispatch(batch.only(left))
         put = self.dispatcher.taken()
-        if len(put.units) + len(put.entries) + len(put.keyless) >= _COUNTED_ROWS:
+        if put.are_many:
             self.count()
             self.dispatcher.clear()
 

@@ -309,6 +309,7 @@ class _Start:
         )
         for batch in walk.batches():
             self._dispatch_again(batch)
+        self.loaded.put(self.dispatcher, self.prediction.made.dispatched_by_recovery)
         queue_end = self.start.queue_end
         if self.release.truncates_by_new_end:
             queue_end = self.loaded.max_physical_offset

@@ -30,6 +30,7 @@ R = TypeVar("R", bound="DispatchedSplit")
 _FIRST_ROWS = 1 << 21
 _FIRST_KEYLESS = 1 << 14
 _LONGEST_VALUE = 0x8000  # the most that one message can put: a property value's bytes
+_MANY_ROWS = 1 << 19
 _MOST_KNOWN_QUEUES = 1 << 16  # of a larger table the copy would cost more than it saves where few are met
 
 
@@ -51,6 +52,11 @@ class Taken(NamedTuple):
     messages: int
     end_phy_offset: int
     unindexed: int
+
+    @property
+    def are_many(self) -> bool:
+        """Whether they are enough to be sorted by queue: a batch has few of each."""
+        return len(self.units) + len(self.entries) + len(self.keyless) >= _MANY_ROWS
 
 
 class Dispatcher:
