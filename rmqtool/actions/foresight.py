@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.account.log_losses import account_of
-from rmqtool.actions.repairs import PROOF_STAYS, is_log_damaged, repair_change, spares_proof
+from rmqtool.actions.repairs import (
+    DERIVED,
+    PROOF_STAYS,
+    doubt_of,
+    is_log_damaged,
+    repair_change,
+    spares_proof,
+)
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
@@ -160,7 +167,7 @@ class _Actions:
         for name, text in self._settings():
             change = Change(settings=((name, text),))
             yield self._changed(Action.SETTING, change, setting=f"{name}={text}")
-        salvaged = self._salvage()
+        salvaged = self._salvage(start)
         yield self._repair(start, salvaged)
         yield self._rebuild()
         yield salvaged
@@ -198,10 +205,15 @@ class _Actions:
             return self._refused(Action.REBUILD, feature.refusal(Deed.INSTALL))
         if not len(self._store.commitlog):
             return self._refused(Action.REBUILD, "there is no log")
+        if doubt := doubt_of(self._store, DERIVED):
+            return self._refused(Action.REBUILD, doubt)
         return self._changed(Action.REBUILD, _REBUILT)
 
-    def _salvage(self) -> Outcome:
-        """Return what salvage's own plan says of the queues that it makes."""
+    def _salvage(self, start: Outcome) -> Outcome:
+        """Return what salvage's own plan says of the queues that it makes.
+
+        An index of slots that nobody knows is no better than that of ``start``.
+        """
         if not len(self._store.commitlog):
             return self._refused(Action.SALVAGE, "there is no log")
         try:
@@ -224,7 +236,7 @@ class _Actions:
             served=sum(queue.served for queue in queues),
             wrong=sum(queue.shifted for queue in queues),
             unserved=sum(queue.unserved for queue in queues),
-            unindexed=0,
+            unindexed=start.unindexed if doubt_of(self._store, DERIVED[Structure.INDEX]) else 0,
             reused=self._reused({(queue.topic, queue.queue_id): queue.next_queue_offset for queue in queues}),
             placeholders=sum(part.messages for part in plan.parts),
         )

@@ -105,6 +105,10 @@ def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structur
         is_linked = place.real() != store.root.real() / name
         if is_linked or place.kind() not in {None, FileKind.DIRECTORY}:
             return f"{name} is not a directory of the store root itself: rebuild with --out, and install it"
+    return doubt_of(store, parts) or _assumed(store, parts)
+
+
+def _assumed(store: Store, parts: Collection[Structure]) -> str | None:
     for setting in store.settings.assumed_sizes(parts)[:1]:
         name, value = setting.name, setting.value
         return (
@@ -112,6 +116,12 @@ def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structur
             f" -c broker.conf or -p {name}=N; the default, of brokers that name none, is {value}"
         )
     return None
+
+
+def doubt_of(store: Store, parts: Collection[str]) -> str | None:
+    """Return which settings have to be sure before parts are rebuilt and take the place of others."""
+    names = " and ".join(setting.name for setting in store.settings.doubtful_sizes(parts))
+    return f"{names} in doubt: give the broker's with -c broker.conf or -p NAME=VALUE" if names else None
 
 
 def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]:

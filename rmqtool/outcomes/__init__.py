@@ -126,7 +126,16 @@ def start_findings(outcomes: Sequence[Outcome], release: str) -> Iterator[Findin
     elif start.unindexed:
         messages = counted(start.unindexed, "message", spec=",")
         message = f"after its start a {release} broker finds {messages} by no key"
-        yield Finding(code=codes.NS_UNINDEXED, observed=start.unindexed, message=message)
+        chosen = best(outcomes)
+        remedy = None
+        if chosen is not None and chosen.action is not Action.REPAIR:
+            remedy = _KEYS[chosen.action].format(command=chosen.command, setting=chosen.setting)
+        yield Finding(
+            code=codes.NS_UNINDEXED,
+            observed=start.unindexed,
+            message=message,
+            remedy_override=remedy,
+        )
 
 
 def outcome_words(outcome: Outcome) -> str:
@@ -187,6 +196,13 @@ _ADVICE = {
     Action.SETTING: "Start the broker with {setting}: {command}",
     Action.REPAIR: "Repair the store in place: {command}",
     Action.SALVAGE: "To turn what is left into a new store: {command}",
+}
+
+
+_KEYS = {
+    **_ADVICE,
+    Action.START: "None: by no action do keys find more messages.",
+    Action.REBUILD: "Put a rebuilt index in its place: {command}",
 }
 
 

@@ -79,13 +79,15 @@ def next_command(verdict: Verdict) -> str | None:
 
 
 def first_step(verdict: Verdict) -> str | None:
-    """Return the step before the next command; None where no message is lost, and any broker will do."""
+    """Return the step before the next command: settings or a release to give, a copy to look for; or None."""
     chosen = best(verdict.report.outcomes)
     lost = log_losses(verdict) if chosen is None else chosen.lost
     steps = []
     if chosen is not None and chosen.unless:
         releases = " or ".join(chosen.unless)
         steps.append(f"name the broker's release (--broker-version): with {releases} another is better")
+    if codes.IX_GEOMETRY.code in verdict.report.findings.counts:
+        steps.append("give the broker's maxHashSlotNum and maxIndexNum (-c broker.conf): no file shows them")
     if lost:
         losses = _known_losses(verdict)
         readable = 0 if losses is None or losses.states is None else losses.states.readable

@@ -152,9 +152,9 @@ class Settings:
         """Return the sizes that were assumed of the files of some parts, and that no file contradicts."""
         return [size for size in self.defaulted_sizes() if size.part in parts and not size.doubt]
 
-    def doubtful_sizes(self) -> list[Setting]:
-        """Return the sizes that files contradict, of the structures that such a store has."""
-        return [size for size in self.used_sizes() if size.doubt]
+    def doubtful_sizes(self, parts: Collection[str]) -> list[Setting]:
+        """Return the sizes that files contradict, of the log and of some parts that such a store has."""
+        return [size for size in self.used_sizes() if size.doubt and size.part in {"commitlog", *parts}]
 
     @property
     def commitlog_file_size(self) -> int:

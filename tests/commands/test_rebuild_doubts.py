@@ -12,6 +12,7 @@ import pytest
 
 import rmqtool
 from rmqtool.cli import main
+from rmqtool.commands.rebuild import PARTS
 from rmqtool.commands.repair.plan import swap_refusal
 from rmqtool.errors import ExitStatus
 from rmqtool.projection import json_object
@@ -35,7 +36,7 @@ UNTOLD = {"indexempty-4.9.8", "indexempty-5.3.3"}
 @pytest.mark.few(8)
 @by_name
 def test_sound_stores_leave_no_doubt(root: Path) -> None:
-    doubtful = {one.name for one in open_store(root).settings.doubtful_sizes()}
+    doubtful = {one.name for one in open_store(root).settings.doubtful_sizes(PARTS)}
     assert doubtful == ({"maxHashSlotNum", "maxIndexNum"} if root.name in UNTOLD else set())
 
 
@@ -109,7 +110,7 @@ def test_an_index_whose_only_header_is_gone_is_in_doubt(tmp_path: Path) -> None:
     for path in others:
         path.unlink()
     first.write_bytes(bytes(40) + first.read_bytes()[40:])
-    doubtful = open_store(root).settings.doubtful_sizes()
+    doubtful = open_store(root).settings.doubtful_sizes(PARTS)
     assert [one.name for one in doubtful] == ["maxHashSlotNum", "maxIndexNum"]
 
 
@@ -168,7 +169,7 @@ def test_the_install_text_and_the_verdicts_after_it_say_it_too(
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("No damage found, settings in doubt; a 5.3.3 broker will start")
     assert "mappedFileSizeConsumeQueue=6000000" in second
-    assert open_store(bare).settings.doubtful_sizes() != []
+    assert open_store(bare).settings.doubtful_sizes(PARTS) != []
 
     conf = ["-c", str(fixture("plain-5.3.3") / "broker.conf")]
     main([*predicted, *conf])
@@ -192,17 +193,17 @@ def test_the_files_alone_do_not_make_it_sure(
 def test_a_broker_that_ran_on_them_has_settled_it(bare: Path, tmp_path: Path) -> None:
     rebuilt(bare, tmp_path / "out")
     shutil.copytree(tmp_path / "out", bare, dirs_exist_ok=True)
-    assert {one.name for one in open_store(bare).settings.doubtful_sizes()} == set(SIZES)
+    assert {one.name for one in open_store(bare).settings.doubtful_sizes(PARTS)} == set(SIZES)
     made_ns = (bare / "rebuild.json").stat().st_mtime_ns
     os.utime(bare / "checkpoint", ns=(made_ns, made_ns + 1))
-    assert open_store(bare).settings.doubtful_sizes() == []
+    assert open_store(bare).settings.doubtful_sizes(PARTS) == []
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"assumed": 7}', '{"assumed": {"brokerRole": "x"}}', "{"])
 def test_a_report_that_is_none_says_nothing(tmp_path: Path, content: str) -> None:
     root = shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
     (root / "rebuild.json").write_text(content)
-    assert open_store(root).settings.doubtful_sizes() == []
+    assert open_store(root).settings.doubtful_sizes(PARTS) == []
 
 
 def test_salvage_says_what_it_assumes(bare: Path, tmp_path: Path) -> None:
@@ -210,7 +211,7 @@ def test_salvage_says_what_it_assumes(bare: Path, tmp_path: Path) -> None:
     assert main(["salvage", str(bare), "--out", str(out), "-q"]) == ExitStatus.CLEAN
     document = json.loads((out / "salvage" / "salvage.json").read_text())
     assert set(document["assumed"]) == set(SIZES)
-    assert {one.name for one in open_store(out).settings.doubtful_sizes()} == set(SIZES)
+    assert {one.name for one in open_store(out).settings.doubtful_sizes(PARTS)} == set(SIZES)
 
 
 @pytest.mark.parametrize(

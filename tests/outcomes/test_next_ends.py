@@ -13,27 +13,13 @@ from tests.damage.running import damaged_copy
 from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
-
-    from _pytest.mark import ParameterSet
 
     from rmqtool import VerifyReport
     from tests.damage.cases import Case
 
 _CASES = [case for case in load_cases() if not is_not_predicted(case) and not case.manifest]
 _MOST_STEPS = 4
-_OPEN = {
-    "IX-GEOMETRY: no file proves its geometry": "repair wants the geometry, which its outcome does not know",
-}
-"""Cases whose Next is not yet as it is to be, and why."""
-
-
-def _params() -> Iterator[ParameterSet]:
-    for case in _CASES:
-        name = f"{case.code}: {case.name}"
-        marks = [pytest.mark.xfail(reason=_OPEN[name], strict=True)] if name in _OPEN else []
-        yield pytest.param(case, id=name, marks=marks)
 
 
 def _opened(root: Path, case: Case) -> rmqtool.Store:
@@ -56,7 +42,7 @@ def _repaired(root: Path, case: Case) -> str:
 
 
 @pytest.mark.few(1, each="[A-Z]+(-[A-Z]+)*")
-@pytest.mark.parametrize("case", [*_params()])
+@pytest.mark.parametrize("case", _CASES, ids=[f"{case.code}: {case.name}" for case in _CASES])
 def test_following_next_ends(case: Case, tmp_path: Path) -> None:
     root = damaged_copy(case, tmp_path)
     seen: list[Action] = []

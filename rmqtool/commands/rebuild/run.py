@@ -132,8 +132,7 @@ def _check_confirmed(store: Store) -> None:
 
 def _doubtful(request: RebuildRequest) -> dict[str, str]:
     """Return the doubtful sizes of the files to make, and their contradictions."""
-    sizes = request.store.settings.doubtful_sizes()
-    return {size.name: size.doubt for size in sizes if size.part in {"commitlog", *request.parts}}
+    return {size.name: size.doubt for size in request.store.settings.doubtful_sizes(request.parts)}
 
 
 def _staging(request: RebuildRequest) -> AbstractContextManager[AnyArea]:
