@@ -120,7 +120,7 @@ class Waiting:
 
 
 CONTENTS = (tombstone_content, short_content, bare_content)
-"""What makes properties and body of a tombstone, by rank: the first of them that fits."""
+"""Makers of a tombstone's properties and body, by rank: the first whose record fits is taken."""
 _BARE = len(CONTENTS) - 1  # the rank of the smallest tombstones
 _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batchSize
 
