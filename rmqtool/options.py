@@ -28,7 +28,7 @@ _OPTION = "option"
 GROUP = {"group": True}
 """Metadata of a field whose default factory is a class with options of its own."""
 
-TIMES_HELP = "TIME: 2022-04-15T13:20+08:00, 13:20, yesterday, -2h, epoch ms; see rmqtool help query."
+TIMES_HELP = "TIME: 2022-04-15T13:20, yesterday, -2h: see rmqtool help query."
 """Forms of times; the command reports how it read one."""
 
 DECOMPRESS_HELP = "Unpack bodies that SYSFLAG says are compressed."
@@ -148,13 +148,13 @@ def _field(option: Option) -> Any:
 
 def begin() -> Any:
     """Return the field of ``--begin``."""
-    summary = f"Only messages stored at this time or later. {TIMES_HELP}"
+    summary = f"Only messages stored since this time. {TIMES_HELP}"
     return moment("begin", summary, flags=("-b", "--begin"))
 
 
 def end() -> Any:
     """Return the field of ``--end``."""
-    summary = "Only messages stored at this time or earlier."
+    summary = "Only messages stored until this time."
     return moment("end", summary, flags=("-e", "--end"))
 
 

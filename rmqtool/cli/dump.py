@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _SCHEMA = "rmqtool.dump/2"
 _INNER = "inner-message"
+_FIRST = "--type --topic --queue --key --begin --end --from-offset --limit --hex --body --format"
 _EXAMPLES = """\
 # the messages of one topic with their bodies
 rmqtool dump $STORE/commitlog --topic TopicTest --body text
@@ -48,7 +49,7 @@ rmqtool dump --layout --type index
 """
 
 
-@command("dump", "text json ndjson csv replay", _EXAMPLES)
+@command("dump", "text json ndjson csv replay", _EXAMPLES, first=_FIRST)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option("config")
 @request_options(DumpRequest)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
     from rmqtool.store.results import Target
 
+_FIRST = "--out --format --topic --key --begin --end --columns --partition-by --body"
 _EXAMPLES = """\
 # all messages, for pandas, DuckDB, Polars or Spark
 rmqtool export $STORE --out messages
@@ -41,7 +42,9 @@ rmqtool export $STORE --out sheets --format csv
 """
 
 
-@command("export", " ".join(FileFormat), _EXAMPLES, engine="local", handover=False, makes_folder=True)
+@command(
+    "export", " ".join(FileFormat), _EXAMPLES, engine="local", handover=False, makes_folder=True, first=_FIRST
+)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @request_options(ExportRequest)
 @click.option(

@@ -15,7 +15,7 @@ import click
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -39,21 +39,21 @@ COMMANDS = {
     "dump": CommandEntry("Look", "Show the records, units and items in a store's files."),
     "export": CommandEntry("Look", "Write messages as files of Parquet, Arrow, ndjson or csv."),
     "topics": CommandEntry("Look", "Add up the log by topic: messages, bytes, rate, backlog."),
+    "decode-id": CommandEntry("Look", "Decode message IDs: offset IDs and unique IDs."),
     "verify": CommandEntry("Check", "Check a store, or a part of it, and report damage."),
     "diff": CommandEntry("Check", "Compare two stores, or the same part of two stores."),
     "offsets": CommandEntry("Check", "Show consumer lag and out-of-range offsets."),
     "report": CommandEntry("Check", "Write one page about a store: losses, log, topics, findings."),
     "rebuild": CommandEntry("Rebuild", "Rebuild consumequeue/ and index/ from the commit log."),
-    "rebuild-index": CommandEntry("Rebuild", "Rebuild index/ from the commit log.", "rebuild"),
     "salvage": CommandEntry("Rebuild", "Write a new store of what is left of a damaged one."),
     "carve": CommandEntry("Rebuild", "Recover messages from disk images and raw bytes."),
     "repair": CommandEntry("Rebuild", "Repair a store in place where that loses nothing, with undo."),
-    "decode-id": CommandEntry("Aids", "Decode message IDs: offset IDs and unique IDs."),
-    "warmup": CommandEntry("Aids", "Compile all kernels now instead of at the first run.", "prepare"),
-    "spark": CommandEntry("Aids", "Pack rmqtool for the executors of a Spark cluster.", "prepare"),
-    "help": CommandEntry("Aids", "Print a page of the manual, or the list of its pages.", "manual"),
-    "schema": CommandEntry("Aids", "Print the JSON Schema of an output.", "manual"),
-    "completion": CommandEntry("Aids", "Print the completion script of a shell."),
+    "help": CommandEntry("Other", "Print a page of the manual, or the list of its pages.", "manual"),
+    "rebuild-index": CommandEntry("Other", "Rebuild index/ from the commit log.", "rebuild"),
+    "schema": CommandEntry("Other", "Print the JSON Schema of an output.", "manual"),
+    "spark": CommandEntry("Other", "Pack rmqtool for the executors of a Spark cluster.", "prepare"),
+    "warmup": CommandEntry("Other", "Compile all kernels now instead of at the first run.", "prepare"),
+    "completion": CommandEntry("Other", "Print the completion script of a shell."),
 }
 _EXIT_STATUS = [
     ("0", "clean, found, done"),
@@ -187,6 +187,7 @@ def ROOT() -> None:
 
 
 _SECTIONS = ("Options", "Engine", "Output", "Settings", "Progress and remarks")
+_SHOWS_ALL = "rmqtool.shows_all"
 SHOWS_SHARED = "rmqtool.shows_shared"
 """Entry of a context's ``meta``: help also lists the options of the page ``rmqtool help options``."""
 
@@ -198,10 +199,13 @@ class SectionOption(click.Option):
         arguments: As of `click.Option`.
         section: The section's title.
         shared: Whether it is the same in all commands, so that their help leaves it to one page.
-        more: As of `click.Option`.
+        more: As of `click.Option`. One value that is no output has its default in the environment.
     """
 
     def __init__(self, *arguments: Any, section: str, shared: bool = False, **more: Any) -> None:  # noqa: ANN401 - click's own
+        if section != "Output" and not more.keys() & {"multiple", "is_flag"}:
+            name = next(word for word in arguments[0] if word.startswith("--"))
+            more |= {"envvar": f"RMQTOOL_{name[2:].replace('-', '_').upper()}", "show_envvar": True}
         super().__init__(*arguments, **more)
         self.section = section
         self.shared = shared
@@ -214,6 +218,8 @@ class Command(click.Command):
         arguments: As of `click.Command`.
         examples: Lines for a shell and comments. ``$STORE`` is a store root, ``$OTHER`` another one; what
             they write goes into the working directory.
+        first: Names of the options that help shows, in this order; without them it shows all. The others are
+            on ``--help-all``, in their sections.
         more: As of `click.Command`.
     """
 
@@ -221,10 +227,23 @@ class Command(click.Command):
         self,
         *arguments: Any,  # noqa: ANN401 - click's own
         examples: str,
+        first: str = "",
         **more: Any,  # noqa: ANN401 - click's own
     ) -> None:
         super().__init__(*arguments, **more)
         self.examples = examples
+        self._first = [*first.split(), "--help", "--help-all"] if first else []
+        self.params.append(
+            click.Option(
+                ["--help-all"],
+                is_flag=True,
+                is_eager=True,
+                expose_value=False,
+                hidden=not first,
+                callback=_show_all,
+                help="Show all options of this command and exit.",
+            )
+        )
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the command line; an option that takes one value is given once."""
@@ -237,11 +256,18 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's own options, then those of each section, and where the shared ones are."""
+        """Write the command's first options, or its own in their sections, and where the others are."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         own = [option for option in options if not (isinstance(option, SectionOption) and option.shared)]
-        write_sections(options if SHOWS_SHARED in ctx.meta else own, ctx, formatter)
-        if len(own) < len(options) and SHOWS_SHARED not in ctx.meta:
+        if SHOWS_SHARED in ctx.meta:
+            write_sections(options, ctx, formatter)
+            return
+        if self._first and _SHOWS_ALL not in ctx.meta:
+            by_name = {option.opts[-1]: option for option in own}
+            write_sections([by_name[name] for name in self._first], ctx, formatter, _SECTIONS[:1])
+        else:
+            write_sections(own, ctx, formatter)
+        if len(own) < len(options):
             formatter.write(f"\n{_SHARED}\n")
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -249,18 +275,29 @@ class Command(click.Command):
         write_examples(self.examples, formatter)
 
 
+def _show_all(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_SHOWS_ALL] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 _SHARED = "Shared options (settings, engine, exit status, progress): rmqtool help options"
 
 
 def write_sections(
-    options: Iterable[click.Option], ctx: click.Context, formatter: click.HelpFormatter
+    options: Iterable[click.Option],
+    ctx: click.Context,
+    formatter: click.HelpFormatter,
+    titles: Sequence[str] = _SECTIONS,
 ) -> None:
-    """Write options in their sections, which have one order in all commands."""
-    sections: dict[str, list[tuple[str, str]]] = {title: [] for title in _SECTIONS}
+    """Write options in their sections, which have one order in all commands, else in the first."""
+    sections: dict[str, list[tuple[str, str]]] = {title: [] for title in titles}
     for option in options:
         record = option.get_help_record(ctx)
         if record is not None:
-            sections[option.section if isinstance(option, SectionOption) else _SECTIONS[0]].append(record)
+            section = option.section if isinstance(option, SectionOption) else ""
+            sections[section if section in sections else titles[0]].append(record)
     for title, records in sections.items():
         if records:
             with formatter.section(title):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _SCHEMA = "rmqtool.query/2"
+_FIRST = "--topic --key --msg-id --begin --end --max --explain --body --format"
 _EXAMPLES = """\
 # the messages of a key
 rmqtool query $STORE -t TopicTest -k order-1
@@ -53,7 +54,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 """
 
 
-@command("query", "text json ndjson csv", _EXAMPLES)
+@command("query", "text json ndjson csv", _EXAMPLES, first=_FIRST)
 @click.argument("store_path", type=A_STORE, metavar="STORE")
 @request_options(QueryRequest)
 @click.option(
@@ -62,7 +63,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
     metavar="FILE",
     help='Many keys in one pass: one a line, or {"topic", "key"} objects; - reads standard input.',
 )
-@click.option("--explain", is_flag=True, help="Print every step, and why something was not found.")
+@click.option("--explain", is_flag=True, help="Print every step, and why nothing was found.")
 @body_option
 @click.option("--decompress", is_flag=True, help=DECOMPRESS_HELP)
 @click.option("--unpack-batches", is_flag=True, help=UNPACK_HELP)
@@ -81,8 +82,7 @@ def query_command(
       --topic T --queue Q --queue-offset N     by queue offset
       --topic T [--queue Q] --begin … --end …  by store time
 
-    Every message is read and compared before it is shown. Standard error names the structure that answered;
-    --explain adds every step, with --format json in the document, too.
+    Every message is read and compared before it is shown. Standard error names the structure that answered.
     """  # noqa: D301 - click's mark of lines that stay as they are
     options = session.options
     session.read_times()

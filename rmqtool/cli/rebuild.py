@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rmqtool.store.results import Target
 
 _OF_ONE_LOG = "is a place in one log: give one STORE"
+_FIRST = "--out --dry-run --compare --topic --until-timestamp --lost --engine --jobs --format"
 _EXAMPLES = """\
 # consume queues and index in a new directory, on all cores of this machine
 rmqtool rebuild $STORE --out rebuilt --engine local
@@ -55,6 +56,7 @@ rmqtool rebuild $STORE --topic TopicTest --out part --engine local
 # several brokers, a directory for each; continues after an interrupt
 rmqtool rebuild $STORE $OTHER --out all --resume --engine local
 """
+_INDEX_FIRST = "--out --dry-run --compare --topic --until-timestamp --engine --jobs --format"
 _INDEX_EXAMPLES = """\
 # a new index, beside the store
 rmqtool rebuild-index $STORE --out rebuilt --engine local
@@ -71,7 +73,7 @@ _OPTIONS = (
 _rebuild_options = adding(_OPTIONS)
 
 
-@command("rebuild", "text json", _EXAMPLES, engine="spark")
+@command("rebuild", "text json", _EXAMPLES, engine="spark", first=_FIRST)
 @_rebuild_options
 @lost_option("every message missing from the result")
 def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
@@ -84,7 +86,7 @@ def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatu
     return _rebuild(session, paths, frozenset({"consumequeue", "index"}))
 
 
-@command("rebuild-index", "text json", _INDEX_EXAMPLES, engine="spark")
+@command("rebuild-index", "text json", _INDEX_EXAMPLES, engine="spark", first=_INDEX_FIRST)
 @_rebuild_options
 def rebuild_index_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
     """Rebuild index/ from the commit log.

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.outcomes import Outcome
 
+_FIRST = "--out --plan --apply --topic --until-timestamp --replay --format"
 _EXAMPLES = """\
 # a new store from a damaged one
 rmqtool salvage $STORE --out salvaged
@@ -50,7 +51,7 @@ rmqtool salvage $STORE --out before --until-timestamp 2026-11-21T03:28:46Z
 """
 
 
-@command("salvage", "text json", _EXAMPLES)
+@command("salvage", "text json", _EXAMPLES, first=_FIRST)
 @click.argument("store_paths", type=A_STORE, metavar="STORE…", nargs=-1, required=True)
 @out_option("Result directory, or its URL; must be new or empty.")
 @click.option(

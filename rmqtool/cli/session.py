@@ -68,6 +68,7 @@ def command(
     handover: bool = True,
     makes_folder: bool = False,
     kind: type[Command] = Command,
+    first: str = "",
 ) -> Callable[[Callable[..., ExitStatus]], click.Command]:
     """Make a command of a function, which gets its session, and those of its options that it names.
 
@@ -79,6 +80,7 @@ def command(
         handover: As of `rmqtool.cli.options.engine_options`.
         makes_folder: Whether data goes to a directory of files.
         kind: Class of the command.
+        first: As of `rmqtool.cli.group.Command`.
     """
     common = [] if engine is None else [engine_options(engine, handover=handover)]
     common.append(shared_options(*formats.split(), makes_folder=makes_folder))
@@ -91,7 +93,7 @@ def command(
             return function(Session(options), **{one: options[one] for one in names})
 
         vars(run)["__click_params__"] += vars(function)["__click_params__"]
-        return click.command(name, cls=kind, examples=examples, help=function.__doc__)(run)
+        return click.command(name, cls=kind, examples=examples, first=first, help=function.__doc__)(run)
 
     return decorate
 

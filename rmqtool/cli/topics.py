@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _DROPPED = ()
 """The value of an option that is left out of a command line."""
+_FIRST = "--topic --kind --queues --sort --top --format"
 _EXAMPLES = """\
 # what fills this log
 rmqtool topics $STORE
@@ -44,7 +45,7 @@ rmqtool topics $STORE --kind retry --kind dead-letter
 """
 
 
-@command("topics", "text json ndjson csv", _EXAMPLES)
+@command("topics", "text json ndjson csv", _EXAMPLES, first=_FIRST)
 @click.argument("paths", nargs=-1, required=True, type=A_STORE, metavar="STORE...")
 @request_options(TopicsRequest)
 def topics_command(session: Session, paths: tuple[StorePath, ...], topic: tuple[str, ...]) -> ExitStatus:

@@ -67,6 +67,7 @@ _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 
 _REPORTS = TargetType("junit", "sarif")
 _MANIFEST = TargetType("write", "check")
+_FIRST = "--level --live --baseline --predict-recovery --report --lost --explain --format --output"
 _EXAMPLES = """\
 # is this store sound
 rmqtool verify $STORE
@@ -109,7 +110,7 @@ def _names_releases(word: str) -> bool:
     return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
 
 
-@command("verify", "text json ndjson csv", _EXAMPLES, engine="local", kind=_VerifyCommand)
+@command("verify", "text json ndjson csv", _EXAMPLES, engine="local", kind=_VerifyCommand, first=_FIRST)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
 @type_option()
 @request_options(VerifyRequest)

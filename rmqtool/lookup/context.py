@@ -96,7 +96,7 @@ class QueryRequest:
     begin_ms: int | None = options.begin()
     end_ms: int | None = options.end()
     max_messages: int | None = options.number(
-        "At most N messages for each key; 0: all; default: the broker's 64, with --queue-offset 1.",
+        "At most N messages for each key; 0: all; default: 64, 1 with --queue-offset.",
         name="max",
         flags=("-m", "--max"),
         convert=lambda number: number or None,

@@ -85,8 +85,10 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_and_says_something_of_every_option(run: Callable[..., Run], name: str) -> None:
     """80 columns; an example that is longer would be broken by the terminal, not by us."""
-    found, shared = run(name, "--help"), run("help", "options")
-    assert found.status == shared.status == 0
+    first, found, shared = run(name, "--help"), run(name, "--help-all"), run("help", "options")
+    assert first.status == found.status == shared.status == 0
+    text = re.split(r"^(?:Shared options|Examples:)", first.out, maxsplit=1, flags=re.MULTILINE)[0]
+    assert len(list(filter(None, text.splitlines()))) <= 30
     assert [line for line in found.out.splitlines() if len(line) > 79] == []
     assert "\\b" not in found.out
     for parameter in command(name).params:
@@ -94,9 +96,22 @@ def test_help_fits_and_says_something_of_every_option(run: Callable[..., Run], n
             assert parameter.help, parameter.name
             assert parameter.help.endswith("."), parameter.name
             is_shared = isinstance(parameter, SectionOption) and parameter.shared
-            assert parameter.opts[-1] in (shared.out if is_shared else found.out)
+            assert parameter.hidden or parameter.opts[-1] in (shared.out if is_shared else found.out)
     lines = command(name).examples.splitlines()
     assert all(f"  {line}" in found.out.splitlines() for line in lines)
+
+
+def test_the_environment_gives_defaults(run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line wins; help names the variables."""
+    monkeypatch.setenv("RMQTOOL_BROKER_CONF", "/nowhere/broker.conf")
+    monkeypatch.setenv("RMQTOOL_TIMEZONE", "Nowhere/Atall")
+    found = run("info", STORES / "plain-5.3.3")
+    assert found.status != 0
+    assert "Nowhere/Atall" in found.err or "/nowhere/broker.conf" in found.err
+    given = ("-c", STORES / "plain-5.3.3/broker.conf", "--timezone", "Asia/Shanghai")
+    assert run("info", STORES / "plain-5.3.3", *given).status == 0
+    for variable in ("RMQTOOL_BROKER_CONF", "RMQTOOL_TIMEZONE", "RMQTOOL_MASTER"):
+        assert variable in run("help", "options").out
 
 
 def test_help_names_every_command_once(run: Callable[..., Run]) -> None:

@@ -32,7 +32,7 @@ def test_a_page_is_printed_without_marks(run: Callable[..., Run], topic: str) ->
 
 
 def test_a_page_of_a_command_has_its_options(run: Callable[..., Run]) -> None:
-    assert run("verify", "--help").out in run("help", "verify").out
+    assert run("verify", "--help-all").out in run("help", "verify").out
 
 
 @pytest.mark.parametrize(

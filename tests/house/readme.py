@@ -116,7 +116,7 @@ def here() -> dict[str, str]:
 def help_text(name: str) -> str:
     """Return the help of a command as a block of its page."""
     with tempfile.TemporaryDirectory() as scratch:
-        return f"```text\n{run([f'rmqtool {name} --help'], Path(scratch))[0]}```\n"
+        return f"```text\n{run([f'rmqtool {name} --help-all'], Path(scratch))[0]}```\n"
 
 
 def generated(path: Path) -> dict[str, str]:

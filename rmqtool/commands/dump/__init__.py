@@ -71,7 +71,7 @@ class DumpRequest:
     )
     decompress: bool = options.flag(options.DECOMPRESS_HELP)
     unpack_batches: bool = options.flag(options.UNPACK_HELP)
-    hex: bool = options.flag("Also show the bytes of every row, field by field.")
+    hex: bool = options.flag("Also show the bytes, field by field.")
     slots: bool = options.flag("Also show the used slots of index files.")
     chains: bool = options.flag("Also show the chains of index files.")
     on_corrupt: str = options.word(
