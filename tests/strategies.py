@@ -42,6 +42,16 @@ REQUIRED = "RMQTOOL_REQUIRE_TIERS"
 """Where this is 1, a skipped test of a tier has failed, and properties are tried on many examples."""
 _QUICK_SHARE = 10
 _GATE_SHARE = 2
+_CAMPAIGNS = "RMQTOOL_CAMPAIGNS"
+"""Where this is 1, all seeds of campaigns are tried."""
+
+
+def campaign(seeds: range, share: int) -> range:
+    """Return the seeds of a campaign, all of which have passed once: one in so many, unless all are wanted.
+
+    Those that found a fault are tests of their own.
+    """
+    return seeds if os.environ.get(_CAMPAIGNS) == "1" else seeds[::share]
 
 
 def examples(count: int) -> settings:

@@ -37,6 +37,7 @@ from tests.damage.mutations import Mutator
 from tests.damage.running import ONE_THREAD, damaged_copy
 from tests.salvage.damages import MISLEADING, MISLED, WIDE, Scene, damage, hide_records
 from tests.store.fixture_stores import STORE_ROOTS, fixture
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -776,7 +777,7 @@ def test_random_damage(tmp_path: Path, seed: int, also: set[str]) -> None:
     "store", ["plain-4.9.8", "transaction-5.3.3", "batchcq-5.3.3", "lmq-5.4.0", "crash-5.5.1"]
 )
 @given(seed=st.integers(0, 1 << 32), also=st.sets(st.sampled_from(_ALSO), max_size=2))
-@settings(_HYPOTHESIS, max_examples=30)
+@settings(_HYPOTHESIS, max_examples=len(campaign(range(30), 3)))
 def test_much_random_damage(store: str, tmp_path: Path, seed: int, also: set[str]) -> None:
     _try(store, seed, also, tmp_path)
 
@@ -840,7 +841,7 @@ def test_damage_that_was_counted_in_two_ways_once(store: str, seed: int, tmp_pat
 
 
 _STORES = ("plain-4.9.8", "transaction-5.3.3", "batchcq-5.3.3", "plain-5.5.1")
-_CASES = [(_STORES[seed // 10 % 4], seed) for seed in range(100, 400, 10)]
+_CASES = [(_STORES[seed // 10 % 4], seed) for seed in campaign(range(100, 400, 10), 5)]
 
 
 @pytest.mark.mutation
@@ -855,7 +856,8 @@ def test_much_misleading_damage(store: str, seed: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("number", "store"), list(enumerate(root.name for root in STORE_ROOTS)))
 def test_damage_of_every_store(number: int, store: str, tmp_path: Path) -> None:
     """Any damage, alone or with others; every other time a queue's file lies in place of another's."""
-    for seed in (2 * number, 2 * number + 1):
+    both = range(2 * number, 2 * number + 2)
+    for seed in campaign(both[::-1] if number % 2 else both, 2):
         root = tmp_path / str(seed)
         damage(fixture(store), root, seed, WIDE | MISLED | _MISLED)
         queues = sorted(path for path in (root / "consumequeue").rglob("*") if path.is_file())

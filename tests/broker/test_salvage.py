@@ -19,6 +19,7 @@ from tests.builders import InlineEngine
 from tests.salvage.campaign import made_places, records_of, topic_of
 from tests.salvage.damages import HEADS, KINDS, MISLEADING, damage
 from tests.salvage.incidents import INCIDENTS
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,16 +54,16 @@ CASES += [
     (f"{name}-{version}", str(seed), "ours", False)
     for version, names in _DAMAGED.items()
     for name in names.split()
-    for seed in range(9000, 9004)
+    for seed in campaign(range(9000, 9004), 2)
 ]
-_LIES = range(9100, 9112)
+_LIES = campaign(range(9100, 9112), 3)
 CASES += [
     (f"{name}-{version}", str(seed), "ours", False)
     for version, names in _DAMAGED.items()
     for name in names.split()
     for seed in _LIES
 ]
-_MISLED = range(9200, 9208)
+_MISLED = campaign(range(9200, 9208), 2)
 CASES += [
     (f"{name}-{version}", str(seed), "ours", False)
     for version, names in _DAMAGED.items()

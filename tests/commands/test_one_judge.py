@@ -20,6 +20,7 @@ from tests.damage.verdicts import (
     said_by_verify,
 )
 from tests.store.fixture_stores import fixture
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 CASES = [case for case in load_cases() if case.code.startswith("CL-") and not case.properties]
 STORES = ("plain-5.3.3", "plain-4.9.8", "crash-5.3.3", "propcrc-5.3.3")
 HOWS = ("zero page", "flip", "shift", "splice", "truncate")
-_SEEDS = range(6)
+_SEEDS = campaign(range(6), 3)
 
 
 def disagreements(sound: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:

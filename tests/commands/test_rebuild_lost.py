@@ -16,6 +16,7 @@ from tests.damage.lost_model import PlainLog, units_of
 from tests.damage.mutations import Mutator
 from tests.damage.running import damaged_copy
 from tests.store.fixture_stores import fixture
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,7 +88,11 @@ def test_damage_cases(case: Case, tmp_path: Path) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed < 6 else pytest.mark.mutation) for seed in range(60)]
+    "seed",
+    [
+        *range(6),
+        *(pytest.param(seed, marks=pytest.mark.mutation) for seed in campaign(range(6, 60), 4)),
+    ],
 )
 def test_random_damage(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)

@@ -19,6 +19,7 @@ from tests.damage.lost_model import PlainLog, PlainUnit, units_of
 from tests.damage.mutations import Mutator
 from tests.damage.running import damaged_copy
 from tests.store.fixture_stores import fixture
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -164,7 +165,11 @@ def test_damage_cases(case: Case, unclean: bool, tmp_path: Path) -> None:
 
 @pytest.mark.few(3)
 @pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed < 8 else pytest.mark.mutation) for seed in range(80)]
+    "seed",
+    [
+        *range(8),
+        *(pytest.param(seed, marks=pytest.mark.mutation) for seed in campaign(range(8, 80), 4)),
+    ],
 )
 def test_random_damage(seed: int, tmp_path: Path) -> None:
     chance = random.Random(seed)

@@ -16,6 +16,7 @@ from tests.damage.places import Places
 from tests.salvage.campaign import lost_lines
 from tests.salvage.fixed_point import errors_after
 from tests.store.fixture_stores import fixture
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -156,7 +157,7 @@ _SEEDS = 100
 
 
 @pytest.mark.mutation
-@pytest.mark.parametrize("first", range(1000, 1500, _SEEDS))
+@pytest.mark.parametrize("first", campaign(range(1000, 1500, _SEEDS), 5))
 def test_fields_of_records(first: int, tmp_path: Path) -> None:
     failed = {}
     for seed in range(first, first + _SEEDS):

@@ -17,6 +17,7 @@ from tests.salvage.damages import HEADS
 from tests.salvage.incidents import drop_queues
 from tests.scan.log_builder import record
 from tests.store.fixture_stores import fixture
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -311,7 +312,7 @@ def test_random_lies(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", range(0, 400, 50))
+@pytest.mark.parametrize("first", campaign(range(0, 400, 50), 4))
 def test_campaign_of_lies(first: int, tmp_path: Path) -> None:
     """Heads that lie, among other damage: nothing lost, nothing invented, all in its place."""
     from tests.salvage.test_salvage import CAMPAIGN

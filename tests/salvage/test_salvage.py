@@ -27,6 +27,7 @@ from tests.salvage.campaign import Outcome, made_places, records_of, run, summar
 from tests.salvage.incidents import INCIDENTS, bit_rot, drop_queues, lost_segment
 from tests.scan.log_builder import record
 from tests.store.fixture_stores import fixture
+from tests.strategies import campaign
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -345,7 +346,7 @@ def test_damage_that_was_misread_once(name: str, seed: int, tmp_path: Path) -> N
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("first", range(0, 120, 40))
+@pytest.mark.parametrize("first", campaign(range(0, 120, 40), 3))
 def test_campaign(first: int, tmp_path: Path) -> None:
     """Twelve kinds of damage and their combinations: nothing lost, nothing invented, all in its place."""
     counts = summary(judged(range(first, first + 40), tmp_path, CAMPAIGN))
