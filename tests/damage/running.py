@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from rmqtool.actions import foresight
 from rmqtool.actions.verification import verify
 from rmqtool.check import VerifyReport, VerifyRequest
 from rmqtool.commands.verify.manifest import check_manifest, load_manifest, make_manifest
@@ -22,6 +27,12 @@ from tests.damage.places import Places
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.findings import Findings
+    from rmqtool.outcomes import Outcome
+    from rmqtool.releases import Release
+    from rmqtool.store import Store
     from tests.damage.cases import Case
 
 ONE_THREAD = EngineOptions("local", jobs=1)
@@ -59,6 +70,26 @@ def with_manifest(root: Path, report: VerifyReport) -> VerifyReport:
     findings = FindingLog.of(report.findings)
     findings.extend(found)
     return replace(report, findings=findings)
+
+
+@contextmanager
+def foreseen_once() -> Iterator[None]:
+    """Compute outcomes once for all commands with equal findings: the store must not change meanwhile."""
+    known: dict[object, tuple[Outcome, ...]] = {}
+    foresee = foresight.foresee
+
+    def of_store(
+        store: Store, release: Release, findings: Findings, *, is_suspect: bool = False
+    ) -> tuple[Outcome, ...]:
+        said = json.dumps([json_object(finding) for finding in findings])
+        key = store.base, release.name, said, is_suspect
+        if key not in known:
+            known[key] = foresee(store, release, findings, is_suspect=is_suspect)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(foresight, "foresee", of_store)
+        yield
 
 
 def codes(report: VerifyReport) -> set[str]:

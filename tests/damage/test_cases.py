@@ -1,4 +1,4 @@
-"""Every case of ``fixtures/damage``: found, named, located; and what a rebuild from the log mends."""
+"""Every case of ``fixtures/damage``: verified once, and all that follows from it held against the store."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.damage.cases import Case, load_cases
+from tests.damage.cases import load_cases
 from tests.damage.running import (
     codes,
     damaged_copy,
     first_of,
+    foreseen_once,
     install_rebuilt,
     places_of,
     rebuild_differences,
     verified,
     with_manifest,
 )
+from tests.outcomes.following import assert_next_ends, assert_no_contradiction, assert_salvaged_as_foretold
+from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool import VerifyReport
+    from tests.damage.cases import Case
 
 CASES = load_cases()
 ONE_OF_SEVERAL = re.compile(
@@ -31,15 +37,25 @@ ONE_OF_SEVERAL = re.compile(
 
 @pytest.mark.few(1, each="[A-Z]+(-[A-Z]+)*")
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.code}: {case.name}" for case in CASES])
-def test_damage(case: Case, tmp_path: Path) -> None:
+def test_damage(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = damaged_copy(case, tmp_path)
+    with foreseen_once():
+        report = verified(root, case.properties)
+        if not (case.manifest or is_not_predicted(case)):
+            assert_no_contradiction(root, case, report.outcomes, capsys)
+    if not (case.manifest or is_not_predicted(case)):
+        out = assert_salvaged_as_foretold(root, case, report.outcomes, tmp_path / "salvaged")
+        (again := tmp_path / "again").mkdir()
+        changed = damaged_copy(case, again)
+        assert_next_ends(changed, case, report.outcomes, out)
+    assert_as_described(root, case, with_manifest(root, report) if case.manifest else report)
+
+
+def assert_as_described(root: Path, case: Case, report: VerifyReport) -> None:
     """It has its code, its place and its exit status, and nothing is said that does not follow from it.
 
     What is left when the derived files are rebuilt is the log's own; another rebuild changes nothing.
     """
-    root = damaged_copy(case, tmp_path)
-    report = verified(root, case.properties)
-    if case.manifest:
-        report = with_manifest(root, report)
     assert codes(report) == (case.base_codes | {case.code, *case.also}) - {*case.gone}
     first = first_of(report, case.code, places_of(case.store))
     assert {key: first[key] for key in case.first} == case.first
