@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
 
 _KILLED_AFTER_MS = 2400
 _KINDS = ("plain", "segments", "indexroll")
-_EACH = 3
+_EACH = 2
 _APPENDED = 40
 _STARTS: list[tuple[jvm.Version, jvm.Version, bool]] = [
     ("4.9.8", "4.9.8", True),

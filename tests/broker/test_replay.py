@@ -80,7 +80,8 @@ def python_line(at: Site, file: Path, folder: Path) -> list[str]:
 def java_line(at: Site, file: Path, folder: Path) -> list[str]:
     around = {"4.9.8": "4.9.7"}.get(at.version, at.version)
     source = program("java", folder / "Send.java")
-    return jvm.whole_command(at.version, around, [f"-Duser.home={folder}"], [str(source), str(file)])
+    options = [f"-Duser.home={folder}", *jvm.SHORT_LIVED]
+    return jvm.whole_command(at.version, around, options, [str(source), str(file)])
 
 
 def test_the_python_program_sends_every_message_in_order(file: Path, tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 
+RULES: list[jvm.Version] = [version for version in jvm.VERSIONS if version != "5.4.0"]
+"""Without 5.4.0, which starts by the rules of 5.5."""
+
 TWINS = [
     Twin(number, content, swapped)
     for number in (0, 3, 5, 6)
@@ -41,7 +44,7 @@ def cases(version: jvm.Version, folder: Path, *, unclean: bool) -> list[Case]:
     return made
 
 
-@pytest.mark.parametrize("version", jvm.VERSIONS)
+@pytest.mark.parametrize("version", RULES)
 def test_a_start_reads_one_after_the_other(version: jvm.Version, tmp_path: Path) -> None:
     every = [*cases(version, tmp_path, unclean=False), *cases(version, tmp_path, unclean=True)]
     results = {case.name: (prediction, found) for case, prediction, found in judged(version, every)}
@@ -50,7 +53,7 @@ def test_a_start_reads_one_after_the_other(version: jvm.Version, tmp_path: Path)
     assert len(cuts) > 2
 
 
-@pytest.mark.parametrize("version", jvm.VERSIONS)
+@pytest.mark.parametrize("version", RULES)
 def test_a_pull_reads_the_first_one(version: jvm.Version, tmp_path: Path) -> None:
     every = cases(version, tmp_path, unclean=False)
     foretold, hazards = {}, []
