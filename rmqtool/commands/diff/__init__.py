@@ -1,8 +1,8 @@
 """``diff``: differences in meaning between two stores, or the same part of two stores; here are its results.
 
 Sizes and names of files do not matter: records are compared by physical offset, units by topic, queue and
-queue offset, index entries as one stream in log order, ext units through the units that name them. `align`
-finds the entries of two streams that belong together; the other modules read one structure each.
+queue offset, index entries by physical offset and hash, ext units through the units that name them. `entries`
+joins the entries of two streams; the other modules read one structure each.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Change(StrEnum):
     CHANGED = "changed"  # both have the entry, with other values
     ONLY_A = "only-a"
     ONLY_B = "only-b"
-    MOVED = "moved"  # both have the index entry, in another order
     DAMAGED = "damaged"  # the log cannot be followed here
     STARTS = "starts"  # one log reaches further back
     ENDS = "ends"  # one log goes further

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
-from rmqtool.commands.diff.align import LogBounds
+from rmqtool.commands.diff.entries import LogBounds
 from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, codes
 from rmqtool.formats import layout
 from rmqtool.formats.message import HEAD, Outcome

@@ -11,7 +11,7 @@ import numpy as np
 from rmqtool.account import indexes_beyond, lists_beyond
 from rmqtool.account.log_losses import StoreAccount, account_of, losses_of_sound_log
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
-from rmqtool.commands.diff.align import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
+from rmqtool.commands.diff.entries import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.log import diff_logs, log_reaches
 from rmqtool.derived.ext_files import ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
@@ -55,14 +55,12 @@ UNIT_ENTRIES = EntryKind(
     structure=PathKind.CONSUMEQUEUE.value,
     plural="units",
     identity=_IDENTITY,
-    by_order=True,
     place=("queue_offset", ORDER),
     label="{queue} #{order}",
     values=_UNIT_VALUES,
 )
 EXT_UNIT_ENTRIES = UNIT_ENTRIES._replace(
     identity=(*_IDENTITY, "ext_time_ms", "bit_map_crc"),
-    by_order=True,
     values={**_UNIT_VALUES, "extStoreTimestamp": "ext_time_ms", "bitMapCrc": "bit_map_crc"},
 )
 """Units with the tags code, store time and bit map of their ext units instead of an address."""
@@ -122,7 +120,6 @@ BATCH_ENTRIES = EntryKind(
     structure=PathKind.BATCHCONSUMEQUEUE.value,
     plural="batch units",
     identity=(ORDER, *_COLUMNS.values()),
-    by_order=False,
     place=("queue_offset", ORDER),
     label="{queue} #{order}",
     values={"msgBaseOffset": ORDER, **_COLUMNS},
@@ -158,7 +155,6 @@ INDEX_ENTRIES = EntryKind(
     structure="index",
     plural="index entries",
     identity=(ORDER, "key_hash"),
-    by_order=False,
     slack_ms=_SECOND_MS - 1,
     place=("item", NUMBER),
     label="entry {number}, of the record at {physical_offset}",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.commands.diff.align import EntryKind, LogBounds, align
+from rmqtool.commands.diff.entries import EntryKind, LogBounds, join
 from tests.strategies import examples
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     Entry = tuple[int, int]
 
 ROW = np.dtype([(name, np.int64) for name in ("order", "number", "time_ms", "physical_offset", "hash")])
-BY_ORDER = EntryKind("rows", "rows", ("order", "hash"), by_order=True, place=("", ""), label="", values={})
-BY_RANK = BY_ORDER._replace(by_order=False, slack_ms=999)
+KIND = EntryKind("rows", "rows", ("order", "hash"), place=("", ""), label="", values={}, slack_ms=999)
 
 
 def rows_of(entries: list[Entry], times: dict[int, int] | None = None) -> npt.NDArray[Any]:
@@ -44,17 +43,14 @@ class Found:
         a: npt.NDArray[Any],
         b: npt.NDArray[Any],
         sizes: tuple[int, int] = (64, 64),
-        kind: EntryKind = BY_RANK,
         reaches: LogBounds | None = None,
     ) -> None:
         self.changed: list[tuple[int, int]] = []
-        self.moved: list[int] = []
         self.only_a: list[int] = []
         self.only_b: list[int] = []
         self.excused = self.compared = 0
-        for window in align(chunks(a, sizes[0]), chunks(b, sizes[1]), kind, reaches or LogBounds()):
+        for window in join(chunks(a, sizes[0]), chunks(b, sizes[1]), KIND, reaches or LogBounds()):
             self.changed += zip(*(rows["number"].tolist() for rows in window.changed), strict=True)
-            self.moved += window.moved["number"].tolist()
             self.only_a += window.only_a["number"].tolist()
             self.only_b += window.only_b["number"].tolist()
             self.excused += window.excused
@@ -62,7 +58,7 @@ class Found:
 
     @property
     def is_nothing(self) -> bool:
-        return not (self.changed or self.moved or self.only_a or self.only_b)
+        return not (self.changed or self.only_a or self.only_b)
 
 
 LONG = [(100 * number // 3, number % 7) for number in range(1000)]
@@ -83,18 +79,21 @@ def test_one_edit_is_one_difference(at: int, sizes: tuple[int, int]) -> None:
     more = rows_of([*LONG[:at], (LONG[at][0], 99), *LONG[at:]])
     assert Found(rows_of(LONG), more, sizes).only_b == [at]
     assert Found(more, rows_of(LONG), sizes).only_a == [at]
-    for entry in ((LONG[at][0], 99), (0, 99), (1 << 60, 1), (-1, 5)):
-        other = [*LONG[:at], entry, *LONG[at + 1 :]]
-        found = Found(rows_of(LONG), rows_of(other), sizes)
-        assert (found.changed, found.only_a, found.only_b) == ([(at, at)], [], [])
+    other = rows_of([*LONG[:at], (LONG[at][0], 99), *LONG[at + 1 :]])
+    found = Found(rows_of(LONG), other, sizes)
+    assert (found.changed, found.only_a, found.only_b) == ([(at, at)], [], [])
+    for order in (1, 1 << 60, -1):
+        other = rows_of([*LONG[:at], (order, 5), *LONG[at + 1 :]])
+        found = Found(rows_of(LONG), other, sizes, LogBounds(ends=(40_000, 40_000)))
+        assert (found.changed, found.only_a, found.only_b) == ([], [at], [at])
 
 
+@pytest.mark.parametrize("order", [1, -1, 1 << 60])
 @pytest.mark.parametrize("sizes", SIZES)
-def test_a_zeroed_stretch_is_found_where_it_is(sizes: tuple[int, int]) -> None:
-    torn = [*LONG[:200], *[(0, 0)] * 150, *LONG[350:]]
-    found = Found(rows_of(LONG), rows_of(torn), sizes)
-    assert found.changed == [(number, number) for number in range(200, 350)]
-    assert (found.only_a, found.only_b, found.moved) == ([], [], [])
+def test_a_damaged_stretch_is_found_where_it_is(sizes: tuple[int, int], order: int) -> None:
+    torn = [*LONG[:200], *[(order, 9)] * 150, *LONG[350:]]
+    found = Found(rows_of(LONG), rows_of(torn), sizes, LogBounds(ends=(40_000, 40_000)))
+    assert (found.changed, found.only_a, found.only_b) == ([], [*range(200, 350)], [*range(200, 350)])
 
 
 @pytest.mark.parametrize("sizes", SIZES)
@@ -104,11 +103,10 @@ def test_a_missing_range_is_missing_and_nothing_else(sizes: tuple[int, int]) -> 
     assert (found.changed, found.only_b) == ([], [])
 
 
-def test_entries_of_different_records_in_another_order_are_told() -> None:
+def test_the_order_of_entries_is_no_difference_of_theirs() -> None:
+    """Slots and chains differ then, which are compared where all entries are the same."""
     swapped = [*LONG[:300], LONG[310], *LONG[301:310], LONG[300], *LONG[311:]]
-    found = Found(rows_of(LONG), rows_of(swapped), (1000, 1000))
-    assert found.moved == [300, 310]
-    assert (found.changed, found.only_a, found.only_b) == ([], [], [])
+    assert Found(rows_of(LONG), rows_of(swapped), (1000, 1000)).is_nothing
 
 
 def test_keys_of_one_record_may_stand_in_any_order() -> None:
@@ -134,7 +132,7 @@ def test_what_lies_beyond_the_others_log_is_excused() -> None:
 
 def test_units_are_versions_of_each_other_at_one_offset_only() -> None:
     one, other = rows_of([(0, 1), (1, 1), (3, 1)]), rows_of([(0, 1), (1, 2), (2, 1)])
-    found = Found(one, other, kind=BY_ORDER)
+    found = Found(one, other)
     assert (found.changed, found.only_a, found.only_b) == ([(1, 1)], [2], [2])
 
 
