@@ -134,6 +134,11 @@ def time_text(timestamp_ms: int, zone: tzinfo | None = UTC) -> str:
     return moment.isoformat(" ", "milliseconds").replace("+00:00", "Z")
 
 
+def second_text(timestamp_ms: int) -> str:
+    """Return a time that is known to a second, as the index has it."""
+    return time_text(timestamp_ms // 1000 * 1000).replace(".000", "")
+
+
 def utc_text(timestamp_ms: int) -> str:
     """Return epoch milliseconds as ISO 8601 in UTC; a number out of range stays a number."""
     return time_text(timestamp_ms).replace(" ", "T")

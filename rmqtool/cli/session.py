@@ -290,7 +290,7 @@ class Session:
         for setting in store.settings.values():
             self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
 
-    def text(self, stream: TextIO, remark: Callable[[], bool] | None = None) -> TextReport:
+    def text(self, stream: TextIO, remark: Callable[[], object] | None = None) -> TextReport:
         """Return the writer of a text report, and of remarks before its end."""
         from rmqtool.report.text_report import TextReport  # rows are no report
 
@@ -301,7 +301,7 @@ class Session:
         stream: TextIO,
         text: Callable[[TextReport], object],
         data: Callable[[Format, TextIO], object],
-        remark: Callable[[], bool] | None = None,
+        remark: Callable[[], object] | None = None,
     ) -> None:
         """Write a result: ``text`` for people, ``data`` in a format for programs; then remarks."""
         if self.format is Format.TEXT:
@@ -317,7 +317,7 @@ class Session:
         status: ExitStatus,
         stream: TextIO,
         write: Callable[[_Report, TextReport], object],
-        remark: Callable[[], bool] | None = None,
+        remark: Callable[[], object] | None = None,
     ) -> None:
         """Write a report in the form of ``--format``, and remarks."""
         self.console.close()
@@ -328,13 +328,12 @@ class Session:
         else:
             write(report, self.text(stream, remark))
 
-    def remark(self, sentence: str, *, warns: bool = False) -> Callable[[], bool]:
-        """Return what says a sentence, unless it is empty, and whether it did: see `TextReport`."""
+    def remark(self, sentence: str, *, warns: bool = False) -> Callable[[], None]:
+        """Return what says a sentence, unless it is empty: see `TextReport`."""
 
-        def say() -> bool:
+        def say() -> None:
             if sentence:
                 (self.console.warn if warns else self.console.note)(sentence)
-            return bool(sentence)
 
         return say
 

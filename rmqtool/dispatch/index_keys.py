@@ -190,14 +190,13 @@ def assumptions(store: Store, parts: Collection[str], tags: TagRule | None) -> d
 def _rule_of_release(store: Store) -> TagRule:
     """Return what the broker that wrote the store last does with every message."""
     setting, release = store.settings[BROKER_VERSION], store.settings.release
-    since = "brokers since 5.4.0 write them" if release.tag_items else "brokers before 5.4.0 write none"
     why = f" ({setting.note})" if setting.note else ""
     is_open = store.settings.of_all_candidates(lambda one: one.tag_items) is None
     doubt = "no file shows whether a broker of 5.4.0 or later, which also puts tags into the index, had the"
     return TagRule(
         TagItems.of(release),
         setting.origin,
-        f"{since}, and this is {release.name}'s store{why}",
+        f"written by {release.name}{why}",
         f"{doubt} store: --broker-version" if is_open else "",
     )
 

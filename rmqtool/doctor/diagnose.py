@@ -170,7 +170,7 @@ def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -
         yield _draft("merged", f"each entry of {names}", _merged(newest_first, kind))
     for name, copy in (("tmp", made), ("bak", backup)):
         if copy.file in sound:
-            about = "the version that the broker was writing" if name == "tmp" else "the version before"
+            about = "the version that the broker was writing" if name == "tmp" else "the previous version"
             yield _draft(name, f"{copy.file}, {about}", copy.document, copy.file)
     if trailed[:1] != newest_first[:1]:
         yield from (_beginning_of(copy, copies) for copy in trailed)

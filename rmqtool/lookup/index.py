@@ -24,7 +24,7 @@ from rmqtool.rows.messages import keys_of
 from rmqtool.scan.record_walk import record_finding
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import PathKind
-from rmqtool.times import time_text
+from rmqtool.times import second_text, time_text
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class IndexSearch:
         found = (unit_at(queue, item.physical_offset) for queue in queues)
         unit = next((facts for start, facts in filter(None, found) if start == item.physical_offset), None)
         by_unit = "" if unit is None else f", {unit}"
-        stored = f"stored about {time_text(stored_ms)}"
+        stored = f"stored about {second_text(stored_ms)}"
         return f"{search.question.key} of {topic}, or a key with its hash: {stored}{by_unit}"
 
     def _refusal(self, offset: int, search: _Search) -> tuple[Reason, str] | None:
@@ -345,7 +345,7 @@ def item_at(store: Store, physical_offset: int) -> str | None:
             row = bisect_left(numbers, physical_offset, key=lambda one: _place_of(index_file, one))
             item = index_file.item(numbers[row]) if row < len(numbers) else None
             if item is not None and item.physical_offset == physical_offset:
-                time = time_text(header.begin_timestamp_ms + item.time_diff * 1000)
+                time = second_text(header.begin_timestamp_ms + item.time_diff * 1000)
                 return f"item {numbers[row]} of {file.label} leads there, stored about {time}"
         file.close()
     return None

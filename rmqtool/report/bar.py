@@ -22,17 +22,20 @@ from rmqtool.progress import expected_s
 
 
 class _Amount(DownloadColumn):
+    """Bytes of a stage, if their number is known, or kernels."""
+
     def render(self, task: Task) -> Text:
         if task.fields.get("counts_kernels"):
             return Text(f"{int(task.completed)}/{int(task.total or 0)} kernels")
-        return super().render(task)
+        return Text("") if task.total is None else super().render(task)
 
 
 class _Speed(TransferSpeedColumn):
-    """Rate of a stage; kernels differ too much to have one."""
+    """Rate of a stage; kernels differ too much to have one, and a stage without a total counts nothing."""
 
     def render(self, task: Task) -> Text:
-        return Text("") if task.fields.get("counts_kernels") else super().render(task)
+        is_counted = task.total is not None and not task.fields.get("counts_kernels")
+        return super().render(task) if is_counted else Text("")
 
 
 class Bar:

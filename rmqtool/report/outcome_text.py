@@ -335,6 +335,13 @@ _TO_BE_CHOSEN = frozenset({"nothing-to-do", "planned", "rolled-back"})
 
 _STEPS = {"set-aside": "set aside", "put-in": "put in", "replace": "replace"}
 _MISSING = 20
+_BROKER_TAKES = {
+    "file": "a broker starting now reads it",
+    "bak": "a broker starting now reads .bak",
+    "nothing": "a broker starting now forgets all of it",
+    "refuses": "no broker starts on it",
+    "unknown": "a copy that decides what a broker reads cannot be read here",
+}
 
 
 def repair_text(report: RepairReport, text: TextReport) -> None:
@@ -344,7 +351,7 @@ def repair_text(report: RepairReport, text: TextReport) -> None:
         _repair_figures(report),
     )
     for diagnosis in report.configs if report.outcome in _TO_BE_CHOSEN else ():
-        title = escape_text(f"{diagnosis.file}: a broker now takes {diagnosis.broker.value}")
+        title = escape_text(f"{diagnosis.file}: {_BROKER_TAKES[diagnosis.broker]}")
         text.pairs(title, _choices(diagnosis))
     text.finish()
 

@@ -36,6 +36,8 @@ _REASONS = {
 }
 
 
+_OBVIOUS = (None, "sound")
+"""Expected or found values that a sentence need not name."""
 _OF_TIMES = {codes.CL_TIME, codes.CL_TS_BACK, codes.CP_AHEAD}
 
 
@@ -71,7 +73,7 @@ def finding_sentence(finding: Finding) -> str:
     values = [
         f"{name} {said}"
         for name, value in (("expected", finding.expected), ("found", finding.observed))
-        if value is not None and not _says(sentence, said := _value_text(finding, value))
+        if value not in _OBVIOUS and not _says(sentence, said := _value_text(finding, value))
     ]
     return escape_text(f"{sentence} ({', '.join(values)})" if values else sentence)
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _NUMBER = re.compile(r"-?[0-9,.]*|-")
 _GAP = 3
+_SCREEN = 40
+"""Lines of a report that are seen at once."""
 _LEAST_TEXT = 16
 """Columns that a text must have beside its name, else it goes below it."""
 
@@ -49,18 +51,18 @@ class TextReport:
     Args:
         stream: where it goes.
         color: None: on a terminal, unless NO_COLOR is set.
-        remark: says on standard error what comes before the last line, the verdict; returns whether it did.
+        remark: says on standard error what comes after the text, before a repeated verdict.
     """
 
     def __init__(
-        self, stream: TextIO, *, color: bool | None = None, remark: Callable[[], bool] | None = None
+        self, stream: TextIO, *, color: bool | None = None, remark: Callable[[], object] | None = None
     ) -> None:
         self._stream, self._remark = stream, remark
         self._width = width_of(stream)
         self._lines = 0
         self._ink = Ink(color=uses_color(stream, color))
         self._next: list[tuple[str, str]] = []
-        self._verdict, self._verdict_lines = "", 0
+        self._verdict = ""
 
     def verdict(
         self,
@@ -74,13 +76,13 @@ class TextReport:
         self._verdict = title
         self._next = [(word, text) for word, text in (("First", first), ("Next", next_command)) if text]
         self._write_next()
-        self._verdict_lines = self._lines
 
     def finish(self) -> None:
-        """Write the remarks, and repeat the verdict on a terminal, where it may have scrolled away."""
+        """Write the remarks, and repeat a long report's verdict on a terminal: its first line has scrolled away."""
         self._stream.flush()
-        has_remark = self._remark is not None and self._remark()
-        if self._width is not None and (has_remark or self._lines > self._verdict_lines):
+        if self._remark is not None:
+            self._remark()
+        if self._width is not None and self._lines > _SCREEN:
             self.line("")
             self._write_next()
             self.paragraph(self._verdict, 0, "bold")

@@ -26,7 +26,7 @@ _COLUMNS = (
     *("topic", "messages", "size", "share", "oldest", "newest", "rate", "largest", "at"),
     *("backlog", "slowest"),
 )
-_SPARE = ("at", "rate", "oldest", "largest", "slowest", "share", "backlog")
+_SPARE = ("at", "rate", "oldest", "largest", "slowest", "newest", "backlog", "share")
 _HOUR_S = 3600
 
 

@@ -36,7 +36,7 @@ def test_a_plan_shows_all_choices_and_changes_nothing(run: Callable[..., Run], r
     shown = run("repair", root, "--plan")
     assert shown.status == 1
     assert "nothing is changed yet" in shown.out
-    assert "config/consumerOffset.json: a broker now takes bak" in shown.out
+    assert "config/consumerOffset.json: a broker starting now reads .bak" in shown.out
     assert "group billing in Orders/0 (0 to 12): resumes at 9; redelivers at most 3, skips none" in shown.out
     assert sorted(map(str, root.rglob("*"))) == before
 

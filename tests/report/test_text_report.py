@@ -101,18 +101,24 @@ def test_spare_columns_leave_where_a_table_is_too_wide_and_are_named(monkeypatch
         assert "29.5 KiB" in text
 
 
-def test_the_verdict_of_a_rebuild_is_the_last_line_on_a_terminal(
+def test_a_short_report_says_its_verdict_once_and_a_long_one_at_its_end(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its findings scroll the first line away."""
+    """The first line of a long one scrolls away on a terminal."""
     monkeypatch.setenv("COLUMNS", "200")
     edits = [{"record": 60, "field": "body", "flip": 1}]
     report = rmqtool.open(edited(fixture("plain-5.3.3"), tmp_path / "store", edits)).rebuild(
         dry_run=True, jobs=1
     )
     shown = {}
-    for stream in (Terminal(), io.StringIO()):
-        rebuild_text(report, TextReport(stream, color=False))
-        shown[stream.isatty()] = stream.getvalue().splitlines()
-    assert shown[True][0] == shown[True][-1] == shown[False][0]
-    assert shown[False][-1] != shown[False][0]
+    for lines in (0, 40):
+        for stream in (Terminal(), io.StringIO()):
+            text = TextReport(stream, color=False)
+            for number in range(lines):
+                text.line(f"line {number}")
+            rebuild_text(report, text)
+            shown[bool(lines), stream.isatty()] = stream.getvalue().splitlines()
+    assert shown[False, True] == shown[False, False]
+    assert shown[False, True].count(shown[False, True][0]) == 1
+    assert shown[True, True][-1] == shown[False, True][0]
+    assert shown[True, False][-1] != shown[False, False][0]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _INSTALL = (
     "To install: stop the broker and run\n  rmqtool verify {store}\n  {line}\n"
     "The first compares queues and index with the log, which shows damage that a rebuild cannot see. Do not"
-    " delete commitlog/, config/, checkpoint or what is moved away. Install all parts of one rebuild and put"
+    " delete commitlog/, config/, checkpoint or the .before folder. Install all parts of one rebuild and put"
     " nothing else beside them: brokers of 5.0.0 to 5.3.1 do not complete a consume queue that ends before"
     " the log does, 5.3.2 and later lose a record doing so, and 5.4.0 and later read only the newest"
     " commitLogRecoverMaxNum (10) files of the log. Do not delete {names} and let a start rebuild them:"
