@@ -78,7 +78,7 @@ class TextReport:
         self._write_next()
 
     def finish(self) -> None:
-        """Write the remarks, and repeat a long report's verdict on a terminal: its first line has scrolled away."""
+        """Write the remarks, and repeat a long report's verdict on a terminal: it has scrolled away."""
         self._stream.flush()
         if self._remark is not None:
             self._remark()
