@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import repeat
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -152,19 +153,24 @@ class LossReporter:
     tell: Callable[[LostMessage], object]
     _topics: dict[str, list[int]] = field(default_factory=dict)
     _reasons: Counter[LostReason] = field(default_factory=Counter)
+    _last_place: int | None = None
 
     @property
     def reasons(self) -> Mapping[LostReason, int]:
         """Return how many were reported, by reason."""
         return self._reasons
 
-    def records(self, log_offsets: Iterable[int], reason: LostReason) -> None:
-        """Report records at some places, each in its own queue."""
-        for log_offset in log_offsets:
+    def records(
+        self, log_offsets: Iterable[int], reason: LostReason, messages: Iterable[int] = repeat(1)
+    ) -> None:
+        """Report the messages of records at some places, each in its queue; an inner batch has several."""
+        for log_offset, count in zip(log_offsets, messages, strict=False):
             record = record_at(self.log, log_offset)
             if record is not None:
-                place = QueuePlace(record.topic, record.head.queue_id, record.head.queue_offset)
-                self._tell(_of_record(place, record, reason))
+                first = record.head.queue_offset
+                for number in range(first, first + count):
+                    place = QueuePlace(record.topic, record.head.queue_id, number)
+                    self._tell(_of_record(place, record, reason))
 
     def message(self, place: QueuePlace, log_offset: int, reason: LostReason) -> None:
         """Report a message of a queue whose record can be read."""
@@ -239,7 +245,9 @@ class LossReporter:
         if message.topic is not None and message.reason is not LostReason.BEFORE:
             total = self._topics.setdefault(message.topic, [0, 0])
             total[0] += 1
-            total[1] += message.size or 0
+            is_next = message.physical_offset is not None and message.physical_offset == self._last_place
+            total[1] += 0 if is_next else message.size or 0  # messages of a batch share a record
+        self._last_place = message.physical_offset
         self._reasons[message.reason] += 1
         self.tell(message)
 

@@ -60,8 +60,9 @@ def tell_losses(
             lost.message(QueuePlace(*key, queue_offset), place, LostReason.NO_UNIT)
     lost.log = account.looked.log
     told = [loaded.cut, account.looked.unreached, *(places for _, _, places in loaded.without_unit)]
-    readable = account.looked.readable[:, 0]
-    lost.records(readable[~np.isin(readable, np.concatenate(told))].tolist(), LostReason.DAMAGED)
+    places, messages = account.looked.readable.T
+    is_left = ~np.isin(places, np.concatenate(told))
+    lost.records(places[is_left].tolist(), LostReason.DAMAGED, messages[is_left].tolist())
     tell_unreached(account, None if prediction.cut is None else prediction.cut.physical_offset, lost)
     account.losses(lost=lost)
     without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)

@@ -27,7 +27,7 @@ _REASONS = {
     "skipped": "skipped because of damage",
     "unreachable": "after the last record that a broker reaches",
     "left-out": "in the present queues only",
-    "damaged": "damaged; its queue entry survives",
+    "damaged": "damaged, and still in the queue",
     "missing": "missing between their neighbours in the queue, without record and unit",
     "gone": "only the queue entry survives",
     "consumed": "only a consumer's offset shows them",

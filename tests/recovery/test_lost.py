@@ -100,7 +100,8 @@ def check_totals(prediction: Prediction, told: list[LostMessage]) -> None:
     totals = prediction.lost_messages
     assert totals is not None
     lost = [one for one in told if one.reason is not LostReason.BEFORE]
-    assert (totals.messages, totals.bytes) == (len(lost), sum(one.size or 0 for one in lost))
+    sizes = {(one.topic, one.physical_offset or number): one.size or 0 for number, one in enumerate(lost)}
+    assert (totals.messages, totals.bytes) == (len(lost), sum(sizes.values()))
     assert totals.reasons == Counter(one.reason.value for one in told)
     known = [one.topic for one in lost if one.topic is not None]  # the index alone names no topic
     assert {one.topic: one.messages for one in totals.topics} == Counter(known)
@@ -188,6 +189,26 @@ def test_random_damage(seed: int, tmp_path: Path) -> None:
     if seed % 2:
         (root / "abort").touch()
     check(root)
+
+
+def test_a_batch_whose_properties_are_zeroed_is_listed_by_message(tmp_path: Path) -> None:
+    """Its unit knows how many messages it has; they share the record, and its bytes."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("batchcq-5.3.3"), root)
+    at, size = 3169, 1323
+    with (root / "commitlog" / f"{0:020d}").open("r+b") as file:
+        data = file.read()
+        start = data.index(b"INNER_NUM", at)
+        file.seek(start)
+        file.write(bytes(at + size - start))
+    prediction, told = predicted(root)
+    lost = [(one.topic, one.queue_id, one.queue_offset, one.physical_offset, one.reason) for one in told]
+    assert lost == [("Streams", 0, number, at, LostReason.DAMAGED) for number in range(2, 8)]
+    totals, losses = prediction.lost_messages, prediction.log_losses
+    assert totals is not None
+    assert losses is not None
+    assert losses.states is not None
+    assert (totals.messages, totals.bytes, losses.states.readable) == (6, size, 6)
 
 
 def test_a_file_that_is_gone_is_known_by_its_units(tmp_path: Path) -> None:
