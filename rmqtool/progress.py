@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     Listener = Callable[[int, int, bool], None]
 
 
 _MOST_WARNINGS = 20
+
+
+def stage_of(progress: Progress, name: str, sizes: Iterable[int]) -> Callable[[int], None]:
+    """Begin a stage of tasks of so many bytes each; return what shows it how many tasks are done."""
+    done = list(accumulate(sizes, initial=0))
+    progress.stage(name, done[-1])
+    return lambda count: progress.advance(done[count])
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from rmqtool.engine import Engine, MapInterruptedError, together
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Structure
 from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.progress import stage_of
 from rmqtool.reput.blocks import UNIT_COLUMNS
 from rmqtool.reput.indexes import index_stream
 from rmqtool.store.broker_conf import Origin
@@ -115,8 +116,9 @@ def check_derived(
     try:
         for check in CHECKS:
             if tasks := check.tasks(derived):
-                progress.stage(check.stage, None)
-                outcomes += engine.map(partial(run_guarded, check.check, _files_of, check.structure), tasks)
+                sizes = (sum(file.size_bytes for file in task.files) for task in tasks)
+                run = partial(run_guarded, check.check, _files_of, check.structure)
+                outcomes += engine.map(run, tasks, stage_of(progress, check.stage, sizes))
     except MapInterruptedError as stop:
         outcomes += [stop.results[number] for number in sorted(stop.results)]
         raise CheckInterruptedError(*_sum(outcomes, request.max_findings)) from None

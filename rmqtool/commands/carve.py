@@ -36,7 +36,7 @@ from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FailOn, counted
 from rmqtool.io.location import refuse_same_device
 from rmqtool.kernels.rows import frame_stops
-from rmqtool.progress import Progress, timed
+from rmqtool.progress import Progress, stage_of, timed
 from rmqtool.projection import json_object
 from rmqtool.store import Origin
 from rmqtool.store.kinds import looks_like_store
@@ -262,11 +262,8 @@ def _write(
             label = f"{above}{LOG_DIRECTORY}/{start:020d}"
             size, rows = log.geometry.file_size, log.records_of(start)
             tasks.append(FileTask(staging, label, start, size, rows, tuple(images)))
-    progress.stage("write", sum(task.size_bytes for task in tasks))
-    done = [0]
-    for task in tasks:
-        done.append(done[-1] + task.size_bytes)
-    written = engine.map(write_log_file, tasks, lambda count: progress.advance(done[count]))
+    advance = stage_of(progress, "write", (task.size_bytes for task in tasks))
+    written = engine.map(write_log_file, tasks, advance)
     return written + write_loose(staging, layout, images)
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
-from rmqtool.progress import Progress, timed
+from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.progress import Progress, stage_of, timed
 from rmqtool.reput.blocks import Block, write_columns
 from rmqtool.reput.chain import ReputChain, ScanJob, follow
 from rmqtool.reput.emit_queues import emit_queues
@@ -215,14 +216,20 @@ def _emit(
     result: ReputResult,
 ) -> None:
     """Write all output files; index files first, for they are the largest tasks."""
-    progress.stage("emit", None)
     tasks: list[QueueBundle | tuple[IndexPlan, ...]] = [*bundle_indexes(indexes), *bundles]
-    written = engine.map(emit_task, tasks)
+    written = engine.map(emit_task, tasks, stage_of(progress, "emit", map(_size_of, tasks)))
     result.files["index"] = len(indexes)
     result.units = 0
     for totals in written:
         if totals is not None:
             result.add(totals)
+
+
+def _size_of(task: QueueBundle | tuple[IndexPlan, ...]) -> int:
+    """Return about how many bytes a task writes."""
+    if isinstance(task, QueueBundle):
+        return sum(plan.units for plan in task.plans) * UNIT_SIZE
+    return sum(plan.geometry.size_bytes for plan in task)
 
 
 def emit_task(task: QueueBundle | tuple[IndexPlan, ...]) -> EmittedFiles | None:
