@@ -100,6 +100,6 @@ def _warn(session: Session, store: Store) -> bool:
     unused = unused_tables(store.files)
     if unused is not None:
         session.console.note(unused)
-    for feature in store.files.features:
+    for feature in store.files.hidden:
         session.console.warn(feature.unshown)
     return not problems

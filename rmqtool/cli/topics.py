@@ -89,7 +89,7 @@ def _add_up(
     problems = [] if store.files.root is None else list(undecodable_files(store.files))
     for sentence in problems:
         progress.warn(sentence)
-    for feature in store.files.features:
+    for feature in store.files.hidden:
         progress.warn(feature.unshown)
     report = store.topics(progress=progress, **given)
     negative, unread = bool(problems) or not report.rows, not store.files.can(Deed.READ_LOG)

@@ -89,12 +89,16 @@ class IndexCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the store that is named and not examined: another engine, or a side structure."""
+    """A part of the store that is named: another engine, a side structure, or a log of DLedger.
+
+    ``note`` is what is known of it; empty for a part that was not examined.
+    """
 
     name: str
     path: str
     code: str
     empty: bool
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +113,7 @@ class StoreSummary:
         queues: Queues, by kind, topic and number.
         index: Index files, oldest first.
         index_coverage: Their common coverage; None when no file has an item.
-        other_parts: Other parts, which were not examined.
+        other_parts: Other parts, of which only a log of DLedger was examined.
         checkpoint: Its fields; None when there is none.
         abort: Whether the store was not stopped cleanly, or runs.
         abort_process: The process id in it, which 5.x writes.
@@ -202,7 +206,14 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         index=index,
         index_coverage=_coverage(index, log),
         other_parts=tuple(
-            Part(part.code.title, part.label, part.code.code, part.is_empty) for part in store.parts
+            Part(
+                part.code.title,
+                part.label,
+                part.code.code,
+                part.is_empty,
+                part.note if part.is_shown else "",
+            )
+            for part in store.parts
         ),
         checkpoint=None if checkpoint is None else rows.Checkpoint(*checkpoint),
         abort=store.abort is not None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from rmqtool.formats.entry import ENTRIES, ENTRY_END_MAGIC
 from rmqtool.formats.message import BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, PLACED_STARTS, RECORD_STARTS
 
 
@@ -89,6 +90,9 @@ class Framing:
 
 PLAIN = Framing()
 """Framing of ``commitlog/``: nothing lies between records, and a BLANK ends a file."""
+
+DLEDGER = Framing(lead=ENTRIES.size, end_magic=ENTRY_END_MAGIC, end_magic_at=0)
+"""Framing of ``dledger-ID/data/``: each record is the body of an entry."""
 
 END_MARK_BYTES = END_FILE_MIN_BLANK_LENGTH
 """Bytes of an end mark, which every full file has room for."""

@@ -135,7 +135,7 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         for name, timestamp_ms in zip(("log", "queues", "index"), times, strict=True):
             facts.append((f"checkpoint, {name}", time_text(timestamp_ms, zone) if timestamp_ms else "-"))
     facts += [
-        (part.name, f"{escape_text(part.path)}: {'empty' if part.empty else 'not examined'}")
+        (part.name, escape_text(f"{part.path}: {'empty' if part.empty else part.note or 'not examined'}"))
         for part in summary.other_parts
     ]
     if summary.abort:

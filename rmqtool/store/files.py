@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
 from rmqtool.store.kinds import BACKUP, PathKind, is_config_name, is_rocksdb, rocksdb_files
+from rmqtool.store.ledger import framing_in
 from rmqtool.store.names import (
     Listing,
     digits_of,
@@ -269,7 +270,7 @@ def store_file(path: Location, base: Location) -> StoreFile:
 def single_file_queue(path: Location, base: Location) -> FileQueue:
     """Return a file queue of one regular file, which starts where its name says, else at 0."""
     start = digits_of(path.name, NAME_DIGITS)
-    segment = Segment(path, label_of(path, base), _size_of(path), start or 0)
+    segment = Segment(path, label_of(path, base), _size_of(path), start or 0, framing_in(path.parent))
     return FileQueue((path.parent,), (segment,))
 
 

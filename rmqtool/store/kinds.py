@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FindingCode, codes
-from rmqtool.formats import Decoder, checkpoint, consumequeue, index, message
+from rmqtool.formats import Decoder, checkpoint, consumequeue, entry, index, message
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS
 from rmqtool.formats.consumequeue import (
     BATCH_COMPACTED_OFFSET,
@@ -31,6 +31,7 @@ from rmqtool.formats.framing import PLAIN
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
 from rmqtool.formats.message import RECORD_MAGICS
 from rmqtool.io import FileKind, Location, ReadOnlyFile
+from rmqtool.store.ledger import DATA, MEMBERS, is_data, is_member
 from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
@@ -157,6 +158,8 @@ KINDS: dict[PathKind, StoreFileKind] = {
                 "message": message.MESSAGE,
                 "blank": message.END_MARK,
                 "inner-message": message.INNER_MESSAGE,
+                "entry": entry.ENTRY,
+                "entry-end": entry.ENTRY_END,
             },
             recognises=_is_commitlog,
             rank=1,
@@ -263,13 +266,16 @@ def looks_like_store(path: Location) -> bool:
     if path.name in KIND_OF_DIRECTORY:
         return False
     derived = any((path / name).is_directory() for name in DIRECTORY_NAMES.values())
-    return derived or (path / "checkpoint").is_regular() or any(path.matching("dledger-*/data"))
+    return derived or (path / "checkpoint").is_regular() or any(path.matching(f"{MEMBERS}/{DATA}"))
 
 
 def _place_of_file(path: Location, kind: PathKind | None) -> Place:
     if kind is PathKind.STORE:
         raise UsageError(f"{path}: is a file, not a store root")
     placed = _kind_from_ancestors(path)
+    for member in (path.parent, path.parent.parent):
+        if placed is None and kind is None and is_member(member):
+            raise _only_entries(path, member / DATA)
     if placed is None:
         with path.reader() as file:
             found = kind_of_bytes(file)
@@ -283,18 +289,25 @@ def _place_of_file(path: Location, kind: PathKind | None) -> Place:
     return Place(path, placed[0], True, placed[1])
 
 
+def _only_entries(path: Location, entries: Location) -> EnvironmentFailureError:
+    """Return the failure to show what DLedger has beside its entries."""
+    return EnvironmentFailureError(
+        f"{path}: of a DLedger log, only its entries are shown: give {entries}, or the store root"
+    )
+
+
 def _kind_from_ancestors(path: Location) -> tuple[PathKind, Location | None] | None:
-    if path.name == "checkpoint":
-        return PathKind.CHECKPOINT, path.parent
     parent = path.parent
+    if path.name == "checkpoint" and not is_member(parent):
+        return PathKind.CHECKPOINT, parent
     if is_config_name(path.name):
         return PathKind.CONFIG, _root_of_config(parent)
     if parent.name == "index" and digits_of(path.name, INDEX_NAME_DIGITS) is not None:
         return PathKind.INDEX, parent.parent
     if digits_of(path.name, NAME_DIGITS) is None:
         return None
-    if parent.name == "commitlog":
-        return PathKind.COMMITLOG, parent.parent
+    if parent.name == "commitlog" or is_data(parent):
+        return PathKind.COMMITLOG, parent.parent.parent if is_data(parent) else parent.parent
     kind = KIND_OF_DIRECTORY.get(parent.parent.parent.name)
     return (kind, parent.parent.parent.parent) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
 
@@ -310,8 +323,13 @@ def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
         return Place(path, PathKind.CONFIG, False, _root_of_config(path))
     if kind is PathKind.CHECKPOINT:
         raise UsageError(f"{path}: is a directory, a checkpoint is a file")
+    for member in (path, path.parent):
+        if kind is None and is_member(member) and not is_data(path):
+            raise _only_entries(path, member / DATA)
     if kind is PathKind.STORE or (kind is None and looks_like_store(path)):
         return Place(path, PathKind.STORE, False, path)
+    if is_data(path) and kind in {None, PathKind.COMMITLOG}:
+        return Place(path, PathKind.COMMITLOG, False, path.parent.parent)
     for depth, ancestor in ((2, path), (1, path.parent), (0, path.parent.parent)):
         named = KIND_OF_DIRECTORY.get(ancestor.name)
         if (
@@ -354,7 +372,7 @@ ROCKSDB_STORE = "rocksdbstore"
 DATABASE = ("CURRENT", "MANIFEST-*", "*.sst")
 FILE_QUEUES = "consumequeue"
 QUEUE_DATABASES = (FILE_QUEUES, "consumequeue_r", "consumequeue_rocksdb")
-_DLEDGER = ("data", "index", "currterm", "checkpoint")
+_DLEDGER = (DATA, "index", "currterm", "checkpoint")
 _QUEUE_FILES = "*/*/" + 20 * "[0-9]"
 _ROCKSDB_FILE = re.compile(
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
@@ -392,7 +410,7 @@ PLACES = (
     KnownPlace("config/metadata", "5.3.4", codes.ST_ROCKSDB, DATABASE),
     KnownPlace(ROCKSDB_STORE, "5.4.0", codes.ST_ROCKSDB_BESIDE),
     KnownPlace("kvStore", "5.3.2", codes.ST_POP, DATABASE),
-    KnownPlace("dledger-*", "4.5.0", codes.ST_DLEDGER, _DLEDGER),
+    KnownPlace(MEMBERS, "4.5.0", codes.ST_DLEDGER, _DLEDGER),
     KnownPlace("timerwheel", "5.0.0", codes.ST_TIMER),
     KnownPlace("timerwheel.[0-9]*", "5.3.4", codes.ST_TIMER),
     KnownPlace("timerlog", "5.0.0", codes.ST_TIMER),

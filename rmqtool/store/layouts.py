@@ -25,22 +25,27 @@ class Deed(Enum):
     )
     INSTALL = ", which is not rebuilt"
     SALVAGE = (
-        ": that part of the log is not read, and a result would hide its messages; to salvage commitlog/"
-        " alone, copy it into a directory of its own"
+        ": a salvage does not read that part of the log, and a result would hide its messages; to salvage"
+        " commitlog/ alone, copy it into a directory of its own"
     )
 
 
 class Layout(NamedTuple):
-    """Deeds that a command can do beside it; ``unread`` is the part that counts as not read, if one does."""
+    """Deeds that a command can do beside it; ``unread`` is the part that counts as not read, if one does.
+
+    With ``is_shown``, commands that show a store's content show this part's, too.
+    """
 
     can: frozenset[Deed]
     unread: Structure | None = None
+    is_shown: bool = False
 
 
 _OF_FILES = frozenset({Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.SALVAGE})
 _QUEUES = frozenset({Deed.READ_QUEUES, Deed.READ_LIGHT_QUEUES})
 
-DLEDGER_LOG = Layout(_QUEUES, Structure.UNREAD_LOG)
+DLEDGER_LOG = Layout(_QUEUES | {Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.INSTALL}, is_shown=True)
+UNREAD_DLEDGER_LOG = Layout(_QUEUES, Structure.UNREAD_LOG)
 LOG_ON_OTHER_PATHS = Layout(_QUEUES, Structure.UNREAD_LOG)
 QUEUES_IN_ROCKSDB = Layout(_OF_FILES, Structure.UNREAD)
 LIGHT_QUEUES_IN_ROCKSDB = Layout(_OF_FILES | {Deed.READ_QUEUES}, Structure.UNREAD)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.findings import Severity
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import decode_utf8
+from rmqtool.store.ledger import framing_in
 from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray, label_of
 from rmqtool.topics import DEAD_LETTER_PREFIX, LMQ_PREFIX, RETRY_PREFIX
 
@@ -205,7 +206,8 @@ def list_file_queue(
         if isinstance(found, Stray):
             strays.append(found)
         else:
-            segments.append(Segment(found.path, label, found.size_bytes, int(place.name)))
+            framing = framing_in(place.parent)
+            segments.append(Segment(found.path, label, found.size_bytes, int(place.name), framing))
     segments.sort(key=lambda segment: segment.start)
     if len(directories) > 1:
         from rmqtool.store.twins import without_twins  # few logs have several directories

@@ -34,15 +34,17 @@ from rmqtool.store.layouts import (
     LOG_ON_OTHER_PATHS,
     QUEUES_IN_ROCKSDB,
     QUEUES_TWICE,
+    UNREAD_DLEDGER_LOG,
     Deed,
     Layout,
 )
+from rmqtool.store.ledger import DATA, progress_of
 from rmqtool.store.names import digits_of
 from rmqtool.store.segments import NAME_DIGITS, FileQueue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from rmqtool.io.source import Status
     from rmqtool.store.settings import Settings
@@ -85,6 +87,11 @@ class Feature:
         return self.sentence + deed.value.format(purpose=purpose)
 
     @property
+    def is_shown(self) -> bool:
+        """Whether commands that show a store's content show that of this part."""
+        return self.layout.is_shown
+
+    @property
     def sentence(self) -> str:
         """Return a description: label, title and note."""
         return f"{self.label}: {self.code.title}{f', {self.note}' if self.note else ''}"
@@ -95,24 +102,37 @@ class Feature:
         return f"{self.label}: {self.code.title}; its content is not shown"
 
 
-def features_of(root: Location, settings: Settings) -> tuple[Feature, ...]:
-    """Return the places that a store root has, or should have, beside the examined structures."""
+def features_of(root: Location, settings: Settings, log: Collection[Location]) -> tuple[Feature, ...]:
+    """Return the places that a store root has, or should have, beside the examined structures.
+
+    ``log`` has the directories that are read as its log.
+    """
     features = []
     for place in PLACES:
         if place.code is not None:
             for path in islice(place.found_in(root), _LISTED):
+                if place.code is codes.ST_DLEDGER:
+                    features.append(_ledger_feature(path, root, is_read=path / DATA in log))
+                    continue
                 is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
-                layout = DLEDGER_LOG if place.code is codes.ST_DLEDGER else BESIDE
-                features.append(Feature(place.code, path.relative_to(root), is_empty, layout))
+                features.append(Feature(place.code, path.relative_to(root), is_empty))
     queues = [feature for feature in features if feature.label in QUEUE_DATABASES]
     others = [feature for feature in features if feature.label not in QUEUE_DATABASES]
     if settings["enableDLegerCommitLog"].value and not any(
-        feature.code is codes.ST_DLEDGER for feature in features
+        feature.code in {codes.ST_DLEDGER, codes.ST_DLEDGER_LOG} for feature in features
     ):
         label = f"dledger-{settings['dLegerSelfId'].value or '*'}"
         note = "which enableDLegerCommitLog requires, is missing"
-        others.insert(0, Feature(codes.ST_DLEDGER, label, layout=DLEDGER_LOG, note=note))
+        others.insert(0, Feature(codes.ST_DLEDGER, label, layout=UNREAD_DLEDGER_LOG, note=note))
     return (*_queue_features(root, settings, queues), *others)
+
+
+def _ledger_feature(path: Location, root: Location, *, is_read: bool) -> Feature:
+    if is_read:
+        return Feature(
+            codes.ST_DLEDGER_LOG, path.relative_to(root), layout=DLEDGER_LOG, note=progress_of(path)
+        )
+    return Feature(codes.ST_DLEDGER, path.relative_to(root), layout=UNREAD_DLEDGER_LOG)
 
 
 def _queue_features(root: Location, settings: Settings, databases: list[Feature]) -> Iterator[Feature]:

@@ -21,6 +21,7 @@ from rmqtool.store.kinds import (
     find_place,
 )
 from rmqtool.store.layouts import DATABASES_OF_QUEUES, Deed
+from rmqtool.store.ledger import data_of
 from rmqtool.store.names import Listing, list_directories
 from rmqtool.store.places import Feature, features_of, split_log
 from rmqtool.store.segments import FileQueue, label_of
@@ -68,6 +69,7 @@ def _links_in(directory: Location, listing: Listing) -> Iterator[Location]:
 
 T = TypeVar("T")
 EPOCHS = "epochFileCheckpoint"
+_OF_DLEDGER = ("enableDLegerCommitLog", "dLegerSelfId")
 _SPLITTER = ","
 """Default of the system property ``rocketmq.broker.multiPathSplitter``."""
 
@@ -182,10 +184,16 @@ class Store(StoreFiles):
         """Parts of the store that rmqtool names and does not examine, if they hold anything."""
         return tuple(feature for feature in self.parts if not feature.is_empty)
 
+    @property
+    def hidden(self) -> tuple[Feature, ...]:
+        """Those of them whose content no command shows."""
+        return tuple(feature for feature in self.features if not feature.is_shown)
+
     @cached_property
     def parts(self) -> tuple[Feature, ...]:
         """The same, and the empty ones."""
-        found = features_of(self.root, self.settings) if self.root is not None else ()
+        log = self.around.roots.get(PathKind.COMMITLOG, Root(())).paths
+        found = features_of(self.root, self.settings, log) if self.root is not None else ()
         with suppress(DeniedError):  # IO-DENIED reports it
             found = (*found, *split_log(self.around.commitlog, self.settings))
         return found
@@ -294,7 +302,10 @@ def _root_of(place: Place) -> Root:
 
 def _roots_in(root: Location, given: Mapping[str, Setting]) -> dict[PathKind, Root]:
     roots = {kind: Root((root / DIRECTORY_NAMES[kind],)) for kind in (*QUEUE_KINDS, PathKind.INDEX)}
-    roots[PathKind.COMMITLOG] = Root(commitlog_directories(root, given))
+    log = commitlog_directories(root, given)
+    enabled, member = (given[name].value if name in given else None for name in _OF_DLEDGER)
+    entries = data_of(root, log, enabled=enabled, member=member)
+    roots[PathKind.COMMITLOG] = Root(log if entries is None else (*log, entries))
     roots[PathKind.CHECKPOINT] = Root((root / "checkpoint",))
     roots[PathKind.CONFIG] = Root((root / CONFIG_DIRECTORY,))
     return roots

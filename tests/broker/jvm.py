@@ -123,11 +123,10 @@ def build(version: Version) -> Path:
     Raises:
         BrokerFailure: Maven failed, offline and online, or the sources do not compile.
     """
-    jars = once(
-        cache("broker") / f"jars-{_digest([SOURCES / 'pom.xml'])}" / version, lambda at: _maven(version, at)
-    )
+    pom = SOURCES / "pom.xml"
+    jars = once(cache("broker") / f"jars-{_digest([pom])}" / version, lambda at: _maven(version, at))
     sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim)]
-    return once(cache("broker") / _digest(sources) / version, lambda at: _compile(sources, jars, at))
+    return once(cache("broker") / _digest([pom, *sources]) / version, lambda at: _compile(sources, jars, at))
 
 
 @functools.cache

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from tests.broker.jvm import Version
 
 STORES = Path(__file__).resolve().parents[2] / "fixtures" / "stores"
+LEDGERS = STORES.parent / "dledger"
+ENTRY_UNIT_BYTES = 32
+ENTRY_INDEX_BYTES = 5 * 1024 * 1024 * ENTRY_UNIT_BYTES
 DERIVED = ("consumequeue", "consumequeue_ext", "batchconsumequeue", "index")
 # What the fixture keeps beside the store's own files.
 _PAPERS = ("broker.conf", "recipe.toml", "SHA256SUMS", "reference")
@@ -67,6 +70,32 @@ class FixtureStore:
 def fixture_stores() -> list[FixtureStore]:
     """List all fixture stores by name."""
     return [FixtureStore(file.parent) for file in sorted(STORES.glob("*/recipe.toml"))]
+
+
+def ledger_stores() -> list[FixtureStore]:
+    """List the fixture stores whose log is one of DLedger."""
+    return [FixtureStore(file.parent) for file in sorted(LEDGERS.glob("*/recipe.toml"))]
+
+
+def cut_entry_index(root: Path) -> bool:
+    """Cut the index of DLedger's entries after its last unit; whether there is one.
+
+    Its files have 160 MiB, sparse, no setting of a broker makes them smaller, and a start writes them anew.
+    """
+    files = list(root.glob("dledger-*/index/*"))
+    for file in files:
+        with file.open("rb+") as index:
+            used = len(index.read(1 << 20).rstrip(b"\0"))
+            index.truncate(-(-used // ENTRY_UNIT_BYTES) * ENTRY_UNIT_BYTES)
+    return bool(files)
+
+
+def whole_entry_index(root: Path) -> Path:
+    """Give the index of DLedger's entries the size that its broker wants; return the root."""
+    for file in root.glob("dledger-*/index/*"):
+        with file.open("rb+") as index:
+            index.truncate(ENTRY_INDEX_BYTES)
+    return root
 
 
 def fixture_store(name: str) -> FixtureStore:

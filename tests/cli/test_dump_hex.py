@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.formats import checkpoint, consumequeue, index, layout, message
+from rmqtool.formats import checkpoint, consumequeue, entry, index, layout, message
 from rmqtool.report.row_text import RowText
 from tests.cli.conftest import STORES
 from tests.cli.test_dump import of_type, patch
@@ -208,6 +208,8 @@ def test_layout_has_all_fields_of_all_formats(run: Callable[..., Run]) -> None:
         message.MESSAGE,
         message.END_MARK,
         message.INNER_MESSAGE,
+        entry.ENTRY,
+        entry.ENTRY_END,
         consumequeue.UNIT,
         consumequeue.EXT_UNIT,
         consumequeue.BATCH_UNIT,

@@ -38,6 +38,7 @@ def test_a_store_whose_only_log_is_of_dledger_is_not_judged(
     root = tmp_path / "store"
     shutil.copytree(fixture("plain-5.3.3"), root)
     (root / "dledger-n0").mkdir()
+    shutil.copytree(root / "commitlog", root / "dledger-n1" / "data")  # nothing says which member's it is
     (root / "commitlog").rename(root / "dledger-n0" / "data")
     found = run(command[0], root, *command[1:])
     assert found.status == 3

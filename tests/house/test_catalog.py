@@ -26,6 +26,7 @@ NO_EDIT_PROVOKES = {
     "NS-SKIPPED": "what a start will do; tests/cli/test_verify_start.py asks for it",
     "RM-INTERNAL": "a defect of rmqtool; tests/check/test_run.py makes a check fail",
     "ST-CONFIG": "dump says so; tests/cli/test_dump_config.py damages a file",
+    "ST-DLEDGER-LOG": "sound stores of DLedger have it; tests/cli/test_ledger.py opens some",
     "ST-DOUBT": "settings that are not given; tests/commands/test_rebuild_doubts.py gives none",
     "ST-LOCKED": "a process holds the lock; tests/check/test_run.py holds it",
 }

@@ -78,7 +78,7 @@ def test_nothing_left_is_said(root: Path) -> None:
 def test_a_log_that_is_not_read_is_not_left_out_of_a_new_store(root: Path) -> None:
     (root / "dledger-n0" / "data").mkdir(parents=True)
     (root / "dledger-n0" / "data" / f"{0:020d}").write_bytes(bytes(4096))
-    with pytest.raises(EnvironmentFailureError, match=r"dledger-n0.*not read.*copy it into a directory"):
+    with pytest.raises(EnvironmentFailureError, match=r"dledger-n0.*does not read.*copy it into a directory"):
         rmqtool.open(root).salvage(root.with_name("out"))
     assert not root.with_name("out").exists()
 

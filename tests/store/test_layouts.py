@@ -20,7 +20,8 @@ QUEUES = {Deed.READ_QUEUES, Deed.READ_LIGHT_QUEUES}
 @pytest.mark.parametrize(
     ("layout", "can"),
     [
-        (layouts.DLEDGER_LOG, QUEUES),
+        (layouts.DLEDGER_LOG, QUEUES | {Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.INSTALL}),
+        (layouts.UNREAD_DLEDGER_LOG, QUEUES),
         (layouts.LOG_ON_OTHER_PATHS, QUEUES),
         (layouts.QUEUES_IN_ROCKSDB, READS),
         (layouts.LIGHT_QUEUES_IN_ROCKSDB, READS | {Deed.READ_QUEUES}),
@@ -41,8 +42,8 @@ def test_a_log_that_becomes_readable_is_not_rebuilt_salvaged_or_predicted(
     assert [one.label for one in barred.bars(Deed.READ_LOG)] == ["dledger-n0"]
     with pytest.raises(EnvironmentFailureError, match="is not read, and there is no other to dump"):
         barred.require_log("dump")
-    readable = layouts.DLEDGER_LOG.can | {Deed.READ_LOG}
-    monkeypatch.setattr(places, "DLEDGER_LOG", Layout(readable))
+    readable = layouts.UNREAD_DLEDGER_LOG.can | {Deed.READ_LOG}
+    monkeypatch.setattr(places, "UNREAD_DLEDGER_LOG", Layout(readable))
     store = open_store(tmp_path)
     assert store.can(Deed.READ_LOG)
     for deed in (Deed.COMPARE, Deed.PREDICT, Deed.REBUILD, Deed.INSTALL, Deed.SALVAGE):

@@ -317,7 +317,7 @@ def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
         raise UsageError(
             f"{a.place.path}: ext units are compared through the units that name them; give the stores"
         )
-    for feature in (*a.features, *b.features):
+    for feature in (*a.hidden, *b.hidden):
         comparison.note(f"{feature.label}: {feature.code.title}; it is not compared")
     comparison.is_unread = bool(a.unread or b.unread)
     start = max(a.commitlog.start, b.commitlog.start)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 from rmqtool import rows
 from rmqtool.errors import UsageError
 from rmqtool.findings import Structure, codes
-from rmqtool.formats import FieldLayout, checkpoint, consumequeue, index, layout, message
+from rmqtool.formats import FieldLayout, checkpoint, consumequeue, entry, index, layout, message
 from rmqtool.rows import LayoutField
 from rmqtool.rows.messages import host_text
 from rmqtool.scan.classify import is_of_record
 from rmqtool.store.files import store_file
 from rmqtool.store.kinds import KINDS
+from rmqtool.store.ledger import framing_in
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -70,6 +71,12 @@ class HexRows:
         if isinstance(row, rows.Message):
             context = {"sysFlag": row.sys_flag, "magic": _MAGICS[row.magic]}
         label, position = self._place(row)
+        if isinstance(row, rows.Message | rows.Blank) and framing_in(self._open(label).path.parent).lead:
+            if isinstance(row, rows.Blank):
+                schema = entry.ENTRY_END
+            else:
+                start = position - entry.ENTRIES.size
+                yield from self._fields(label, start, layout(entry.ENTRY), None, "entry.")
         stop = yield from self._fields(label, position, layout(schema, **context), None)
         if isinstance(row, rows.Blank):
             yield from self._rest(label, position, stop, row.total_size, "undefined")
@@ -97,9 +104,12 @@ class HexRows:
         return (yield from self._fields(label, position, layout(message.MESSAGE, **values), length))
 
     def _fields(
-        self, label: str, position: int, fields: tuple[FieldLayout, ...], limit: int | None
+        self, label: str, position: int, fields: tuple[FieldLayout, ...], limit: int | None, of: str = ""
     ) -> _Fields:
-        """Yield the fields of a structure up to ``limit`` bytes; return where they end."""
+        """Yield the fields of a structure up to ``limit`` bytes; return where they end.
+
+        ``of`` begins the names of those of a structure around that of the row.
+        """
         offset = length = 0
         for field in fields:
             size = max(length, 0) if field.size is None else field.size
@@ -108,7 +118,7 @@ class HexRows:
             raw = self._read(label, position + offset, size)
             length = int.from_bytes(raw, "big", signed=True)
             value = _value(field, raw)
-            place = (label, position + offset, field.name, field.java_name)
+            place = (label, position + offset, of + field.name, field.java_name)
             yield rows.FieldBytes(*place, raw, value, offset, size, field.unit)
             offset += size
         return offset
@@ -134,11 +144,14 @@ class HexRows:
         return label, int(getattr(row, "position", 0))
 
     def _read(self, label: str, position: int, length: int) -> bytes:
+        return self._open(label).read_at(position, length, [])
+
+    def _open(self, label: str) -> StoreFile:
         if self._file is None or self._file.label != label:
             if self._file is not None:
                 self._file.close()
             self._file = store_file(self._store.base / label, self._store.base)
-        return self._file.read_at(position, length, [])
+        return self._file
 
 
 def _is_of_record(row: rows.Damage) -> bool:

@@ -134,7 +134,7 @@ def _dump_checkpoint(store: Store, _request: DumpRequest, _progress: Progress) -
 
 def _note_strays(store: Store, progress: Progress) -> None:
     """Warn of parts that were left out: other storage engines, and entries of no directory's kind."""
-    for feature in store.features:
+    for feature in store.hidden:
         if feature.code.severity is Severity.WARNING:
             progress.warn(f"left out: {feature.label}: {feature.code.title}")
     for stray in (*store.commitlog.strays, *store.index_strays):

@@ -141,7 +141,7 @@ class GroupOffsets:
         }
         self._read_offsets()
         self.known.update(_member(self._document("subscriptionGroup.json"), "subscriptionGroupTable"))
-        unread = [feature.label for feature in store.features]
+        unread = [feature.label for feature in store.hidden]
         self.elsewhere = next((one for one in unread if one.startswith("config/")), None)
         self.popped_elsewhere = next((one for one in unread if one.startswith("kvStore")), None)
 

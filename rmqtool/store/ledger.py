@@ -1,0 +1,73 @@
+"""Places of a DLedger log: ``dledger-ID/`` in a store root, whose ``data/`` is the log of the member ID."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats.framing import DLEDGER, PLAIN, Framing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rmqtool.io import Location
+
+MEMBERS = "dledger-*"
+DATA = "data"
+_FILES = 20 * "[0-9]"
+_PROPERTIES_BYTES = 4096
+
+
+def is_data(directory: Location) -> bool:
+    """Return whether a directory is, by its place, that of a member's entries."""
+    return directory.name == DATA and directory.parent.name.startswith(MEMBERS.rstrip("*"))
+
+
+def is_member(directory: Location) -> bool:
+    """Return whether a directory is that of a member, which has entries in it."""
+    return is_data(directory / DATA) and (directory / DATA).is_directory()
+
+
+def framing_in(directory: Location) -> Framing:
+    """Return the framing of the log's files in a directory."""
+    return DLEDGER if is_data(directory) else PLAIN
+
+
+def data_of(root: Location, log: Iterable[Location], *, enabled: object, member: object) -> Location | None:
+    """Return the directory of the entries that a broker on a store root goes by; None where that is open.
+
+    Several members' directories are copies of one log, of which ``dLegerSelfId`` names the broker's own. Its
+    entries follow the older files of a broker that was converted (dledger 0.3.1.2).
+
+    Args:
+        root: The store root.
+        log: Directories of the older files.
+        enabled: ``enableDLegerCommitLog``; None where it is not given.
+        member: ``dLegerSelfId``; None where it is not given.
+    """
+    if enabled is False:
+        return None
+    name = MEMBERS if member is None else MEMBERS.replace("*", str(member))
+    files = list(root.matching(f"{name}/{DATA}/{_FILES}"))
+    if len({file.parent for file in files}) != 1:
+        return None
+    older = [file.name for directory in log for file in directory.matching(_FILES)]
+    return files[0].parent if files[0].name > max(older, default="") else None
+
+
+def progress_of(member: Location) -> str:
+    """Return term and committed index of a member, as its ``currterm`` and ``checkpoint`` say."""
+    term = _property(member / "currterm", "currTerm")
+    committed = _property(member / "checkpoint", "committedIndex")
+    return f"in term {term or '?'}, committed up to entry {committed or '?'}"
+
+
+def _property(path: Location, name: str) -> str | None:
+    """Return a number in a file of Java properties; None if it is not there."""
+    try:
+        text = path.read_head(_PROPERTIES_BYTES, []) if path.is_regular() else b""
+    except EnvironmentFailureError:
+        return None
+    match = re.search(rf"^{name}=(-?[0-9]{{1,19}})\s*$".encode(), text, re.MULTILINE)
+    return match[1].decode() if match else None

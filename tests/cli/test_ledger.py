@@ -1,0 +1,154 @@
+"""Logs of DLedger, of released brokers: read, compared and rebuilt like plain ones."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rmqtool
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.formats.entry import ENTRIES, ENTRY_MAGIC, ENTRY_UNITS
+from rmqtool.formats.framing import DLEDGER, PLAIN
+from rmqtool.store import open_store
+from rmqtool.store.layouts import Deed
+from tests.broker.compare import compare_derived
+from tests.broker.stores import LEDGERS, ledger_stores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.broker.stores import FixtureStore
+    from tests.runs import Run
+
+STORES = pytest.mark.parametrize("store", ledger_stores(), ids=lambda store: store.name)
+CONVERTED = LEDGERS / "dledgerconverted-5.5.1"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return shutil.copytree(CONVERTED, tmp_path / "store")
+
+
+@STORES
+def test_each_entry_names_its_place_and_has_a_unit(store: FixtureStore) -> None:
+    """What the tables of `rmqtool.formats.entry` say, and that no message is left out."""
+    log = open_store(store.root).log
+    units = next(store.root.glob("dledger-n0/index/*")).read_bytes()
+    entries = 0
+    for message in rmqtool.open(store.root).messages():
+        segment = log.segment_at(message.physical_offset)
+        assert segment is not None
+        if segment.framing is DLEDGER:
+            place = message.physical_offset - ENTRIES.size
+            header = ENTRIES.decode(segment.read_at(place - segment.start, ENTRIES.size, []))
+            unit = ENTRY_UNITS.decode(units, entries * ENTRY_UNITS.size)
+            assert header is not None
+            assert header[:5] == (ENTRY_MAGIC, ENTRIES.size + message.total_size, entries, 0, place)
+            assert header.body_length == message.total_size
+            assert unit == (ENTRY_MAGIC, place, header.size, entries, 0)
+            entries += 1
+    assert entries * ENTRY_UNITS.size == len(units)
+
+
+@STORES
+def test_the_whole_log_is_read(store: FixtureStore, run: Callable[..., Run]) -> None:
+    conf = ("-c", store.conf)
+    messages = run("dump", store.root, *conf, "--type", "commitlog", "--format", "ndjson").objects
+    assert sum(row["type"] == "message" for row in messages) == store.recipe["records"]
+    assert not [row for row in messages if row["type"] == "damage" and row["code"] != "CL-TAIL-ZERO"]
+    for row in [one for one in messages if one["type"] == "message"][::9]:
+        shown = run("query", store.root, *conf, "--offset", row["physicalOffset"], "--format", "ndjson")
+        assert shown.objects[0]["msgId"] == row["msgId"]
+        if row["keys"]:
+            asked = ("-t", row["topic"], "-k", row["keys"][0], "--format", "ndjson")
+            answers = run("query", store.root, *conf, *asked).objects
+            assert row["physicalOffset"] in {one["physicalOffset"] for one in answers}
+    topics = run("topics", store.root, *conf, "--format", "json")
+    assert (topics.status, topics.err) == (0, "")
+    assert sum(row["messages"] for row in topics.document["rows"]) == store.recipe["records"]
+
+
+@STORES
+def test_queues_and_index_agree_with_the_log(store: FixtureStore, run: Callable[..., Run]) -> None:
+    report = run("verify", store.root, "-c", store.conf, "--format", "json")
+    assert report.status == 0
+    allowed = {"ST-DLEDGER-LOG", "ST-ABORT", "CL-TAIL-ZERO", "ST-COMPACTION", "ST-ROCKSDB-BESIDE"}
+    assert report.document["counts"].keys() <= allowed | {"CL-PREALLOC"}
+    assert report.document["examined"]["records"] == store.recipe["records"]
+
+
+@STORES
+def test_a_rebuild_gives_the_files_of_the_broker(store: FixtureStore, tmp_path: Path) -> None:
+    made = rmqtool.open(store.root, broker_conf=store.conf).rebuild(out=tmp_path / "made", compare=True)
+    assert compare_derived(store.root, tmp_path / "made") == []
+    assert made.present is not None
+    assert (made.present.fewer_messages, made.present.more_messages, made.present.unread) == (0, 0, ())
+    assert made.compared
+    assert not made.differences
+
+
+@STORES
+def test_a_message_is_shown_with_its_entry(store: FixtureStore, run: Callable[..., Run]) -> None:
+    data = min((store.root / "dledger-n0" / "data").iterdir())
+    rows = run("dump", data, "--hex", "--format", "ndjson").objects
+    header = rows[1 : 1 + len(ENTRIES.make([0] * 9))]
+    assert [row["name"] for row in header][:5] == [
+        f"entry.{name}" for name in ("magic", "size", "index", "term", "pos")
+    ]
+    assert header[0]["position"] == rows[0]["position"] - ENTRIES.size
+    assert header[4]["value"] == int(data.name)
+
+
+def test_a_converted_store_is_one_log() -> None:
+    store = open_store(CONVERTED)
+    assert [segment.framing for segment in store.log] == [PLAIN] * 2 + [DLEDGER] * 3
+    assert list(store.log.gaps()) == []
+    lone = open_store(CONVERTED / "dledger-n0" / "data")
+    assert [segment.framing for segment in lone.log] == [DLEDGER] * 3
+
+
+def test_several_members_are_told_apart_by_the_settings(root: Path) -> None:
+    shutil.copytree(root / "dledger-n0", root / "dledger-n1")
+    assert not open_store(root).can(Deed.READ_LOG)
+    assert [segment.framing for segment in open_store(root).log] == [PLAIN] * 2
+    named = open_store(root, properties=["dLegerSelfId=n1"])
+    assert named.log.segments[-1].label.startswith("dledger-n1/")
+    barred = [feature.label for feature in named.bars(Deed.READ_LOG)]
+    assert barred == ["dledger-n0"]  # a copy of the log that is not compared
+
+
+@pytest.mark.parametrize("setting", ["enableDLegerCommitLog=false", "dLegerSelfId=n7"])
+def test_a_member_that_settings_exclude_is_not_read(root: Path, setting: str) -> None:
+    store = open_store(root, properties=[setting])
+    assert len(store.log) == 2
+    assert not store.can(Deed.READ_LOG)
+
+
+def test_entries_that_do_not_follow_the_older_files_are_not_read(root: Path) -> None:
+    """Of a broker that went back to plain files: both begin at 0."""
+    for number, file in enumerate(sorted((root / "dledger-n0" / "data").iterdir())):
+        file.rename(file.with_name(f"{number * 8192:020d}"))
+    assert not open_store(root).can(Deed.READ_LOG)
+
+
+@pytest.mark.parametrize("place", ["", "index", "checkpoint", "currterm"])
+def test_the_rest_of_a_member_is_refused_in_a_sentence(place: str) -> None:
+    with pytest.raises(EnvironmentFailureError, match=r"only its entries are shown: give .*/dledger-n0/data"):
+        open_store(CONVERTED / "dledger-n0" / place)
+
+
+@pytest.mark.parametrize("deed", [Deed.SALVAGE, Deed.PREDICT])
+def test_what_is_not_done_is_refused(deed: Deed) -> None:
+    with pytest.raises(EnvironmentFailureError, match="dledger-n0: DLedger log"):
+        open_store(CONVERTED).require(deed)
+
+
+def test_term_and_committed_entry_are_named(run: Callable[..., Run], root: Path) -> None:
+    part = run("info", root, "--format", "json").document["otherParts"][-1]
+    assert part["note"] == "in term 0, committed up to entry 49"
+    (root / "dledger-n0" / "checkpoint").write_bytes(b"\xff" * 90)
+    (root / "dledger-n0" / "currterm").unlink()
+    assert "dledger-n0: in term ?, committed up to entry ?" in run("info", root).out
