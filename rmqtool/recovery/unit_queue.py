@@ -279,8 +279,9 @@ class UnitQueue:
         places = before // UNIT_SIZE + np.arange(kept)
         ends = physical_offsets + sizes
         misplaced = int(np.count_nonzero(places != queue_offsets[keep]))
-        # What reput repeats was judged before.
+        # What reput repeats was judged before; a record of a wrong PHYSICALOFFSET may have another's unit.
         vain = ~keep & (ends > self._seen_end) & self.absent(physical_offsets, sizes)
+        vain &= ~np.isin(physical_offsets, physical_offsets[keep])
         self._seen_end = max(self._seen_end, int(ends.max(initial=-1)))
         return Appended(kept, misplaced, vain)
 

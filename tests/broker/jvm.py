@@ -201,8 +201,11 @@ def proxy_command(
 
 
 def _maven(version: Version, target: Path) -> None:
-    jars = f"-Drocketmq.jars={brokers.BROKERS[version].jars or version}"
-    _jars(version, target, SOURCES / "pom.xml", jars)
+    row = brokers.BROKERS[version]
+    options = [f"-Drocketmq.jars={row.jars or version}"]
+    if row.shim == "4.9":
+        options.append("-Drocketmq.slf4j=1.7.36")
+    _jars(version, target, SOURCES / "pom.xml", *options)
 
 
 def _jars(version: str, target: Path, pom: Path, *options: str) -> None:
