@@ -139,8 +139,8 @@ def export(
     Raises:
         UsageError: An argument makes no sense.
         RefusedError: The output exists, or it lies inside a store.
-        EnvironmentFailureError: pyarrow is not installed, a store has no log, or reading or writing failed;
-            nothing was left behind.
+        EnvironmentFailureError: pyarrow is not installed (ndjson and csv do without), a store has no log, or
+            reading or writing failed; nothing was left behind.
     """
     from rmqtool.commands.export import LeftOut
     from rmqtool.commands.export.run import export as run_export

@@ -102,7 +102,7 @@ class Store(OpenedStore):
         Args:
             types: Kinds of files as of `rmqtool.open`; none means all.
             lines: Messages of a large log may come as ready lines of ndjson, on all cores, with bodies in
-                this form: ``none``, ``text`` or ``hex``.
+                this form: ``none``, ``text``, ``hex`` or ``base64``.
             progress: Receives stages and remarks.
             options: See `rmqtool.api.options.DumpOptions`.
 

@@ -20,7 +20,8 @@ from rmqtool.io.source import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
 from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
-from rmqtool.report.output import BodyMode, check_output_files, open_output, to_json, without_secret
+from rmqtool.report.output import check_output_files, open_output, to_json, without_secret
+from rmqtool.rows.bodies import BodyMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence

@@ -28,12 +28,12 @@ from rmqtool.progress import COMPILATION
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.output import (
     RUNNING,
-    BodyMode,
     Format,
     open_output,
     refuse_evidence,
     report_json,
 )
+from rmqtool.rows.bodies import BodyMode
 from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.lock import lock_holder

@@ -2,7 +2,7 @@
 
 Here are the columns, by their names in ndjson, and the forms of files of them. ``encoder`` fills their
 buffers from a log on all cores, and from rows where kernels cannot; ``pieces`` cuts a log into tasks. Only
-``arrow``, ``files`` and ``lines`` import pyarrow, an extra of the package; nothing else may load it.
+``arrow`` imports pyarrow, an extra of the package; nothing else may load it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ def require_library(*names: str) -> None:
         if find_spec(name) is None:
             raise EnvironmentFailureError(f"{name} is not installed: {_SOURCES[name]} adds it")
 
+
+EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
+"""Times of the years 1 to 9999, which every reader has; a damaged record may state any other."""
 
 COLUMNS = {
     "file": "path of the file in the store",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,28 +11,32 @@ import numpy as np
 import pyarrow as pa
 
 from rmqtool import rows
-from rmqtool.columns.encoder import LONGS, NUMBERS, filled
+from rmqtool.columns import EARLIEST_MS, LATEST_MS, ColumnChoice, FileFormat
+from rmqtool.columns.encoder import (
+    FIXED_WORDS,
+    LONGS_BY_NAME,
+    NUMBERS_BY_NAME,
+    TEXTS_BY_NAME,
+    WORDS_BY_NAME,
+    filled,
+    text_of_word,
+    word_numbers,
+)
 from rmqtool.errors import UsageError
-from rmqtool.kernels.columns import Number, Text, Word
+from rmqtool.kernels.columns import Text
 from rmqtool.projection import camel_case
-from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from _typeshed import DataclassInstance
+    from _typeshed import DataclassInstance, SupportsWrite
 
     from rmqtool.arrays import Array, Bools, Int32s, Int64s
-    from rmqtool.columns import ColumnChoice
     from rmqtool.rows import Columns, Row
-
-EARLIEST_MS, LATEST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""Times of the years 1 to 9999, which every reader has; a damaged record may state any other."""
 
 _TIME = pa.timestamp("ms", tz="UTC")
 _WORDS = pa.dictionary(pa.int32(), pa.string())
 _STRINGS = pa.list_(pa.field("element", pa.string(), nullable=False))
-_TRANSACTION_SHIFT = 2
 
 _TYPES = {
     "file": _WORDS,
@@ -66,11 +70,6 @@ _TYPES = {
 _ROW_TYPES = {"int": pa.int64(), "str": pa.string(), "bool": pa.bool_()}
 _ROWS_AT_ONCE = 1 << 14
 _NULLABLE = frozenset({"tags", "uniqKey", "bornTimestamp", "storeTimestamp"})
-_LONGS = {camel_case(name): column for column, name in LONGS.items()}
-_NUMBERS = {camel_case(name): column for column, name in NUMBERS.items()}
-_TEXTS = {"body": Text.BODY, "tags": Text.TAGS, "uniqKey": Text.UNIQ_KEY, "msgId": Text.MSG_ID}
-_OF_WORDS = {"topic": Word.TOPIC, "bornHost": Word.BORN_HOST, "storeHost": Word.STORE_HOST}
-_FIXED = {"magic": ("V1", "V2"), "transactionType": tuple(TRANSACTION_TYPES.values())}
 
 
 def schema_of(choice: ColumnChoice) -> pa.Schema:
@@ -81,13 +80,14 @@ def schema_of(choice: ColumnChoice) -> pa.Schema:
 class Batches:
     """Maker of record batches of columns; each dictionary begins with all of the one before.
 
-    Without ``any_time``, times outside of the years 1 to 9999 are null, as few readers have them.
+    Times outside of the years 1 to 9999 are null, as few readers have them.
     """
 
-    def __init__(self, choice: ColumnChoice, *, any_time: bool = False) -> None:
+    def __init__(self, choice: ColumnChoice) -> None:
         self.schema = schema_of(choice)
-        self._any_time = any_time
-        self._dictionaries = {name: _Dictionary(_text_of(name)) for name in (*_OF_WORDS, "file")}
+        self._dictionaries = {
+            name: _Dictionary(partial(text_of_word, name)) for name in (*WORDS_BY_NAME, "file")
+        }
 
     def batch(self, columns: Columns) -> pa.RecordBatch:
         """Return the batch of columns, which share their memory with it."""
@@ -96,28 +96,22 @@ class Batches:
 
     def _array(self, name: str, columns: Columns) -> pa.Array:
         count = columns.count
-        if name in _LONGS:
-            numbers = columns.longs[_LONGS[name], :count]
-            is_time = _TYPES[name] is _TIME and not self._any_time
-            return _times(numbers) if is_time else _plain(_TYPES[name], numbers)
-        if name in _NUMBERS:
-            return _plain(_TYPES[name], columns.numbers[_NUMBERS[name], :count])
-        if name in _TEXTS:
-            return _texts(columns, _TEXTS[name], _TYPES[name], count, may_lack=name in _NULLABLE)
+        if name in LONGS_BY_NAME:
+            numbers = columns.longs[LONGS_BY_NAME[name], :count]
+            return _times(numbers) if _TYPES[name] is _TIME else _plain(_TYPES[name], numbers)
+        if name in NUMBERS_BY_NAME:
+            return _plain(_TYPES[name], columns.numbers[NUMBERS_BY_NAME[name], :count])
+        if name in TEXTS_BY_NAME:
+            return _texts(columns, TEXTS_BY_NAME[name], _TYPES[name], count, may_lack=name in _NULLABLE)
         return _LISTS[name](columns) if name in _LISTS else self._words(name, columns)
 
     def _words(self, name: str, columns: Columns) -> pa.DictionaryArray:
-        count = columns.count
-        if name in _OF_WORDS:
-            word = _OF_WORDS[name]
-            numbers = columns.numbers[Number.TOPIC + word, :count]
-            return self._dictionaries[name].array(numbers, columns.words[word])
         if name == "file":
             file = columns.file.encode("utf-8", "backslashreplace")
-            return self._dictionaries[name].array(np.zeros(count, np.int32), (file,))
-        numbers = columns.numbers[Number.MAGIC, :count]
-        if name == "transactionType":
-            numbers = columns.numbers[Number.SYS_FLAG, :count] >> _TRANSACTION_SHIFT & 3
+            return self._dictionaries[name].array(np.zeros(columns.count, np.int32), (file,))
+        numbers = word_numbers(columns, name)
+        if name in WORDS_BY_NAME:
+            return self._dictionaries[name].array(numbers, columns.words[WORDS_BY_NAME[name]])
         return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), _fixed_words(name), safe=False)
 
 
@@ -169,13 +163,9 @@ class _Dictionary:
         return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), self._words, safe=False)
 
 
-def _text_of(name: str) -> Callable[[bytes], str]:
-    return host_text if name.endswith("Host") else bytes.decode
-
-
 @cache
 def _fixed_words(name: str) -> pa.Array:
-    return _strings(_FIXED[name])
+    return _strings(FIXED_WORDS[name])
 
 
 def _strings(texts: Iterable[str]) -> pa.StringArray:
@@ -248,3 +238,82 @@ _LISTS: dict[str, Callable[[Columns], pa.Array]] = {
     "properties": _properties,
     "damage": _damage,
 }
+
+
+_IN_DICTIONARIES = ("file", "magic", "transactionType", "bornHost", "storeHost", "topic", "tags")
+"""Columns of few values, which Parquet stores once."""
+
+_NEAR = ("position", "physicalOffset", "queueOffset", "bornTimestamp", "storeTimestamp")
+"""Columns whose values differ little from one row to the next."""
+
+_WITHOUT_STATISTICS = frozenset({"body", "properties", "keys", "damage", "msgId"})
+"""Columns whose bounds are of no use."""
+
+ZSTD_LEVEL = 1
+
+
+class _ParquetTables:
+    def __init__(self, output: SupportsWrite[bytes], schema: pa.Schema) -> None:
+        from pyarrow import parquet
+
+        names = [field.name for field in schema]
+        self._writer = parquet.ParquetWriter(
+            pa.PythonFile(output, mode="w"),
+            schema,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            use_dictionary=[
+                *(name for name in _IN_DICTIONARIES if name in names),
+                "properties.key_value.key",
+            ],
+            column_encoding={name: "DELTA_BINARY_PACKED" for name in _NEAR if name in names} or None,
+            write_statistics=[name for name in names if name not in _WITHOUT_STATISTICS] or False,
+        )
+
+    def write(self, parts: list[pa.RecordBatch]) -> None:
+        table = pa.Table.from_batches(parts).unify_dictionaries()
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+class _ArrowTables:
+    """Words are written in full: some readers cannot read a dictionary that grows from batch to batch."""
+
+    def __init__(self, output: SupportsWrite[bytes], schema: pa.Schema) -> None:
+        self._schema = pa.schema([_without_words(field) for field in schema])
+        options = pa.ipc.IpcWriteOptions(compression="zstd")
+        self._writer = pa.ipc.new_file(pa.PythonFile(output, mode="w"), self._schema, options=options)
+
+    def write(self, parts: list[pa.RecordBatch]) -> None:
+        for batch in pa.Table.from_batches(parts).cast(self._schema).to_batches():
+            self._writer.write_batch(batch)
+
+    def finish(self) -> None:
+        self._writer.close()
+
+
+def _without_words(field: pa.Field) -> pa.Field:
+    return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
+
+
+class Tables:
+    """Parts of files that are batches."""
+
+    def __init__(self, chosen: FileFormat, names: Sequence[str]) -> None:
+        self._batches = Batches(ColumnChoice(tuple(names)))
+        self._writer = _ParquetTables if chosen is FileFormat.PARQUET else _ArrowTables
+
+    def divided(
+        self, columns: Columns, wanted: Iterable[tuple[str, Bools]]
+    ) -> Iterator[tuple[str, pa.RecordBatch, int]]:
+        """Yield the batch of each file, and its size."""
+        batch = self._batches.batch(columns)
+        for place, are_wanted in wanted:
+            part = batch if are_wanted.all() else batch.filter(truths(are_wanted))
+            yield place, part, part.nbytes
+
+    def writer(self, output: SupportsWrite[bytes]) -> _ParquetTables | _ArrowTables:
+        """Return a writer of batches."""
+        return self._writer(output, self._batches.schema)

@@ -29,11 +29,12 @@ from rmqtool.progress import RecordingProgress
 from rmqtool.projection import camel_case
 from rmqtool.rows.bodies import decompressed
 from rmqtool.rows.log_splits import LogJob, kernel_filter
+from rmqtool.rows.messages import TRANSACTION_TYPES, host_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from rmqtool.arrays import Buffer
+    from rmqtool.arrays import Buffer, Int32s
     from rmqtool.columns import ColumnChoice
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.rows import Message
@@ -118,6 +119,7 @@ _WORD_BYTES = 1 << 20
 _PIECES = 16  # keys or properties of a message, beside the room for the longest
 _LONGEST_PROPERTIES = 1 << 15
 _PORT_BYTES = 4
+_TRANSACTION_SHIFT = 2
 
 LONGS = {
     Long.POSITION: "position",
@@ -128,15 +130,26 @@ LONGS = {
     Long.PREPARED_OFFSET: "prepared_transaction_offset",
     Long.TAGS_CODE: "tags_code",
 }
-NUMBERS = {
-    Number.TOTAL_SIZE: "total_size",
-    Number.BODY_CRC: "body_crc",
-    Number.QUEUE_ID: "queue_id",
-    Number.FLAG: "flag",
-    Number.SYS_FLAG: "sys_flag",
-    Number.RECONSUME_TIMES: "reconsume_times",
-    Number.BODY_LENGTH: "body_length",
-}
+NUMBERS = {number: number.name.lower() for number in Number if number < Number.MAGIC}
+LONGS_BY_NAME = {camel_case(name): column for column, name in LONGS.items()}
+NUMBERS_BY_NAME = {camel_case(name): column for column, name in NUMBERS.items()}
+TEXTS_BY_NAME = {"body": Text.BODY, "tags": Text.TAGS, "uniqKey": Text.UNIQ_KEY, "msgId": Text.MSG_ID}
+WORDS_BY_NAME = {"topic": Word.TOPIC, "bornHost": Word.BORN_HOST, "storeHost": Word.STORE_HOST}
+FIXED_WORDS = {"magic": ("V1", "V2"), "transactionType": tuple(TRANSACTION_TYPES.values())}
+
+
+def word_numbers(columns: rows.Columns, name: str) -> Int32s:
+    """Return the numbers of the words of a column; those of a fixed one are places in ``FIXED_WORDS``."""
+    if name in WORDS_BY_NAME:
+        return columns.numbers[Number.TOPIC + WORDS_BY_NAME[name], : columns.count]
+    if name == "magic":
+        return columns.numbers[Number.MAGIC, : columns.count]
+    return columns.numbers[Number.SYS_FLAG, : columns.count] >> _TRANSACTION_SHIFT & 3
+
+
+def text_of_word(name: str, word: bytes) -> str:
+    """Return the text of a word as it is stored."""
+    return host_text(word) if name.endswith("Host") else word.decode()
 
 
 class ColumnBuffers:
@@ -209,8 +222,16 @@ class ColumnBuffers:
             self._damage[n] = message.damage
         return True
 
-    def columns(self, remarks: tuple[str, ...] = ()) -> rows.Columns:
-        """Return the columns; nothing may be added after that."""
+    def clear(self) -> None:
+        """Forget the messages; the words stay."""
+        self.counts[: ColumnCount.WORDS] = 0
+        self.used[:] = 0
+
+    def columns(self, remarks: tuple[str, ...] = (), *, lasting: bool = True) -> rows.Columns:
+        """Return the columns; nothing may be added after that.
+
+        With ``lasting`` False, they share their memory with these, until `clear`.
+        """
         words = tuple(
             tuple(
                 self.words[word, self.word_stops[word, i] : self.word_stops[word, i + 1]].tobytes()
@@ -218,13 +239,15 @@ class ColumnBuffers:
             )
             for word in Word
         )
-        longs, numbers, texts, stops, list_stops = self._lasting()
+        longs, numbers, texts, stops, list_stops = self._arrays(lasting=lasting)
         return rows.Columns(
             self.file, len(self), longs, numbers, texts, stops, list_stops, words, self._damage, remarks
         )
 
-    def _lasting(self) -> Sequence[Any]:
+    def _arrays(self, *, lasting: bool) -> Sequence[Any]:
         """Return numbers, texts and their ends; of small batches a copy, so that they take no more memory."""
+        if not lasting:
+            return self._memory.arrays[:5]
         count, used = len(self), int(self.used.max())
         if count > _FEW_ROWS or used > _FEW_BYTES:
             return self._memory.lease()[:5]
@@ -304,17 +327,17 @@ class ColumnJob(LogJob):
         if self.messages.is_for_kernels:
             is_unpacked = self.choice.decompress and "body" in self.choice.names
             wanted = kernel_filter(self.messages, COMPRESSED_FLAG if is_unpacked else 0)
-        return ColumnEncoder(self.choice, segment, wanted)
+        return ColumnEncoder(Filling(self.choice), segment, wanted)
 
 
 class ColumnEncoder:
     """Encoder of one split; ``wanted`` is None if kernels cannot filter."""
 
-    def __init__(self, choice: ColumnChoice, segment: Segment, wanted: KernelFilter | None) -> None:
+    def __init__(self, filling: Filling, segment: Segment, wanted: KernelFilter | None) -> None:
         self._segment = segment
         self._wanted = wanted
         self._rows: list[rows.Row] = []
-        self._filling = Filling(choice)
+        self._filling = filling
 
     def encode(self, batch: MessageBatch, first: int, stop: int) -> int:
         """Fill columns; see `Encoder.encode`."""
@@ -343,21 +366,21 @@ class ColumnEncoder:
 
 
 class Filling:
-    """Columns being filled, batch after batch."""
+    """Columns being filled, batch after batch, of so many messages and bytes."""
 
-    def __init__(self, choice: ColumnChoice) -> None:
+    def __init__(self, choice: ColumnChoice, room: int | None = None, room_bytes: int | None = None) -> None:
         self._choice = choice
         self._buffers: ColumnBuffers | None = None
-        self._room_bytes = BATCH_BYTES
+        self._room, self._room_bytes = room or BATCH_ROWS, room_bytes or BATCH_BYTES
         self._remarks = RecordingProgress(None)
 
     def room(self, file: str) -> ColumnBuffers:
         """Return the buffers for messages of a file."""
         if self._buffers is None:
-            self._buffers = ColumnBuffers(file, self._choice, BATCH_ROWS, self._room_bytes)
+            self._buffers = ColumnBuffers(file, self._choice, self._room, self._room_bytes)
         return self._buffers
 
-    def add(self, message: rows.Message) -> Iterator[rows.Columns]:
+    def add(self, message: rows.Message) -> Iterator[rows.Row]:
         """Add a message; yield the batches that were full before."""
         if self._buffers is not None and self._buffers.file != message.file:
             yield from self.finished()
@@ -367,14 +390,14 @@ class Filling:
         while not self.room(message.file).add(message):
             yield from self.flushed()
 
-    def flushed(self) -> Iterator[rows.Columns]:
+    def flushed(self) -> Iterator[rows.Row]:
         """Yield the full batch; enlarge the room if not even one message fits."""
         if self._buffers is not None and not len(self._buffers):
             self._room_bytes *= 2
             self._buffers = None
         yield from self.finished()
 
-    def finished(self) -> Iterator[rows.Columns]:
+    def finished(self) -> Iterator[rows.Row]:
         """Yield the current batch, if it has messages."""
         buffers, self._buffers = self._buffers, None
         if buffers is not None and len(buffers):

@@ -1,214 +1,231 @@
-"""Columns as lines of ndjson or csv, joined column by column."""
+"""Columns as lines of ndjson or csv, and a large log as lines of ndjson."""
 
 from __future__ import annotations
 
-import base64
 import json
-import re
-from contextlib import suppress
-from enum import StrEnum
+from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
-import pyarrow as pa
-import pyarrow.compute as pc
+import numpy as np
 
-from rmqtool.columns import TextBodies
+from rmqtool import rows
+from rmqtool.columns import COLUMNS, ColumnChoice, TextBodies
+from rmqtool.columns.encoder import (
+    FIXED_WORDS,
+    LONGS_BY_NAME,
+    NUMBERS_BY_NAME,
+    TEXTS_BY_NAME,
+    WORDS_BY_NAME,
+    ColumnEncoder,
+    Filling,
+    text_of_word,
+    word_numbers,
+)
+from rmqtool.kernels.filters import RowFilter
+from rmqtool.kernels.lines import BodyForm, Cell, LineCells, write_lines
+from rmqtool.rows.log_splits import LogJob, kernel_filter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Iterator, Sequence
 
-    from _typeshed import SupportsWrite
+    from rmqtool.arrays import Array, Buffer, Int64s
+    from rmqtool.store import Segment
 
-_UNSHOWN = r"\x00-\x1f\x7f-\x{9f}\x{61c}\x{200e}\x{200f}\x{2028}-\x{202e}\x{2066}-\x{2069}\x{feff}"
-"""Characters that some format must escape; see ``rmqtool.kernels.json.is_harmful``."""
+OUT_BYTES = 2 << 20
+"""Room for lines; more for a longer one."""
 
-_PLAIN = f"^[^{_UNSHOWN}]*$"
-_ESCAPED = re.compile("^[=+@-]|[\\\\\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""Characters that cells of csv escape as reports do: `rmqtool.report.terminal.escape_cell`."""
+ROOM_ROWS, ROOM_BYTES = 1 << 12, 1 << 20
+"""Messages between columns and lines, and room for their texts of one kind; more for a longer one."""
 
-_NOT_IN_BODIES = re.compile(
-    _ESCAPED.pattern.replace("^[", "^[\t\r").replace("\\\\\x00-\x1f", "\x00-\x08\x0b\x0c\x0e-\x1f")
-)
-"""Of bodies, tabs and ends of lines can be in a cell, but not first where a formula begins."""
-
-_SPECIAL_IN_CELLS = r"^[=+@-]|\\"
-"""Those of these characters that other formats do not escape."""
-
-
-class _Kind(StrEnum):
-    NUMBER = "number"
-    TEXT = "text"
-    BODY = "body"
-    JSON = "json"
+_MOST_WORDS = 512
+_ENCODINGS = ("utf-8", "hex", "base64")
+_WITHOUT_NUMBERS = {
+    "body": Cell.BODY,
+    "properties": Cell.PROPERTIES,
+    "tags": Cell.TEXT_OR_NULL,
+    "keys": Cell.KEYS,
+    "uniqKey": Cell.TEXT_OR_NULL,
+    "msgId": Cell.TEXT,
+}
 
 
 class LineForm(NamedTuple):
-    """Form of rows in a file of text: head line, text before each value, end of a line, text of null.
+    """Form of lines.
 
-    With ``in_cells``, bodies with control characters cannot be text; ``quoted`` makes cells of values that
-    are not numbers, by kind.
+    Attributes:
+        names: Columns in order.
+        bodies: Form of bodies; None leaves them out, as null.
+        is_csv: True for csv, where all but numbers is quoted, and lists and properties are JSON.
+        start: Text before the first name of an object.
+        before_damage: Text before the name of the list of damage.
     """
 
-    head: str
-    before: dict[str, str]
-    after: str
-    absent: str
-    in_cells: bool
-    quoted: Mapping[_Kind, Callable[[pa.Array], pa.Array]]
-    bodies: TextBodies
+    names: tuple[str, ...]
+    bodies: TextBodies | None
+    is_csv: bool = False
+    start: str = "{"
+    before_damage: str = ""
+
+    @property
+    def head(self) -> str:
+        """Return the names of columns, a line before all others of csv."""
+        names = ["body,bodyEncoding" if name == "body" else name for name in self.names]
+        return f"{','.join(names)}\n" if self.is_csv else ""
+
+    def before(self) -> list[str]:
+        """Return what comes before each value, and after the last."""
+        if self.is_csv:
+            return ["", *[","] * (len(self.names) - 1), "\n"]
+        starts = [self.start, *[", "] * (len(self.names) - 1)]
+        extra = {"damage": self.before_damage}
+        texts = [
+            f'{start}{extra.get(name, "")}"{name}": ' for start, name in zip(starts, self.names, strict=True)
+        ]
+        return [*texts, "}\n"]
+
+    def encodings(self) -> list[str]:
+        """Return what follows a body, by ``BodyForm``, and what stands for a text that is not there."""
+        before = "," if self.is_csv else ', "bodyEncoding": '
+        return [*(f'{before}"{name}"' for name in _ENCODINGS), "" if self.is_csv else "null"]
 
 
-def ndjson_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
-    """Return the form of JSON objects, one a line."""
-    names = _names(schema)
-    before = {name: f'{", " if number else "{"}"{name}": ' for number, name in enumerate(names)}
-    return LineForm(
-        "", before, "}\n", "null", False, {_Kind.TEXT: _json_text, _Kind.BODY: _json_text}, bodies
-    )
+def dump_form(bodies: TextBodies | None) -> LineForm:
+    """Return the form of rows of messages: those of a plain message, whose meaning is null."""
+    before = '{"type": "message", ', '"explanation": null, '
+    return LineForm(tuple(COLUMNS), bodies, False, *before)
 
 
-def csv_form(schema: pa.Schema, bodies: TextBodies) -> LineForm:
-    """Return the form of csv: all but numbers is quoted, lists and properties are JSON."""
-    names = _names(schema)
-    before = {name: "," if number else "" for number, name in enumerate(names)}
-    quoted = {_Kind.TEXT: _csv_text, _Kind.JSON: _csv_cell, _Kind.BODY: _csv_cell}
-    return LineForm(",".join(names) + "\n", before, "\n", "", True, quoted, bodies)
+class _Words:
+    """Texts that values name by their number; the first are a form's own."""
+
+    def __init__(self, form: LineForm) -> None:
+        self._texts = [text.encode() for text in form.encodings()]
+
+    def add(self, texts: Sequence[str]) -> int:
+        """Add texts; return the number of the first."""
+        first = len(self._texts)
+        self._texts += [text.encode("utf-8", "backslashreplace") for text in texts]
+        return first
+
+    def arrays(self) -> tuple[Buffer, Int64s]:
+        """Return the texts one after the other, and where they end, after a 0."""
+        return _joined(self._texts), np.array([0, *accumulate(map(len, self._texts))], np.int64)
 
 
-class LineWriter:
-    """Writer of tables as lines."""
+def _joined(texts: Sequence[bytes]) -> Buffer:
+    return np.frombuffer(bytearray(b"".join(texts)), np.uint8)
 
-    def __init__(self, output: SupportsWrite[bytes | memoryview], form: LineForm) -> None:
-        self._output = output
+
+class LineMaker:
+    """Maker of lines in one piece of memory."""
+
+    def __init__(self, form: LineForm) -> None:
         self._form = form
-        output.write(form.head.encode())
+        before = [text.encode() for text in form.before()]
+        self._before = _joined(before), np.array([*accumulate(map(len, before))], np.int64)
+        self._out = np.empty(OUT_BYTES, np.uint8)
 
-    def write(self, table: pa.Table) -> None:
-        """Append the lines of a table."""
-        for batch in table.to_batches():
-            for start in range(0, batch.num_rows, _LINES_AT_ONCE):
-                self._output.write(self._lines(batch.slice(start, _LINES_AT_ONCE)))
+    def lines(self, columns: rows.Columns, wanted: Int64s | None = None) -> Iterator[memoryview]:
+        """Yield the lines of messages, all or those of some numbers, each piece valid until the next."""
+        cells = self._cells(columns)
+        numbers = np.arange(columns.count) if wanted is None else wanted
+        first = 0
+        while first < len(numbers):
+            first, size = write_lines(cells, numbers, first, self._out)
+            if size:
+                yield self._out[:size].data
+            else:
+                self._out = np.empty(2 * len(self._out), np.uint8)
 
-    def finish(self) -> None:
-        """Do nothing: the last line has no sequel."""
+    def _cells(self, columns: rows.Columns) -> LineCells:
+        words, form = _Words(self._form), self._form
+        numbers: list[Array] = []
+        kinds, sources = [], []
+        for name in form.names:
+            kind, values = self._value(name, columns, words)
+            kinds.append(kind)
+            sources.append(TEXTS_BY_NAME.get(name, 0) if values is None else len(numbers))
+            numbers += [] if values is None else [values]
+        return LineCells(
+            np.array(kinds, np.int64),
+            np.array(sources, np.int64),
+            *self._before,
+            np.array(numbers, np.int64).reshape(len(numbers), columns.count),
+            *words.arrays(),
+            tuple(np.asarray(text) for text in columns.texts),
+            np.asarray(columns.stops),
+            np.asarray(columns.list_stops),
+            int(BodyForm[(form.bodies or TextBodies.TEXT).name]),
+            int(form.is_csv),
+        )
 
-    def _lines(self, batch: pa.RecordBatch) -> memoryview:
-        form, pieces = self._form, []
-        for name in batch.schema.names:
-            for own, found, kind in _columns(name, batch[name], form):
-                pieces += [_scalar(form.before[own]), _cells(found, kind, form).fill_null(form.absent)]
-        lines = pc.binary_join_element_wise(*pieces, _scalar(form.after), _scalar(""))
-        return memoryview(lines.buffers()[2])[: pc.sum(pc.binary_length(lines)).as_py()]
+    def _value(self, name: str, columns: rows.Columns, words: _Words) -> tuple[Cell, Array | None]:
+        """Return what a value of a column is made of, and its numbers, if it has such."""
+        count = columns.count
+        if name in LONGS_BY_NAME:
+            return Cell.NUMBER, columns.longs[LONGS_BY_NAME[name], :count]
+        if name in NUMBERS_BY_NAME:
+            return Cell.NUMBER, columns.numbers[NUMBERS_BY_NAME[name], :count]
+        if name == "damage":
+            return Cell.VALUE, self._damage(columns, words)
+        if name == "body" and self._form.bodies is None:
+            return Cell.VALUE, np.full(count, words.add(['null, "bodyEncoding": null']))
+        if name in _WITHOUT_NUMBERS:
+            return _WITHOUT_NUMBERS[name], None
+        return Cell.WORD, self._words(name, columns, words)
 
+    def _words(self, name: str, columns: rows.Columns, words: _Words) -> Array:
+        if name == "file":
+            return np.full(columns.count, words.add([columns.file]))
+        texts = FIXED_WORDS.get(name) or [
+            text_of_word(name, word) for word in columns.words[WORDS_BY_NAME[name]]
+        ]
+        return word_numbers(columns, name) + words.add(texts)
 
-_LINES_AT_ONCE = 1 << 14
-
-
-def _names(schema: pa.Schema) -> list[str]:
-    return [own for name in schema.names for own in ((name, "bodyEncoding") if name == "body" else (name,))]
-
-
-def _scalar(text: str) -> pa.Scalar:
-    return pa.scalar(text, pa.large_string())
-
-
-def _cells(found: pa.Array, kind: _Kind, form: LineForm) -> pa.Array:
-    if kind not in form.quoted:
-        return found.cast(pa.large_string())
-    if pa.types.is_dictionary(found.type):
-        return form.quoted[kind](found.dictionary).take(found.indices)
-    return form.quoted[kind](found)
-
-
-def _columns(name: str, column: pa.Array, form: LineForm) -> list[tuple[str, pa.Array, _Kind]]:
-    """Return a column as text or numbers; of bodies, two columns."""
-    if name == "body":
-        body, encoding = body_texts(column, form.bodies, in_cells=form.in_cells)
-        return [(name, body, _Kind.BODY), ("bodyEncoding", encoding, _Kind.TEXT)]
-    kind = column.type
-    if pa.types.is_map(kind):
-        return [(name, object_texts(column), _Kind.JSON)]
-    if pa.types.is_list(kind):
-        return [(name, _lists(column), _Kind.JSON)]
-    if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
-        return [(name, column, _Kind.TEXT)]
-    return [(name, column.cast(pa.int64()) if pa.types.is_timestamp(kind) else column, _Kind.NUMBER)]
-
-
-def _json_text(texts: pa.Array) -> pa.Array:
-    texts = texts.cast(pa.large_string())
-    if not _are_plain(texts):
-        return _each(texts, json.dumps)
-    for character in ("\\", '"'):
-        texts = pc.replace_substring(texts, character, "\\" + character)
-    return _between('"', texts, '"')
-
-
-def _csv_text(texts: pa.Array) -> pa.Array:
-    r"""Return texts as quoted cells; harmful characters become ``\xNN`` or ``\uNNNN``, a backslash two."""
-    texts = texts.cast(pa.large_string())
-    is_special = pc.match_substring_regex(texts, _SPECIAL_IN_CELLS)
-    if pc.any(is_special, min_count=0).as_py() or not _are_plain(texts):
-        texts = _each(texts, lambda text: _ESCAPED.sub(_escaped, text))
-    return _csv_cell(texts)
-
-
-def _csv_cell(texts: pa.Array) -> pa.Array:
-    return _between('"', pc.replace_substring(texts, '"', '""'), '"')
+    def _damage(self, columns: rows.Columns, words: _Words) -> Int64s:
+        is_csv = self._form.is_csv
+        quoted = '"[{}]"' if is_csv else "[{}]"
+        numbers = np.full(columns.count, words.add([quoted.format("")]))
+        for number, codes in columns.damage.items():
+            text = json.dumps(codes)[1:-1]
+            numbers[number] = words.add([quoted.format(text.replace('"', '""') if is_csv else text)])
+        return numbers
 
 
-def _are_plain(texts: pa.Array) -> bool:
-    if pc.all(pc.ascii_is_printable(texts), min_count=0).as_py():  # far faster than the expression
-        return True
-    return bool(pc.all(pc.match_substring_regex(texts, _PLAIN), min_count=0).as_py())
+@dataclass(frozen=True)
+class LineJob(LogJob):
+    """Job that writes lines; messages with one of ``odd_flags`` in SYSFLAG, or a meaning, come as rows."""
+
+    body: TextBodies | None
+    odd_flags: int = 0
+
+    def encoder(self, segment: Segment) -> _LineEncoder:
+        """Return a new encoder for a split of a file."""
+        wanted = kernel_filter(self.messages, self.odd_flags)
+        wanted.numbers[RowFilter.NO_MEANING] = 1
+        return _LineEncoder(_LineFilling(dump_form(self.body)), segment, wanted)
 
 
-def _each(texts: pa.Array, change: Callable[[str], str]) -> pa.Array:
-    return pa.array([None if one is None else change(one) for one in texts.to_pylist()], pa.large_string())
+class _LineEncoder(ColumnEncoder):
+    def add(self, row: rows.Row) -> None:
+        """Add a row after the lines so far."""
+        self._rows += [*self._filling.finished(), row]
 
 
-def _escaped(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    if match[0] == "\\":
-        return "\\\\"
-    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
+class _LineFilling(Filling):
+    def __init__(self, form: LineForm) -> None:
+        names = tuple(name for name in form.names if name != "body" or form.bodies is not None)
+        super().__init__(ColumnChoice(names), ROOM_ROWS, ROOM_BYTES)
+        self._maker = LineMaker(form)
 
-
-def _between(start: str, texts: pa.Array, stop: str) -> pa.Array:
-    return pc.binary_join_element_wise(_scalar(start), texts, _scalar(stop), _scalar(""))
-
-
-def _lists(column: pa.ListArray) -> pa.Array:
-    return _joined(column.offsets, _json_text(column.flatten()), "[", "]")
-
-
-def object_texts(column: pa.MapArray) -> pa.Array:
-    """Return maps as JSON objects."""
-    first, last = column.offsets[0].as_py(), column.offsets[-1].as_py()
-    names = _json_text(column.keys.slice(first, last - first))
-    values = _json_text(column.items.slice(first, last - first))
-    return _joined(column.offsets, pc.binary_join_element_wise(names, values, _scalar(": ")), "{", "}")
-
-
-def _joined(stops: pa.Array, pieces: pa.Array, start: str, stop: str) -> pa.Array:
-    """Return lists of pieces, which begin at the first of ``stops``, as text."""
-    lists = pa.ListArray.from_arrays(pc.subtract(stops, stops[0]), pieces.cast(pa.string()))
-    return _between(start, pc.binary_join(lists, ", ").cast(pa.large_string()), stop)
-
-
-def body_texts(column: pa.Array, bodies: TextBodies, *, in_cells: bool = False) -> tuple[pa.Array, pa.Array]:
-    """Return bodies as text, and the encoding of each; ``in_cells`` as for `LineForm`."""
-    encoded = [_encoded(one, bodies, in_cells) for one in column.to_pylist()]
-    texts, encodings = zip(*encoded, strict=True) if encoded else ((), ())
-    return pa.array(texts, pa.large_string()), pa.array(encodings, pa.large_string())
-
-
-def _encoded(body: bytes, bodies: TextBodies, in_cells: bool) -> tuple[str, str]:
-    if bodies is TextBodies.HEX:
-        return body.hex(), "hex"
-    if bodies is TextBodies.TEXT:
-        with suppress(UnicodeDecodeError):
-            text = body.decode()
-            if not in_cells or not _NOT_IN_BODIES.search(text):
-                return text, "utf-8"
-    return base64.b64encode(body).decode(), "base64"
+    def finished(self) -> Iterator[rows.Lines]:
+        """Yield the lines of the current batch; its memory takes the next one."""
+        if self._buffers is None or not len(self._buffers):
+            return
+        columns = self._buffers.columns(lasting=False)
+        for piece in self._maker.lines(columns):
+            yield rows.Lines(bytes(piece))
+        self._buffers.clear()
+        if max(map(len, columns.words)) > _MOST_WORDS:  # each batch takes them all
+            self._buffers = None

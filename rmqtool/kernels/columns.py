@@ -1,6 +1,6 @@
 """Kernels that write messages as columns: numbers, texts and lists in Arrow's layout.
 
-Their output equals the rows of ``rmqtool.rows``, as that of ``ndjson_kernels`` does. They take intact
+Their output equals the rows of ``rmqtool.rows``. They take intact
 messages in valid UTF-8 only and stop at any other, which their caller does in plain Python.
 """
 
@@ -18,6 +18,7 @@ from rmqtool.kernels.filters import (
     MAX_PROPERTIES,
     KernelFilter,
     RowFilter,
+    has_meaning,
     holds_any_checksum,
     is_intact,
     is_wanted,
@@ -380,6 +381,8 @@ def encode_columns(
         start = row.topic_stop + 2
         stop = start + row.properties_length
         if not is_intact(buffer, row, found, wanted.numbers[RowFilter.ODD_FLAGS]):
+            return Stopped.ODD, i
+        if wanted.numbers[RowFilter.NO_MEANING] and has_meaning(buffer, row, found):
             return Stopped.ODD, i
         is_topic_odd, _ = _look_at(buffer, row.topic_start, row.topic_stop)
         is_odd, has_sign = _look_at(buffer, start, stop)

@@ -1,7 +1,4 @@
-"""Kernels that select messages: plain ones, which kernels write themselves, and those of a filter or query.
-
-A plain message is intact, has an ordinary topic, and has text that any format may show as it is.
-"""
+"""Kernels that select messages: those that kernels write themselves, and those of a filter or query."""
 
 from __future__ import annotations
 
@@ -10,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.formats.message import LOST_PROPERTY
 from rmqtool.javacompat import PROP_CRC_NAME
 from rmqtool.kernels.bytes import begins_with, equals, first_at_least, same_bytes
 from rmqtool.kernels.checks import record_crcs
 from rmqtool.kernels.checksums import masked_crc32
 from rmqtool.kernels.jit import empty, entry, inlined, kernel
-from rmqtool.kernels.json import chars, is_harmless
+from rmqtool.kernels.json import chars
 from rmqtool.kernels.properties import (
     abs_int,
     find_property,
@@ -27,10 +25,6 @@ from rmqtool.kernels.properties import (
     value_of,
 )
 from rmqtool.kernels.rows import (
-    BORN_HOST_AT,
-    BORN_V6,
-    STORE_HOST_AT,
-    STORE_V6,
     MessageBatch,
     Property,
     no_messages,
@@ -57,8 +51,8 @@ class RowFilter(IntEnum):
     HAS_TOPIC = 5
     HAS_TAG = 6
     HAS_KEY = 7
-    BODY = 8
-    ODD_FLAGS = 9  # bits of SYSFLAG: a message with one of them is not plain
+    NO_MEANING = 8  # whether a message that means more than was sent is odd
+    ODD_FLAGS = 9  # bits of SYSFLAG: a message with one of them is odd
 
 
 class KernelFilter(NamedTuple):
@@ -84,11 +78,11 @@ def no_filter() -> KernelFilter:
 
 
 MAX_PROPERTIES = 64
-"""A message with more is not plain."""
+"""A message with more is odd."""
 
 
 _CRC_NAME = np.frombuffer(PROP_CRC_NAME[:-1], np.uint8)
-_MAPPED_ZEROS = 10  # of an IPv4 address in IPv6 form, before two bytes 0xFF
+_LOST_NAME = chars(LOST_PROPERTY)
 _EXPLAINED = tuple(chars(topic) for topic in EXPLAINED_TOPICS)
 _ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
 
@@ -124,29 +118,8 @@ def split_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> in
 
 
 @kernel
-def cut_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> int:
-    """Find properties as `split_properties` does; -1 also if one is not harmless."""
-    count = split_properties(buffer, start, stop, parts)
-    for i in range(count):
-        if not is_harmless(buffer, parts[i, 0], parts[i, 1], False):
-            return -1
-        if not is_harmless(buffer, parts[i, 2], parts[i, 3], False):
-            return -1
-    return count
-
-
-@kernel
-def holds_checksum(buffer: Buffer, row: Row, parts: Int64s, count: int) -> bool:
-    """Whether the record agrees with its property ``__CRC32#``, if it has one; it must be the last."""
-    for i in range(count):
-        if equals(buffer, parts[i, 0], parts[i, 1], _CRC_NAME):
-            return i == count - 1 and _agrees_with_checksum(buffer, row)
-    return True
-
-
-@kernel
 def holds_any_checksum(buffer: Buffer, row: Row) -> bool:
-    """Return as `holds_checksum`, without having found the properties."""
+    """Whether the record agrees with its property ``__CRC32#``, if it has one."""
     start = row.topic_stop + 2
     found = find_property(buffer, start, start + row.properties_length, _CRC_NAME)[0]
     return found < 0 or _agrees_with_checksum(buffer, row)
@@ -163,8 +136,6 @@ def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
     """Whether a message has no odd flag, and only its properties can be wrong."""
     if row.physical_offset != row.log_offset or row.sys_flag & odd_flags:
         return False
-    if row.sys_flag & (BORN_V6 | STORE_V6) and _has_mapped_host(buffer, row):
-        return False
     if has_inner_batch(values) and not inner_batch(buffer, values)[0]:
         return False
     body_stop = row.body_start + row.body_length
@@ -172,48 +143,25 @@ def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
 
 
 @kernel
-def is_sound(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
-    """Whether nothing is wrong with a message, and no part but the properties is odd."""
+def has_meaning(buffer: Buffer, row: Row, values: Int64s) -> bool:
+    """Whether a message means more than was sent: see `rmqtool.rows.messages.explanation_of`."""
     if values[Property.INNER_MULTI_DISPATCH, 0] >= 0 or _is_system_topic(buffer, row):
-        return False
-    if not is_intact(buffer, row, values, odd_flags):
-        return False
-    return is_harmless(buffer, row.topic_start, row.topic_stop, False)
+        return True
+    start = row.topic_stop + 2
+    return find_property(buffer, start, start + row.properties_length, _LOST_NAME)[0] >= 0
 
 
 @kernel
 def _is_system_topic(buffer: Buffer, row: Row) -> bool:
-    start, stop = row.topic_start, row.topic_stop
-    return (
-        begins_with(buffer, start, stop, _EXPLAINED[0])
-        or begins_with(buffer, start, stop, _EXPLAINED[1])
-        or begins_with(buffer, start, stop, _EXPLAINED[2])
-        or begins_with(buffer, start, stop, _EXPLAINED[3])
-        or begins_with(buffer, start, stop, _EXPLAINED[4])
-        or begins_with(buffer, start, stop, _EXPLAINED[5])
-        or begins_with(buffer, start, stop, _EXPLAINED[6])
-    )
-
-
-@kernel
-def _has_mapped_host(buffer: Buffer, row: Row) -> bool:
-    """Whether a host is an IPv4 address in IPv6 form, for which there are several spellings."""
-    at, variant = head_of(row)
-    born = row.sys_flag & BORN_V6 and _is_mapped(buffer, at + BORN_HOST_AT)
-    return born or (row.sys_flag & STORE_V6 and _is_mapped(buffer, at + STORE_HOST_AT[variant]))
-
-
-@kernel
-def _is_mapped(buffer: Buffer, at: int) -> bool:
-    for i in range(_MAPPED_ZEROS):
-        if buffer[at + i]:
-            return False
-    return bool(buffer[at + _MAPPED_ZEROS] == 0xFF and buffer[at + _MAPPED_ZEROS + 1] == 0xFF)
+    for topic in _EXPLAINED:
+        if begins_with(buffer, row.topic_start, row.topic_stop, topic):
+            return True
+    return False
 
 
 @inlined
 def is_wanted(buffer: Buffer, row: Row, values: Int64s, wanted: KernelFilter) -> bool:
-    """Whether a plain message is one that was requested."""
+    """Whether a message is one that was requested."""
     numbers, topic = wanted.numbers, wanted.topic
     if not numbers[RowFilter.BEGIN_MS] <= row.store_timestamp_ms <= numbers[RowFilter.END_MS]:
         return False

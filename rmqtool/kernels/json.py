@@ -1,6 +1,6 @@
-"""Pieces of JSON from bytes: numbers, strings, hexadecimal, hosts.
+"""Text in kernels: numbers, strings of JSON, cells of csv, hexadecimal, base64; and what is harmless in it.
 
-Strings are written as they are, so the caller passes only those that `is_harmless` accepts.
+All that put something return the place after it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.kernels.bytes import as_int
-from rmqtool.kernels.jit import kernel
+from rmqtool.kernels.bytes import as_int, copy_bytes
+from rmqtool.kernels.jit import inlined, kernel
 from rmqtool.kernels.properties import decode_character
 from rmqtool.kernels.rows import PHYSICAL_OFFSET_AT, STORE_HOST_AT, STORE_V6
-from rmqtool.kernels.walk import head_of, read_i32
+from rmqtool.kernels.walk import head_of
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Buffer, Row
@@ -25,45 +25,22 @@ def chars(text: str) -> Buffer:
     return np.frombuffer(text.encode("ascii"), np.uint8)
 
 
-_LOWER, _UPPER = chars("0123456789abcdef"), chars("0123456789ABCDEF")
-_NULL = chars("null")
-_CONTROL = chars("\\u00")
+LOWER, _UPPER = chars("0123456789abcdef"), chars("0123456789ABCDEF")
+_SIXTY_FOUR = chars("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _SHORT_CONTROLS = chars("btn\0fr")  # backspace to carriage return have escapes of one letter, but 0x0B
-_BACKSPACE, _VERTICAL_TAB, _CARRIAGE_RETURN = 0x08, 0x0B, 0x0D
-_NO_BODY = chars('null, "bodyEncoding": null')
-_IS_TEXT, _IS_HEX = chars('", "bodyEncoding": "utf-8"'), chars('", "bodyEncoding": "hex"')
+_BACKSPACE, _TAB, _LINE_FEED, _VERTICAL_TAB, _CARRIAGE_RETURN = 0x08, 0x09, 0x0A, 0x0B, 0x0D
 _REPLACEMENT = 0xFFFD
-_QUOTE, _BACKSLASH, _DELETE = 0x22, 0x5C, 0x7F
-_GROUPS = 8  # of an IPv6 address, two bytes each
+_QUOTE, _BACKSLASH, _DELETE, _PAD = 0x22, 0x5C, 0x7F, 0x3D
+_LAST_OF_REPLACEMENT = 0xEF  # a first byte: of three, no other makes U+FFFD
 
 
-class BodyForm(IntEnum):
-    """Ways to write a body."""
+class Style(IntEnum):
+    """Forms of quoted text."""
 
-    NONE = 0
-    TEXT = 1
-    HEX = 2
-
-
-@kernel
-def is_harmless(buffer: Buffer, start: int, stop: int, allows_controls: bool) -> bool:
-    """Whether bytes are UTF-8 that any format may show as it is.
-
-    ``allows_controls`` accepts ASCII controls, where the caller escapes them.
-    """
-    at = start
-    while at < stop:
-        byte = buffer[at]
-        if byte < 0x80:
-            if not allows_controls and (byte < 0x20 or byte == _DELETE):
-                return False
-            at += 1
-            continue
-        character, size = decode_character(buffer, at, stop)
-        if character == _REPLACEMENT or is_harmful(character):
-            return False
-        at += size
-    return True
+    JSON = 0
+    JSON_IN_CELL = 1  # of csv
+    CELL = 2  # of csv, escaped as reports do, and no formula
+    BODY_IN_CELL = 3  # of csv, text that `is_text` accepts there
 
 
 @kernel
@@ -78,12 +55,42 @@ def is_harmful(character: int) -> bool:
     return character == 0xFEFF
 
 
+@inlined
+def _begins_formula(byte: int) -> bool:
+    return byte in (0x3D, 0x2B, 0x2D, 0x40)  # =+-@
+
+
+@inlined
+def _is_control(byte: int) -> bool:
+    """Whether a byte of ASCII must not be in a cell as it is."""
+    return byte == _DELETE or (byte < 0x20 and byte not in (_TAB, _LINE_FEED, _CARRIAGE_RETURN))
+
+
 @kernel
-def put(out: Buffer, n: int, text: Buffer) -> int:
-    """Write characters; return the place after them, as all that put something do."""
-    for i in range(len(text)):
-        out[n + i] = text[i]
-    return n + len(text)
+def is_text(buffer: Buffer, start: int, stop: int, in_cell: int) -> bool:
+    """Whether bytes are UTF-8; with ``in_cell``, also whether they can be a cell of csv without escapes."""
+    if in_cell and start < stop:
+        if _begins_formula(buffer[start]) or buffer[start] in (_TAB, _CARRIAGE_RETURN):
+            return False
+    high = np.uint8(0)
+    for i in range(np.uint64(start), np.uint64(stop)):
+        high |= buffer[i]
+    if high < 0x80 and not in_cell:
+        return True
+    at = start
+    while at < stop:
+        if buffer[at] < 0x80:
+            if in_cell and _is_control(buffer[at]):
+                return False
+            at += 1
+            continue
+        character, size = decode_character(buffer, at, stop)
+        if character == _REPLACEMENT and not (size == 3 and buffer[at] == _LAST_OF_REPLACEMENT):
+            return False
+        if in_cell and is_harmful(character):
+            return False
+        at += size
+    return True
 
 
 @kernel
@@ -104,29 +111,122 @@ def put_number(out: Buffer, n: int, value: int) -> int:
     return n + size
 
 
-@kernel
-def put_string(out: Buffer, n: int, buffer: Buffer, start: int, stop: int) -> int:
-    """Write harmless UTF-8 as a JSON string."""
+@inlined
+def put_quote(out: Buffer, n: int, style: int) -> int:
+    """Write the quote around a text."""
     out[n] = _QUOTE
-    n += 1
-    for i in range(start, stop):
+    if style == Style.JSON_IN_CELL:
+        n += 1
+        out[n] = _QUOTE
+    return n + 1
+
+
+@inlined
+def _is_plain(buffer: Buffer, start: int, stop: int) -> bool:
+    """Whether no byte of a text can have an escape."""
+    odd = False
+    for i in range(np.uint64(start), np.uint64(stop)):
         byte = buffer[i]
-        if byte in (_QUOTE, _BACKSLASH):
+        odd |= (byte < 0x20) | (byte == _QUOTE) | (byte == _BACKSLASH) | (byte >= _DELETE)
+    return not odd
+
+
+@kernel
+def put_text(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, style: int) -> int:
+    """Write UTF-8 as quoted text."""
+    n = put_quote(out, n, style)
+    if style == Style.CELL and start < stop and _begins_formula(buffer[start]):
+        n = _put_code(out, n, as_int(buffer[start]), style)
+        start += 1
+    if _is_plain(buffer, start, stop):
+        n = copy_bytes(out, n, buffer, start, stop)
+    else:
+        n = _put_escaped(out, n, buffer, start, stop, style)
+    return put_quote(out, n, style)
+
+
+@kernel
+def _put_escaped(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, style: int) -> int:
+    at = start
+    while at < stop:
+        byte = buffer[at]
+        if byte >= 0x80:
+            character, size = decode_character(buffer, at, stop)
+            if is_harmful(character) and style != Style.BODY_IN_CELL:
+                n = _put_code(out, n, character, style)
+            else:
+                n = copy_bytes(out, n, buffer, at, at + size)
+            at += size
+            continue
+        at += 1
+        if (byte < 0x20 or byte == _DELETE) and style != Style.BODY_IN_CELL:
+            n = _put_control(out, n, as_int(byte), style)
+            continue
+        if byte == _QUOTE:
+            if style in (Style.JSON, Style.JSON_IN_CELL):
+                out[n] = _BACKSLASH
+                n += 1
+            if style != Style.JSON:
+                out[n] = _QUOTE
+                n += 1
+        elif byte == _BACKSLASH and style != Style.BODY_IN_CELL:
             out[n] = _BACKSLASH
             n += 1
         out[n] = byte
         n += 1
-    out[n] = _QUOTE
-    return n + 1
+    return n
+
+
+@kernel
+def _put_control(out: Buffer, n: int, byte: int, style: int) -> int:
+    is_short = _BACKSPACE <= byte <= _CARRIAGE_RETURN and byte != _VERTICAL_TAB
+    if not is_short or style == Style.CELL:
+        return _put_code(out, n, byte, style)
+    out[n], out[n + 1] = _BACKSLASH, _SHORT_CONTROLS[byte - _BACKSPACE]
+    return n + 2
+
+
+@kernel
+def _put_code(out: Buffer, n: int, character: int, style: int) -> int:
+    r"""Write a character as ``\uNNNN``, in a cell ``\xNN`` if that is enough."""
+    is_byte = style == Style.CELL and character <= 0xFF
+    out[n], out[n + 1] = _BACKSLASH, 0x78 if is_byte else 0x75
+    n += 2
+    shift = 4 if is_byte else 12
+    while shift >= 0:
+        out[n] = LOWER[character >> shift & 0xF]
+        n += 1
+        shift -= 4
+    return n
 
 
 @kernel
 def put_hex(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, digits: Buffer) -> int:
     """Write two digits for each byte."""
-    for i in range(start, stop):
-        out[n] = digits[buffer[i] >> 4]
-        out[n + 1] = digits[buffer[i] & 0xF]
-        n += 2
+    at, to = np.uint64(start), np.uint64(n)
+    for i in range(np.uint64(stop - start)):
+        byte = buffer[at + i]
+        out[to + i + i] = digits[byte >> 4]
+        out[to + i + i + np.uint64(1)] = digits[byte & 0xF]
+    return n + 2 * (stop - start)
+
+
+@kernel
+def put_base64(out: Buffer, n: int, buffer: Buffer, start: int, stop: int) -> int:
+    """Write base64, filled up with ``=``."""
+    at = start
+    while at + 3 <= stop:
+        bits = as_int(buffer[at]) << 16 | as_int(buffer[at + 1]) << 8 | as_int(buffer[at + 2])
+        for i in range(4):
+            out[n + i] = _SIXTY_FOUR[bits >> (18 - 6 * i) & 0x3F]
+        at += 3
+        n += 4
+    left = stop - at
+    if left:
+        bits = as_int(buffer[at]) << 16 | (as_int(buffer[at + 1]) << 8 if left == 2 else 0)
+        for i in range(4):
+            out[n + i] = _SIXTY_FOUR[bits >> (18 - 6 * i) & 0x3F] if i <= left else _PAD
+        n += 4
     return n
 
 
@@ -137,94 +237,3 @@ def put_message_id(out: Buffer, n: int, buffer: Buffer, row: Row) -> int:
     host = at + STORE_HOST_AT[variant]
     n = put_hex(out, n, buffer, host, host + (20 if row.sys_flag & STORE_V6 else 8), _UPPER)
     return put_hex(out, n, buffer, at + PHYSICAL_OFFSET_AT, at + PHYSICAL_OFFSET_AT + 8, _UPPER)
-
-
-@kernel
-def put_host(out: Buffer, n: int, buffer: Buffer, at: int, is_v6: bool) -> int:
-    """Write a host, address and an i32 port, as ``ip:port`` or ``[ip6]:port``."""
-    if is_v6:
-        out[n] = 0x5B
-        n = _put_address6(out, n + 1, buffer, at)
-        out[n], out[n + 1] = 0x5D, 0x3A
-        return put_number(out, n + 2, read_i32(buffer, at + 2 * _GROUPS))
-    for i in range(4):
-        n = put_number(out, n, as_int(buffer[at + i]))
-        out[n] = 0x2E if i < 3 else 0x3A
-        n += 1
-    return put_number(out, n, read_i32(buffer, at + 4))
-
-
-@kernel
-def _put_address6(out: Buffer, n: int, buffer: Buffer, at: int) -> int:
-    """Write groups in hexadecimal, the longest run of at least two zeros as ``::`` (RFC 5952)."""
-    gap, gap_stop = _longest_zeros(buffer, at)
-    for i in range(_GROUPS):
-        if gap <= i < gap_stop:
-            if i == gap:
-                out[n], out[n + 1] = 0x3A, 0x3A
-                n += 2
-            continue
-        if i not in (0, gap_stop):
-            out[n] = 0x3A
-            n += 1
-        group = as_int(buffer[at + 2 * i]) << 8 | as_int(buffer[at + 2 * i + 1])
-        shift = 12
-        while shift and not group >> shift:
-            shift -= 4
-        while shift >= 0:
-            out[n] = _LOWER[group >> shift & 0xF]
-            n += 1
-            shift -= 4
-    return n
-
-
-@kernel
-def _longest_zeros(buffer: Buffer, at: int) -> tuple[int, int]:
-    """Return the first of the longest runs of zero groups; (-1, -1) if none has two."""
-    best, best_stop, first = -1, -1, 0
-    for i in range(_GROUPS):
-        if buffer[at + 2 * i] or buffer[at + 2 * i + 1]:
-            first = i + 1
-        elif i + 1 - first > max(1, best_stop - best):
-            best, best_stop = first, i + 1
-    return best, best_stop
-
-
-@kernel
-def put_body(out: Buffer, n: int, buffer: Buffer, start: int, stop: int, form: int) -> int:
-    """Write a body and the member that names its encoding; text is harmless UTF-8, controls aside."""
-    if form == BodyForm.HEX:
-        out[n] = _QUOTE
-        n = put_hex(out, n + 1, buffer, start, stop, _LOWER)
-        return put(out, n, _IS_HEX)
-    if form != BodyForm.TEXT:
-        return put(out, n, _NO_BODY)
-    out[n] = _QUOTE
-    n += 1
-    for i in range(start, stop):
-        byte = buffer[i]
-        if byte < 0x20 or byte == _DELETE:
-            n = _put_control(out, n, byte)
-            continue
-        if byte in (_QUOTE, _BACKSLASH):
-            out[n] = _BACKSLASH
-            n += 1
-        out[n] = byte
-        n += 1
-    return put(out, n, _IS_TEXT)
-
-
-@kernel
-def _put_control(out: Buffer, n: int, byte: int) -> int:
-    if _BACKSPACE <= byte <= _CARRIAGE_RETURN and byte != _VERTICAL_TAB:
-        out[n], out[n + 1] = _BACKSLASH, _SHORT_CONTROLS[byte - _BACKSPACE]
-        return n + 2
-    n = put(out, n, _CONTROL)
-    out[n], out[n + 1] = _LOWER[byte >> 4], _LOWER[byte & 0xF]
-    return n + 2
-
-
-@kernel
-def put_value(out: Buffer, n: int, buffer: Buffer, start: int, stop: int) -> int:
-    """Write a string, or null where there is none."""
-    return put(out, n, _NULL) if start < 0 else put_string(out, n, buffer, start, stop)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import json
@@ -19,6 +18,7 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, Us
 from rmqtool.findings import counted
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
+from rmqtool.rows.bodies import BodyMode, encoded_body
 from rmqtool.store.names import directory_around, real_path
 from rmqtool.times import utc_text
 from rmqtool.version import __version__
@@ -139,44 +139,18 @@ def capped(
 JsonValue = str | int | None | list[str] | list[int] | dict[str, str] | dict[str, object]
 
 
-class BodyMode(StrEnum):
-    """Values of ``--body``."""
-
-    NONE = "none"
-    TEXT = "text"
-    HEX = "hex"
-    BASE64 = "base64"
-
-
-Encoded = tuple[str | None, str | None]
-"""A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
-
-
-def encoded_body(body: bytes, mode: BodyMode, *, one_cell: bool = False) -> Encoded:
-    """Return a body for programs by ``--body``; base64 where it cannot be text.
-
-    With ``one_cell``, as in csv, nothing escapes controls later, so a body with controls is base64, too.
-    """
-    if mode is BodyMode.NONE:
-        return None, None
-    if mode is BodyMode.HEX:
-        return body.hex(), "hex"
-    if mode is BodyMode.TEXT:
-        with suppress(UnicodeDecodeError):
-            text = body.decode()
-            if not one_cell or is_cell_text(text):
-                return text, "utf-8"
-    return base64.b64encode(body).decode(), "base64"
-
-
 def body_text(body: bytes, mode: BodyMode) -> str | None:
     r"""Return a body for people: text is on one line, with bytes that are not UTF-8 as ``\xNN``."""
     return escape_bytes(body) if mode is BodyMode.TEXT else encoded_body(body, mode)[0]
 
 
 def row_object(row: rows.Row, body: BodyMode, *, one_cell: bool = False) -> dict[str, JsonValue]:
-    """Return a row as an object; its ``type`` comes first. See `encoded_body`."""
-    return json_object(row, lambda raw: encoded_body(raw, body, one_cell=one_cell))
+    """Return a row as an object; its ``type`` comes first.
+
+    With ``one_cell``, as in csv, nothing escapes controls later, so a body with controls is base64.
+    """
+    fits = is_cell_text if one_cell else None
+    return json_object(row, lambda raw: encoded_body(raw, body, fits))
 
 
 def write_records(
@@ -401,29 +375,31 @@ class _OutputStream(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         """Write; `EnvironmentFailureError` if that fails, `BrokenPipeError` if the reader has gone."""
-        try:
-            return super().write(text)
-        except BrokenPipeError:
-            if not self._outlives_reader:
-                raise
-            silence(self)
-            return len(text)
-        except KeyboardInterrupt:
-            silence(self)  # a reader that does not read would keep what is pending, and the command, for ever
-            raise
-        except OSError as failure:
-            raise self._named(failure) from failure
+        with self._writing():
+            super().write(text)
+        return len(text)
 
     def flush(self) -> None:
         """Flush as every stream does; raises as `write`."""
-        try:
+        with self._writing():
             super().flush()
+
+    def write_lines(self, lines: bytes) -> None:
+        """Write text that is UTF-8 already; raises as `write`."""
+        with self._writing():
+            super().flush()
+            self.buffer.write(lines)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
         except BrokenPipeError:
             if not self._outlives_reader:
                 raise
             silence(self)
         except KeyboardInterrupt:
-            silence(self)
+            silence(self)  # a reader that does not read would keep what is pending, and the command, for ever
             raise
         except OSError as failure:
             raise self._named(failure) from failure
@@ -433,6 +409,14 @@ class _OutputStream(io.TextIOWrapper):
         return EnvironmentFailureError(
             f"{self._place}: cannot be written: {failure.strerror}; {incomplete}-o FILE writes elsewhere"
         )
+
+
+def write_lines(stream: TextIO, lines: bytes) -> None:
+    """Write UTF-8 into a stream for text."""
+    if isinstance(stream, _OutputStream):
+        stream.write_lines(lines)
+    else:
+        stream.write(lines.decode())
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rmqtool.findings import counted
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.javacompat import masked_crc32
-from rmqtool.report.output import BodyMode, body_text
+from rmqtool.report.output import body_text
 from rmqtool.report.terminal import (
     SEVERITY_STYLES,
     Ink,
@@ -24,6 +24,7 @@ from rmqtool.report.terminal import (
     fold,
     wrapped,
 )
+from rmqtool.rows.bodies import BodyMode
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

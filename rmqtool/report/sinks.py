@@ -9,16 +9,16 @@ from rmqtool import rows
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.report.output import (
     RUNNING,
-    BodyMode,
     Format,
     JsonValue,
     csv_cell,
-    encoded_body,
     row_object,
     to_json,
+    write_lines,
 )
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import escape_text, uses_color, width_of
+from rmqtool.rows.bodies import BodyMode, encoded_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -138,7 +138,7 @@ class _NdjsonSink(RowSink):
 
     def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
         if isinstance(row, rows.Lines):
-            self._stream.write(row.text)
+            write_lines(self._stream, row.data)
         else:
             self._stream.write(to_json(self._objects.object(row, key, progress)) + "\n")
 

@@ -181,10 +181,15 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Rows of messages that are ndjson already, complete lines."""
+    """Rows of messages that are ndjson already, complete lines in UTF-8."""
 
     type: ClassVar = "lines"
-    text: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """Return the lines as text."""
+        return self.data.decode()
 
 
 _OF_A_LOG = Message | InnerMessage | Lines | Blank | Damage

@@ -8,9 +8,12 @@ data. An inner batch is what a producer put into one record: ``PullAPIWrapper#pr
 
 from __future__ import annotations
 
+import base64
 import sys
 import zlib
+from contextlib import suppress
 from dataclasses import replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool import rows
@@ -86,6 +89,33 @@ def _part(batch: bytes, position: int, start: int, length: int, name: str) -> tu
     if not 0 <= length <= len(batch) - start:
         raise BatchError(position, f"{name} of {length} bytes, {len(batch) - start} are left")
     return batch[start : start + length], start + length
+
+
+class BodyMode(StrEnum):
+    """Values of ``--body``."""
+
+    NONE = "none"
+    TEXT = "text"
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+Encoded = tuple[str | None, str | None]
+"""A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
+
+
+def encoded_body(body: bytes, mode: str, fits: Callable[[str], bool] | None = None) -> Encoded:
+    """Return a body for programs by a `BodyMode`; base64 where it is no text, or one that does not fit."""
+    if mode == BodyMode.NONE:
+        return None, None
+    if mode == BodyMode.HEX:
+        return body.hex(), "hex"
+    if mode == BodyMode.TEXT:
+        with suppress(UnicodeDecodeError):
+            text = body.decode()
+            if fits is None or fits(text):
+                return text, "utf-8"
+    return base64.b64encode(body).decode(), "base64"
 
 
 MAX_BODY_BYTES = 64 << 20

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from rmqtool.columns import COLUMNS, ColumnChoice
-from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
-from rmqtool.columns.lines import body_texts
+from rmqtool.columns import COLUMNS, EARLIEST_MS, LATEST_MS, ColumnChoice
+from rmqtool.columns.arrow import schema_of
 from rmqtool.errors import UsageError
+from rmqtool.rows.bodies import encoded_body
 from rmqtool.spark.options import ReadOptions, Table, unknown_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from rmqtool.columns import TextBodies
 
 
 STORE = "store"
@@ -55,9 +57,13 @@ def _spark_type(kind: pa.DataType) -> str:
 def _message_columns(options: ReadOptions) -> dict[str, TableColumn]:
     columns = {name: _as_is(name) for name in COLUMNS}
     if (bodies := options.bodies) is not None:
-        columns["body"] = TableColumn("string", "body", lambda column: body_texts(column, bodies)[0])
-        columns["bodyEncoding"] = TableColumn("string", "body", lambda column: body_texts(column, bodies)[1])
+        columns["body"] = TableColumn("string", "body", lambda column: _encoded(column, bodies, 0))
+        columns["bodyEncoding"] = TableColumn("string", "body", lambda column: _encoded(column, bodies, 1))
     return columns
+
+
+def _encoded(column: pa.Array, bodies: TextBodies, part: int) -> pa.Array:
+    return pa.array([encoded_body(body, bodies)[part] for body in column.to_pylist()], pa.large_string())
 
 
 _ROW_KINDS: dict[Table, dict[str, str]] = {

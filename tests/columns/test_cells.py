@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, cast
+from dataclasses import replace
 
-import pyarrow as pa
 import pytest
 
-from rmqtool.columns import TextBodies
-from rmqtool.columns.lines import LineWriter, csv_form
+import rmqtool
+from rmqtool import rows
+from rmqtool.columns import ColumnChoice, TextBodies
+from rmqtool.columns.encoder import filled
+from rmqtool.columns.lines import LineForm, LineMaker
 from rmqtool.report.output import csv_cell
 from rmqtool.report.terminal import is_cell_text
-
-if TYPE_CHECKING:
-    from rmqtool.columns.files import Output
+from tests.store.fixture_stores import fixture
 
 TEXTS = ["=1+1", "+1", "-1", "@sum", "plain", "a=b", "a\\b", "\\x09", "\t", "\\", "", "\u2028=", "-\u202e\\"]
 CELLS = [
@@ -36,12 +36,12 @@ def test_cells_of_reports() -> None:
 
 @pytest.mark.parametrize("texts", [TEXTS, TEXTS[:4], ["plain", "a\\b"], ["plain"]])
 def test_cells_of_exports(texts: list[str]) -> None:
-    column = pa.array(texts)
-    bodies = pa.array([text.encode() for text in texts], pa.binary())
-    table = pa.table({"topic": column, "tags": column.dictionary_encode(), "body": bodies})
-    written = io.BytesIO()
-    LineWriter(cast("Output", written), csv_form(table.schema, TextBodies.TEXT)).write(table)
-    rows = list(csv.DictReader(io.StringIO(written.getvalue().decode(), newline="")))
+    (plain, *_) = rmqtool.open(fixture("plain-5.3.3")).messages()
+    messages = [replace(plain, topic=text, tags=text, body=text.encode()) for text in texts]
+    form = LineForm(("topic", "tags", "body"), TextBodies.TEXT, is_csv=True)
+    columns = [part for part in filled(messages, ColumnChoice(form.names)) if isinstance(part, rows.Columns)]
+    lines = b"".join(bytes(piece) for part in columns for piece in LineMaker(form).lines(part))
+    found = list(csv.DictReader(io.StringIO(form.head + lines.decode(), newline="")))
     expected = CELLS[: len(texts)] if texts == TEXTS[: len(texts)] else [csv_cell(text) for text in texts]
-    assert [row["topic"] for row in rows] == [row["tags"] for row in rows] == expected
-    assert [row["bodyEncoding"] == "utf-8" for row in rows] == [is_cell_text(text) for text in texts]
+    assert [row["topic"] for row in found] == [row["tags"] for row in found] == expected
+    assert [row["bodyEncoding"] == "utf-8" for row in found] == [is_cell_text(text) for text in texts]

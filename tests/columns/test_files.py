@@ -14,8 +14,17 @@ import jsonschema
 import pytest
 
 import rmqtool
-from rmqtool.columns import COLUMNS, ColumnChoice, FileFormat, Partition, files, pieces
-from rmqtool.columns.arrow import EARLIEST_MS, LATEST_MS, schema_of
+from rmqtool.columns import (
+    COLUMNS,
+    EARLIEST_MS,
+    LATEST_MS,
+    ColumnChoice,
+    FileFormat,
+    Partition,
+    files,
+    pieces,
+)
+from rmqtool.columns.arrow import schema_of
 from rmqtool.commands.export import run as task
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.progress import RecordingProgress

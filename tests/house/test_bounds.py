@@ -31,14 +31,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
-from rmqtool.columns import ColumnChoice, encoder
+from rmqtool.columns import ColumnChoice, TextBodies, encoder, lines
 from rmqtool.columns.encoder import ColumnJob
-from rmqtool.rows import log_splits
-from rmqtool.rows.log_splits import LineJob, log_pieces
+from rmqtool.columns.lines import LineJob
+from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.reput import dispatcher
 from rmqtool.reput.pipeline import run_reput
-from rmqtool.kernels.json import BodyForm
 from rmqtool.progress import NullProgress
 from tests.builders import InlineEngine, staging
 from tests.reput.test_pipeline import plan_of_store, store_of
@@ -50,8 +49,8 @@ for root in sys.argv[1:]:
             plan = plan_of_store(store_of(Path(root)), handle, split_bytes=split_bytes)
             assert run_reput(plan, InlineEngine(), NullProgress()).messages
             assert any(handle.result.rglob("0*"))
-            for body in BodyForm:
-                with mock.patch.object(log_splits, "_OUT_BYTES", rows):
+            for body in (None, *TextBodies):
+                with mock.patch.multiple(lines, OUT_BYTES=rows, ROOM_ROWS=rows, ROOM_BYTES=rows):
                     wanted = MessageFilter(topic="*T*") if body else MessageFilter()
                     store = store_of(Path(root))
                     job = LineJob(store.commitlog, store.settings.delay_levels, wanted, body)

@@ -54,8 +54,8 @@ class OnCorrupt(StrEnum):
 class DumpRequest:
     """A request to dump a store; without ``kinds``, all structures that the path shows.
 
-    Messages may come as lines of ndjson with ``lines``, the form of bodies (``none``, ``text`` or ``hex``),
-    or as ``columns``; with None, they come as rows.
+    Messages may come as lines of ndjson with ``lines``, the form of bodies (``none``, ``text``, ``hex`` or
+    ``base64``), or as ``columns``; with None, they come as rows.
     """
 
     kinds: frozenset[PathKind] = frozenset()

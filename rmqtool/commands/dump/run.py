@@ -20,7 +20,7 @@ from rmqtool.lookup.context import QueryContext, QueryRequest
 from rmqtool.lookup.queue import QueueConsumer
 from rmqtool.lookup.searches import records_by_time
 from rmqtool.progress import LimitedProgress, Progress
-from rmqtool.rows.bodies import decompressed, with_inner_messages
+from rmqtool.rows.bodies import BodyMode, decompressed, with_inner_messages
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import record_defects, walk_log
@@ -141,8 +141,6 @@ def _note_strays(store: Store, progress: Progress) -> None:
         progress.warn(f"left out: {stray.label} {stray.reason}")
 
 
-_BODY_FORMS = ("none", "text", "hex")
-
 LARGE_LOG_BYTES = 16 << 20
 """Up to this size plain Python is done before the kernels are loaded."""
 _ROWS_A_STEP = 4096
@@ -222,7 +220,7 @@ def _is_glob(text: str) -> bool:
 def _is_large(log: FileQueue, request: DumpRequest) -> bool:
     """Whether the request takes so much of the log, in such a form, that loading the kernels pays."""
     return (
-        (request.lines in _BODY_FORMS or request.columns is not None)
+        (request.columns is not None or request.lines in [*BodyMode])
         and not request.hex
         and request.on_corrupt == "resync"
         and request.messages.is_for_kernels
@@ -242,7 +240,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
-    from rmqtool.rows.log_splits import LineJob, LogJob, log_pieces
+    from rmqtool.rows.log_splits import LogJob, log_pieces
 
     begin, end, levels = (
         max(request.from_offset or 0, log.start),
@@ -250,9 +248,10 @@ def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Pro
         store.settings.delay_levels,
     )
     if request.columns is None:
-        from rmqtool.kernels.json import BodyForm
+        from rmqtool.columns import TextBodies
+        from rmqtool.columns.lines import LineJob
 
-        body = BodyForm[(request.lines or "none").upper()]
+        body = None if request.lines == "none" else TextBodies(str(request.lines))
         job: LogJob = LineJob(log, levels, request.messages, body, request.odd_flags)
     else:
         from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob

@@ -97,19 +97,17 @@ _Done = tuple[ExportTask, TaskDone]
 
 def run_task(task: ExportTask) -> TaskDone:
     """Read the pieces of a task and write their files."""
-    from rmqtool.columns.arrow import Batches
-    from rmqtool.columns.files import TableFiles, columns_needed
+    from rmqtool.columns.files import TableFiles
 
     plan = task.plan
     choice = plan.job.choice
-    needed = columns_needed(choice, plan.form)
+    needed = choice._replace(names=(*choice.names, "topic"))  # which may name folders
     done = TaskDone(FindingLog(plan.max_findings))
-    batches = Batches(needed, any_time=plan.form.format.is_lines)
     with TableFiles(plan.staging, task.file_name, plan.folder, choice, plan.form) as files:
         for row in _rows(task, replace(plan.job, choice=needed), done):
             if isinstance(row, rows.Columns):
                 done.remarks.extend(row.remarks)
-                files.add(batches.batch(row))
+                files.add(row)
             elif isinstance(row, rows.Damage):
                 done.findings.add(plan.finding(row))
         done.files = files.finish()
@@ -135,7 +133,8 @@ def export(request: ExportRequest, progress: Progress) -> ExportReport:
     An open engine stays open.
     """
     start = time.perf_counter()
-    require_library("pyarrow")
+    if not request.form.format.is_lines:
+        require_library("pyarrow")
     place = output_area(request.out, request.stores, REPORT_NAME, elsewhere=runs_elsewhere(request.engine))
     with place as area, opened_engine(request.engine) as working:
         made = _Export(request, area.handle, working, LimitedProgress(progress))
