@@ -59,11 +59,10 @@ def property_texts(properties: Mapping[str, Value] | Iterable[str]) -> list[str]
         raise UsageError(f"properties={properties!r}: pass a mapping, or a list of NAME=VALUE")
     if not isinstance(properties, Mapping):
         return list(properties)
-    return [f"{name}={_java_text(value)}" for name, value in properties.items()]
-
-
-def _java_text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return [
+        f"{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in properties.items()
+    ]
 
 
 def kind_named(name: str) -> PathKind:

@@ -15,7 +15,7 @@ from rmqtool.check.log_findings import LEFT_OVER, NO_KEYS, OTHER_KEY
 from rmqtool.derived.index_files import IndexFile, Items, open_index_file
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
 from rmqtool.kernels.compare import ItemMatch, match_items
-from rmqtool.store.segments import StoreFile, unreadable_findings
+from rmqtool.store.segments import unreadable_findings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -365,7 +365,7 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     checked on their own.
     """
     log = FindingLog(task.max_findings)
-    if any(not _is_readable(task, file) for file in task.files):
+    if any(not (task.geometry_known or file.size_bytes == task.geometry.size_bytes) for file in task.files):
         return log, Examined(index_files=len(task.files))  # IX-GEOMETRY of level 0 says so
     match = None
     if task.expected is not None and task.index_enabled:
@@ -390,10 +390,6 @@ def check_index(task: IndexCheckTask) -> tuple[FindingLog, Examined]:
     if match is not None:
         match.finish()
     return log, examined
-
-
-def _is_readable(task: IndexCheckTask, file: StoreFile) -> bool:
-    return task.geometry_known or file.size_bytes == task.geometry.size_bytes
 
 
 def _torn(task: IndexCheckTask) -> Severity | None:

@@ -198,7 +198,7 @@ def _record_from(log: FileQueue, start: int, stop: int) -> tuple[int, int] | Non
     while start < stop:
         segment = log.segment_at(start)
         if segment is None:  # a hole between two files
-            later = [one.start for one in log.segments if one.start > start]
+            later = [segment.start for segment in log.segments if segment.start > start]
             start = min(later, default=NEVER)
             continue
         window = Window(segment)

@@ -239,7 +239,7 @@ def tell_contradicted(
 
     ``findings`` are those of queues, index and records; ``known`` are further witnesses by physical offset.
     """
-    odd = {one.physical_offset: one for one in findings if one.code is codes.CL_PROPERTIES}
+    odd = {finding.physical_offset: finding for finding in findings if finding.code is codes.CL_PROPERTIES}
     witnesses = defaultdict(set, {place: set(against) for place, against in known.items()})
     for finding in findings:
         witness = _witness(finding)
@@ -259,7 +259,7 @@ def tell_contradicted(
             findings.exchange(told, error)
         else:
             findings.add(_error(log, record, message))
-        for item in [one for one in findings if one.physical_offset == place]:
+        for item in [finding for finding in findings if finding.physical_offset == place]:
             if item.message.endswith(LEFT_OVER):  # it is the same record, changed
                 findings.exchange(item, replace(item, message=item.message.removesuffix(LEFT_OVER)))
 

@@ -276,7 +276,7 @@ def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
             gap = part
             continue
         if before is not None and latest_after[number] < before.last_ms:
-            old = [one for one in scan.parts[number:] if isinstance(one, RecordRun)]
+            old = [part for part in scan.parts[number:] if isinstance(part, RecordRun)]
             start = part.start if gap is None else gap.start
             yield StaleTail(
                 start, old[-1].stop, sum(run_of_records.records for run_of_records in old), gap is not None

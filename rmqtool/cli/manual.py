@@ -96,7 +96,7 @@ def schema_command(name: str | None) -> ExitStatus:
     """
     names = schema_names()
     if name is None:
-        click.echo("".join(f"{one}\n" for one in names), nl=False)
+        click.echo("".join(f"{name}\n" for name in names), nl=False)
     elif name in names:
         text = files("rmqtool").joinpath("docs", "schemas", name + _SUFFIX).read_text("utf-8")
         click.echo(text, nl=False)

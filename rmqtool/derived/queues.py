@@ -309,7 +309,10 @@ class _FileQueue:
         file = self._file_at(number)
         if file is None:
             return number * self._decoder.size < self._files.stop
-        if any(one.segment.start > file.segment.start and one.is_begun for one in self._unit_files):
+        if any(
+            unit_file.segment.start > file.segment.start and unit_file.is_begun
+            for unit_file in self._unit_files
+        ):
             return True
         after = Window(file.segment).skip_zeros(number * self._decoder.size - file.segment.start)
         return after < file.segment.size_bytes

@@ -244,7 +244,8 @@ def whole_prefix(text: str, depth: int) -> str:
     for token in _tokens(text):
         mark, group = token[token.lastgroup or ""], token.lastgroup
         if group != "mark":
-            if not (expected == "value" or (expected == "key" and _is_key(mark, group))):
+            is_key = group == "text" or mark.lstrip("-").isdecimal()
+            if expected != "value" and not (expected == "key" and is_key):
                 break
             expected = "colon" if expected == "key" else "next"
         elif mark in _CLOSERS and expected == "value":
@@ -271,10 +272,6 @@ def _tokens(text: str) -> Iterator[re.Match[str]]:
     while (token := _TOKEN.match(text, position)) is not None:
         yield token
         position = token.end()
-
-
-def _is_key(mark: str, group: str | None) -> bool:
-    return group == "text" or mark.lstrip("-").isdecimal()
 
 
 def _cut(text: str, kind: ConfigKind) -> tuple[CopyState, Document]:

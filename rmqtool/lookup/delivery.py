@@ -57,16 +57,13 @@ class SoundIndex:
         copies = [one for place in sorted(places) if (one := record_at(self.store.commitlog, place))]
         return [
             [
-                one
-                for one in copies
-                if (one.topic, one.properties.get("UNIQ_KEY")) == name and _is_later(one, record)
+                copy
+                for copy in copies
+                if (copy.topic, copy.properties.get("UNIQ_KEY")) == name
+                and copy.physical_offset > record.physical_offset
             ]
             for record, name in zip(records, names, strict=True)
         ]
-
-
-def _is_later(copy: Record, record: Record) -> bool:
-    return copy.physical_offset > record.physical_offset
 
 
 def name_of(record: Record) -> tuple[str, str] | None:
@@ -112,4 +109,4 @@ def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
     ]
     queue.close()
     copies = index.delivered([record for record in records if record.properties["REAL_TOPIC"] != HALF_TOPIC])
-    return None if copies is None else sum(not one for one in copies)
+    return None if copies is None else sum(not copy for copy in copies)

@@ -209,7 +209,9 @@ _KEYS = {
 def ranked(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """Return the outcomes in the order of actions, the best one marked."""
     chosen = min(outcomes, key=lambda outcome: outcome.rank)
-    return tuple(replace(one, recommended=one is chosen and one.refused is None) for one in outcomes)
+    return tuple(
+        replace(outcome, recommended=outcome is chosen and outcome.refused is None) for outcome in outcomes
+    )
 
 
 def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]]) -> tuple[Outcome, ...]:
@@ -236,7 +238,8 @@ def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]])
     harmed = zip(("the one that is assumed", *names), harms(chosen), least, strict=True)
     unless = tuple(name for name, harm, best_of_all in harmed if harm > best_of_all)
     return tuple(
-        replace(one, recommended=one is chosen, unless=unless if one is chosen else ()) for one in outcomes
+        replace(outcome, recommended=outcome is chosen, unless=unless if outcome is chosen else ())
+        for outcome in outcomes
     )
 
 

@@ -126,10 +126,7 @@ class Console:
         return self._bar
 
     def _draws_bar(self) -> bool:
-        return self.draws_bars and self._is_watched()
-
-    def _is_watched(self) -> bool:
-        return self._mode is ProgressMode.AUTO and not self._quiet and sys.stderr.isatty()
+        return self.draws_bars and self._mode is ProgressMode.AUTO and not self._quiet and sys.stderr.isatty()
 
     def _say(self, kind: str, sentence: str) -> None:
         if self._mode is ProgressMode.JSON:

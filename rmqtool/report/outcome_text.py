@@ -268,7 +268,7 @@ def _carve_figures(report: CarveReport) -> Iterator[tuple[str, str]]:
         yield "result", escape_text(report.out)
     for log in report.logs[:_CARVED_LOGS]:
         yield from _log(log)
-    yield from capped("log", (one.directory for one in report.logs[_CARVED_LOGS:]), "log", listed=0)
+    yield from capped("log", (log.directory for log in report.logs[_CARVED_LOGS:]), "log", listed=0)
     for cause, count in report.loose.items():
         yield "loose", f"{count:,} {_CAUSES[cause]}"
     yield from capped("note", map(escape_text, report.notes), "note")

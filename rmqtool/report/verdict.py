@@ -219,12 +219,12 @@ def _harm(verdict: Verdict, predictions: Sequence[Prediction]) -> str:
         passed = predictions[0].not_served
         over = f"pulls pass over up to {passed:,} more" if passed else ""
         return ", and ".join(one for one in (harm_words(start), over) if one)
-    most = max(prediction.not_served + _missing(prediction) for prediction in predictions)
+    most = max(
+        prediction.not_served
+        + sum(queue.missing for queue in prediction.queues if not queue.topic.startswith(LMQ_PREFIX))
+        for prediction in predictions
+    )
     return f"never delivers up to {several(most, 'message')} of the log" if most else ""
-
-
-def _missing(prediction: Prediction) -> int:
-    return sum(queue.missing for queue in prediction.queues if not queue.topic.startswith(LMQ_PREFIX))
 
 
 def _forgets(predictions: Sequence[Prediction]) -> str:

@@ -194,7 +194,7 @@ class LogCopies:
             merged, conflicts = merge(
                 surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale
             )
-            unlisted = frozenset().union(*(one.batch_topics for one in surveys))
+            unlisted = frozenset().union(*(survey.batch_topics for survey in surveys))
             beside, store = self._beside(merged, engine), self.stores[0]
             wanted = replace(self.policy, topics=choices.topics, exclude_topics=choices.exclude_topics)
             plan = Planner(

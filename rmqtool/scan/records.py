@@ -206,7 +206,9 @@ def check_record(
     fits = fits and not (rules.refuses_negative_size and begin.total_size < 0)
     if fits and begin.is_end:
         return Checked(True, 0, outcome=Outcome.FILE_END)
-    if not fits or not _knows(rules, begin.magic):
+    if not fits or not (
+        begin.magic == message.MAGIC_V1 or (begin.magic == message.MAGIC_V2 and rules.knows_v2)
+    ):
         return _start_failure(begin, left)
     head = message.decode_head(source.read_at(place, _LARGEST_HEAD))
     array = max(begin.total_size, kept)
@@ -216,10 +218,6 @@ def check_record(
     if parts.crc_differs:
         return Checked(False, -1, outcome=None, reason="the body's CRC-32 is not BODYCRC")
     return _judge(source, place, base, rules, head, parts)
-
-
-def _knows(rules: RecordRules, magic: int) -> bool:
-    return magic == message.MAGIC_V1 or (magic == message.MAGIC_V2 and rules.knows_v2)
 
 
 def _start_failure(begin: FrameHead, left: int) -> Checked:

@@ -248,7 +248,7 @@ def done_moves(disk: Disk, journal: Journal) -> int:
     directory nor a regular file with one name, or a third party's.
     """
     there = {
-        path: _node(disk, journal.name, path) for one in journal.moves for path in (one.source, one.target)
+        path: _node(disk, journal.name, path) for move in journal.moves for path in (move.source, move.target)
     }
     for path, node in there.items():
         if node is not None and path.startswith(f"{journal.name}/{STAGED}/") and not _is_plain(node):

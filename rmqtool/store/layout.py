@@ -227,7 +227,7 @@ def _doubts(store: Store) -> Iterator[Finding]:
         if setting.doubt and setting.origin is not Origin.DEFAULT:
             doubts.setdefault(setting.doubt, []).append(setting)
     for doubt, settings in doubts.items():
-        taken = " and ".join(f"{one.name}={one.value}" for one in settings)
+        taken = " and ".join(f"{setting.name}={setting.value}" for setting in settings)
         message = f"{taken} {'is' if len(settings) == 1 else 'are'} in doubt: {doubt}"
         yield Finding(code=codes.ST_DOUBT, observed=taken, message=message)
 

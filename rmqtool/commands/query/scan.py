@@ -164,7 +164,9 @@ class LogAnswers:
     def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
         """Yield the answers of many questions in one walk, question by question."""
         request = self._request
-        found: dict[KeyQuestion, deque[Record]] = {one: deque(maxlen=self._limit.sought) for one in questions}
+        found: dict[KeyQuestion, deque[Record]] = {
+            question: deque(maxlen=self._limit.sought) for question in questions
+        }
         for record in self._scan.records(_prefilter_of_keys(questions, request), lambda _: True):
             answered = [one for one in _questions_of(record) if one in found]
             for question in answered if answered and self._is_in_time(record) else ():

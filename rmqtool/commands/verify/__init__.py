@@ -93,16 +93,14 @@ class Baseline:
         for code, unlisted in fresh.items():
             suppressed = findings.suppressed(code)
             number = len(unlisted) + suppressed
-            if number and number <= self._unlisted(code):
+            if number and number <= (
+                self.counts[code] - sum(count for key, count in self.listed.items() if key[0] == code)
+            ):
                 by_number[code] = number
             elif number:
                 new.extend(unlisted)
                 new.add(_stand_in(findings, code, suppressed), count=suppressed)
         return Comparison(known, len(findings) - len(new), new, by_number, left.total() if complete else None)
-
-    def _unlisted(self, code: str) -> int:
-        """Return how many findings of a code that run counted without listing them."""
-        return self.counts[code] - sum(count for key, count in self.listed.items() if key[0] == code)
 
 
 def _take(left: Counter[Identity], finding: Finding) -> bool:
@@ -224,7 +222,7 @@ def roots_of(findings: Findings) -> Roots:
     for one in findings:
         if one.code in _OF_FILES and (key := _queue_of(one)) is not None:
             queues.setdefault(key, one)
-    roots = Roots([_root(one, losses, queues) for one in findings])
+    roots = Roots([_root(finding, losses, queues) for finding in findings])
     free = {one.code.code for one, root in zip(findings, roots.of, strict=True) if root is None}
     for one, root in zip(findings, roots.of, strict=True):
         if root is not None:

@@ -67,7 +67,7 @@ def check_manifest(
     findings += [
         _place(codes.MF_MISSING, label, "is listed and missing")
         for label in wanted
-        if label not in files and _lies_in(label, part) and label != "lock"
+        if label not in files and (part == "." or Path(label).is_relative_to(part)) and label != "lock"
     ]
     own = manifest.resolve()
     findings += [
@@ -76,10 +76,6 @@ def check_manifest(
         if label not in wanted and file.path.local_path() != own
     ]
     return sorted(findings, key=lambda finding: os.fsencode(finding.file or ""))
-
-
-def _lies_in(label: str, part: str) -> bool:
-    return part == "." or Path(label).is_relative_to(part)
 
 
 def _place(code: FindingCode, label: str, what: str) -> Finding:
