@@ -362,8 +362,8 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
     indexed = unaccounted(account.indexed(looked), (one[0] for one in named), holes)
     if lost is not None:
         lost.indexed(indexed.tolist())
-    strangers = set(looked.strangers[looked.strangers >= looked.end].tolist())
-    after = [one for one in named if one[0] >= looked.end and one[0] not in strangers]
+    displaced = set(looked.displaced[looked.displaced >= looked.end].tolist())
+    after = [one for one in named if one[0] >= looked.end and one[0] not in displaced]
     beyond = [place for place in indexed.tolist() if place >= looked.end]
     consumed = sum(queue.consumed for queue in queues)
     stops = [stop for _, stop, _ in after] + [place + SMALLEST_RECORD for place in beyond]

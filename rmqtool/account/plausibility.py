@@ -211,15 +211,15 @@ class _FieldJudge:
         doubles = own[np.unique(np.concatenate([order[:-1][same], order[1:][same]]))]
         doubles = doubles[~self.confirmed[doubles] & ~self._alone_in_order(own, doubles)]
         places, offsets = units["log_offset"][doubles], units["queue_offset"][doubles]
-        liars: set[int] = set()
+        contradicted: set[int] = set()
         for gap in self.judged.gaps() if len(doubles) else ():
             fits = (gap.start <= places) & (places < gap.stop) & (gap.first <= offsets) & (offsets < gap.last)
             for unit in doubles[fits]:
                 queue, record = int(units["queue"][unit]), int(self.record_of[unit])
                 if queue != gap.queue and self._resembles(gap.queue, queue, record):
-                    liars.add(record)
-        self.cause[list(liars)] = Cause.FIELDS
-        return bool(liars)
+                    contradicted.add(record)
+        self.cause[list(contradicted)] = Cause.FIELDS
+        return bool(contradicted)
 
     def _alone_in_order(self, own: Int64s, doubles: Int64s) -> Bools:
         """Return which doubles alone lie between those of their queue that come before and after."""
@@ -247,7 +247,7 @@ class _FieldJudge:
         elsewhere = self.judged.listed_elsewhere
         for record in np.flatnonzero((self._suspects() | elsewhere) & self.judged.kept):
             unit = self._own_unit(int(record))
-            refuted = elsewhere[record] and not self._vouched(unit)
+            refuted = elsewhere[record] and not self._is_in_sequence(unit)
             if elsewhere[record] and not refuted and not self._follows(unit):
                 refuted = self.judged.is_listed_by_another(int(record))
             if unit is not None and self._is_alone(unit) and not self.confirmed[unit]:
@@ -259,10 +259,10 @@ class _FieldJudge:
             elif unit is not None and self._is_made_up(unit):
                 self.cause[record], self.judged.unproven[unit] = Cause.FIELDS, True
                 self._count_kept()
-        self._leave_out_intruders()
+        self._leave_out_shifting()
         self._forget_left_out()
 
-    def _leave_out_intruders(self) -> None:
+    def _leave_out_shifting(self) -> None:
         """Leave out records of no chain that a broker would put into their queue, and shift later ones.
 
         A unit after its queue's end is appended there, whatever its offset says; one before the end is
@@ -304,11 +304,11 @@ class _FieldJudge:
         at, offset = int(row["log_offset"]), int(row["queue_offset"])
         unit = self._own_unit(record)
         own = None if unit is None else int(self.survey.units["queue"][unit])
-        vouched = self._vouched(unit)
+        is_in_sequence = self._is_in_sequence(unit)
         for gap in tight:
-            if not gap.start <= at < gap.stop or (vouched and not self._lacks_room(gap)):
+            if not gap.start <= at < gap.stop or (is_in_sequence and not self._lacks_room(gap)):
                 continue
-            if vouched and not (self._is_alone(unit) and gap.last == gap.first + 1):
+            if is_in_sequence and not (self._is_alone(unit) and gap.last == gap.first + 1):
                 continue
             if len(self.judged.chains[gap.queue].rows) == 1:  # no witness either
                 continue
@@ -317,7 +317,7 @@ class _FieldJudge:
                     return True
             elif gap.first <= offset < gap.last and self._resembles(gap.queue, own, record):
                 return True
-        return not vouched and self._claimed_by_an_end(record, offset, own)
+        return not is_in_sequence and self._claimed_by_an_end(record, offset, own)
 
     @cached_property
     def _most_records(self) -> int:
@@ -353,7 +353,7 @@ class _FieldJudge:
                 return True
         return False
 
-    def _vouched(self, unit: int | None) -> bool:
+    def _is_in_sequence(self, unit: int | None) -> bool:
         """Whether a record follows the one before it in its own queue, but for gaps that have room."""
         if unit is None or self.confirmed[unit]:
             return unit is not None

@@ -231,7 +231,7 @@ class SplitSurvey(SplitRead):
 
     records: Rows
     elsewhere: Int64s
-    strangers: Int64s
+    displaced: Int64s
     units: Rows
     entries: Rows
     queues: list[tuple[str, int]]
@@ -249,7 +249,7 @@ class Survey:
         log: its files.
         records: ``(n,)`` of ``RECORD_ROW`` in log order, damaged ones included.
         elsewhere: ``(k, 2)``, physical offset and size that sound records name which lie in another place.
-        strangers: ``(s, 2)``, where any such record lies, and the physical offset that it names.
+        displaced: ``(s, 2)``, where any such record lies, and the physical offset that it names.
         entries: ``(e,)`` of ``ENTRY_ROW``, the index entries of the records, if these are wanted.
         units: ``(m,)`` of ``UNIT_ROW`` in log order.
         queues: topic and queue id by number.
@@ -265,7 +265,7 @@ class Survey:
     log: FileQueue
     records: Rows = field(default_factory=lambda: np.empty(0, RECORD_ROW))
     elsewhere: Int64s = field(default_factory=lambda: np.empty((0, 2), np.int64))
-    strangers: Int64s = field(default_factory=lambda: np.empty((0, 2), np.int64))
+    displaced: Int64s = field(default_factory=lambda: np.empty((0, 2), np.int64))
     units: Rows = field(default_factory=lambda: np.empty(0, UNIT_ROW))
     entries: Rows = field(default_factory=lambda: np.empty(0, ENTRY_ROW))
     queues: list[tuple[str, int]] = field(default_factory=list)
@@ -334,7 +334,7 @@ class _Reader:
         self._dispatcher = Dispatcher(job.policy, passes_stalls=True)
         self._records: list[Rows] = []
         self._elsewhere: list[Int64s] = []
-        self._strangers: list[Int64s] = []
+        self._displaced: list[Int64s] = []
         self._hidden = HiddenRecords(split.segment, rules_of(job.policy.release.records), split.stop)
         self._covers = False
         self._false: list[int] = []
@@ -373,7 +373,7 @@ class _Reader:
         if not own.all():
             met = foreign[:number] if hidden is not None else foreign
             places = batch.rows["log_offset"][: len(met)][met]
-            self._strangers.append(np.stack([places, named[: len(met)][met]], axis=1))
+            self._displaced.append(np.stack([places, named[: len(met)][met]], axis=1))
             sound = foreign & (marks & _BODY == 0)
             self._elsewhere.append(np.stack([named[sound], batch.rows["total_size"][sound]], axis=1))
             batch = batch.only(own)
@@ -452,7 +452,7 @@ class _Reader:
             **vars(read),
             records=np.concatenate([np.empty(0, RECORD_ROW), *self._records]),
             elsewhere=np.concatenate([np.empty((0, 2), np.int64), *self._elsewhere]),
-            strangers=np.concatenate([np.empty((0, 2), np.int64), *self._strangers]),
+            displaced=np.concatenate([np.empty((0, 2), np.int64), *self._displaced]),
             units=_units_of(dispatcher.taken().units),
             entries=dispatcher.taken().entries.copy(),
             queues=[dispatcher.key(number) for number in range(len(dispatcher.queues))],
@@ -554,7 +554,7 @@ def _joined(survey: Survey, surveys: Sequence[SplitSurvey]) -> Survey:
         start = one.split.segment.start
         survey.unreadable += [(start + bad.position, bad.length) for bad in one.unreadable]
     survey.records = np.concatenate([survey.records, *(one.records for one in surveys)])
-    for name in ("elsewhere", "strangers", "entries"):
+    for name in ("elsewhere", "displaced", "entries"):
         joined = np.concatenate([getattr(survey, name), *(getattr(one, name) for one in surveys)])
         setattr(survey, name, joined)
     survey.units = np.concatenate([survey.units, *units])

@@ -66,7 +66,7 @@ class SurveyedLog:
             between files and after the last are among them.
         stops: ``(n,)``, physical offsets at which such bytes end; ranges neither touch nor overlap.
         blanks: ``(k, 2)`` ascending, start and stop of the end marks, which are among those bytes.
-        strangers: ``(m,)`` physical offsets of records that claim to lie elsewhere, likewise.
+        displaced: ``(m,)`` physical offsets of records that claim to lie elsewhere, likewise.
         claims: ``(m,)`` where they claim to lie.
         latest_ms: highest store time of its records; None without any.
         log: the log itself.
@@ -89,7 +89,7 @@ class SurveyedLog:
     starts: Int64s
     stops: Int64s
     blanks: Int64s
-    strangers: Int64s
+    displaced: Int64s
     claims: Int64s
     latest_ms: int | None
     log: FileQueue
@@ -106,7 +106,7 @@ class SurveyedLog:
     @property
     def is_odd(self) -> bool:
         """Whether anything but records that follow each other, and end marks, lies before the end."""
-        ends_odd = self.goes_back or len(self.strangers) > 0 or self.gaps.offsets > 0
+        ends_odd = self.goes_back or len(self.displaced) > 0 or self.gaps.offsets > 0
         blanks = self.blanks[self.blanks[:, 0] < self.end]
         holes = int(self._sums[-1]) - int((blanks[:, 1] - blanks[:, 0]).sum())
         return ends_odd or holes > 0 or any(len(runs) > 1 for runs in self.runs.values())
@@ -243,7 +243,7 @@ class LogSurvey:
     _offsets: OffsetWalk = field(init=False)
     _ranges: list[Int64s] = field(default_factory=list)
     _blanks: list[tuple[int, int]] = field(default_factory=list)
-    _strangers: list[Int64s] = field(default_factory=lambda: [np.empty((0, 2), np.int64)])
+    _displaced: list[Int64s] = field(default_factory=lambda: [np.empty((0, 2), np.int64)])
     _latest_ms: int | None = None
     _goes_back: bool = False
     _unreached: list[Int64s] = field(default_factory=lambda: [np.empty(0, np.int64)])
@@ -319,11 +319,11 @@ class LogSurvey:
         gaps = self._offsets.finish()
         runs = self._offsets.runs()
         blanks = np.array(sorted(self._blanks), np.int64).reshape(-1, 2)
-        starts, stops, strangers = ranges[first, 0], reach[last], np.concatenate(self._strangers)
+        starts, stops, displaced = ranges[first, 0], reach[last], np.concatenate(self._displaced)
         read = self.reading
         return SurveyedLog(
             self.log.start, gaps, runs, starts, stops, blanks,
-            strangers[:, 0], strangers[:, 1], self._latest_ms,
+            displaced[:, 0], displaced[:, 1], self._latest_ms,
             self.log, self.records, 0 if self.mark is None else self.records - self.mark,
             self.false, np.concatenate(self._unreached), self._unreached_bytes, self._goes_back,
             *(_UNREAD if read is None else (read.undecided, read.unplaced, read.readable)),
@@ -345,7 +345,7 @@ class LogSurvey:
             return batch
         others = rows[~true]
         strange = others["log_offset"] != others["physical_offset"]
-        self._strangers.append(
+        self._displaced.append(
             np.column_stack((others["log_offset"][strange], others["physical_offset"][strange]))
         )
         self._ranges.append(np.column_stack((frame_starts(others), frame_stops(others))))
@@ -406,8 +406,8 @@ def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
         starts=ends[is_free],
         stops=nexts[is_free],
         blanks=np.array(sorted(blanks), np.int64).reshape(-1, 2),
-        strangers=found.strangers[:, 0],
-        claims=found.strangers[:, 1],
+        displaced=found.displaced[:, 0],
+        claims=found.displaced[:, 1],
         latest_ms=int(times.max()) if len(times) else None,
         log=log,
         records=len(rows),

@@ -96,7 +96,7 @@ class MatchedFile:
     last_ms: int | None = None
 
 
-class _Strangers:
+class _ForeignItems:
     """Items of no record, or of none of its keys: rotten, or left by a start after a crash.
 
     Such a start cuts the log and keeps a full index file, whose items of the cut part stay: new records lie
@@ -129,8 +129,8 @@ class _Strangers:
             self._settle(left_over=bool(is_joined[0]))
         is_open = gap == len(taken)
         left = is_joined[gap] & ~is_open
-        _report_strangers(report, items, other & left, lost & left, left_over=True)
-        _report_strangers(report, items, other & ~left & ~is_open, lost & ~left & ~is_open, left_over=False)
+        _report_foreign(report, items, other & left, lost & left, left_over=True)
+        _report_foreign(report, items, other & ~left & ~is_open, lost & ~left & ~is_open, left_over=False)
         if (is_open & (other | lost)).any():
             self._held.append((report, items, other & is_open, lost & is_open))
         self._last_row = int(rows[-1])
@@ -143,13 +143,11 @@ class _Strangers:
 
     def _settle(self, *, left_over: bool) -> None:
         for report, items, other, lost in self._held:
-            _report_strangers(report, items, other, lost, left_over=left_over)
+            _report_foreign(report, items, other, lost, left_over=left_over)
         self._held = []
 
 
-def _report_strangers(
-    report: FileReport, items: Items, other: Bools, lost: Bools, *, left_over: bool
-) -> None:
+def _report_foreign(report: FileReport, items: Items, other: Bools, lost: Bools, *, left_over: bool) -> None:
     severity = Severity.WARNING if left_over else None
     said = LEFT_OVER if left_over else ""
     report.items(
@@ -171,7 +169,7 @@ class IndexMatch:
         self._previous_end_ms: int | None = None
         self._files: list[tuple[FileReport, MatchedFile]] = []
         self._tagged: set[int] = set()  # windows in which an entry of tags has an item
-        self._strangers = _Strangers()
+        self._foreign = _ForeignItems()
         self._spoiled = [np.zeros(0, np.int64)]  # where messages lie with an item of none of their keys
 
     def open(self, report: FileReport) -> None:
@@ -231,7 +229,7 @@ class IndexMatch:
 
     def finish(self) -> None:
         """Judge items beyond the log's end, and report missing entries."""
-        self._strangers.finish()
+        self._foreign.finish()
         if not self._task.live:  # later than the reading of the log
             self._tell_beyond()
         if self._task.level >= _COMPLETE:
@@ -261,7 +259,7 @@ class IndexMatch:
         sentence = f"points at an old record after the log's end, {self._task.log_end}, left by a truncation"
         report.items(codes.IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
         self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
-        self._strangers.feed(report, items, found, matches, nowhere & ~expired & ~beyond)
+        self._foreign.feed(report, items, found, matches, nowhere & ~expired & ~beyond)
         if self._task.level < _COMPLETE:
             return
         repeated = matches == ItemMatch.REPEATED

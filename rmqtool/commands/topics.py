@@ -303,7 +303,7 @@ class _LogTotals:
             return None
         is_suspect = any(self.bytes[name] for name in ("damaged_bytes", "stale_bytes"))
         start, queues = store.commitlog.start, self.totals.values()
-        is_suspect |= bool(len(self.findings)) or any(queue.breaks or queue.strangers for queue in queues)
+        is_suspect |= bool(len(self.findings)) or any(queue.breaks or queue.displaced for queue in queues)
         is_suspect |= not start and any(queue.first > 0 for queue in queues)
         log_end = find_log_end(FoundEdge.of(store))
         if not is_suspect:

@@ -34,7 +34,7 @@ TOTAL_ROW = np.dtype(
         ("first", np.int64),  # queue offset of the first record that has one, -1 without
         ("stop", np.int64),  # queue offset after the last one
         ("breaks", np.int64),  # records whose queue offset does not follow the one before
-        ("strangers", np.int64),  # records that claim another place
+        ("displaced", np.int64),  # records that claim another place
     ],
     align=True,
 )
@@ -48,7 +48,7 @@ def _begin(buffer: Buffer, row: Row, table: QueueArrays, used: Int64s) -> int:
     total.hash = hash_queue(buffer, row.topic_start, row.topic_stop, row.queue_id)
     total.name_start, total.name_length = start, row.topic_stop - row.topic_start
     total.queue_id = row.queue_id
-    total.messages = total.bytes = total.largest = total.breaks = total.strangers = 0
+    total.messages = total.bytes = total.largest = total.breaks = total.displaced = 0
     total.first = total.stop = -1
     total.oldest_ms = total.newest_ms = row.store_timestamp_ms
     for i in range(row.topic_start, row.topic_stop):
@@ -100,7 +100,7 @@ def add_up(batch: MessageBatch, first: int, table: QueueArrays, used: Int64s, nu
         total.newest_ms = max(total.newest_ms, row.store_timestamp_ms)
         if row.total_size > total.largest:
             total.largest, total.largest_at = row.total_size, row.log_offset
-        total.strangers += row.log_offset != row.physical_offset
+        total.displaced += row.log_offset != row.physical_offset
         taken = offsets_taken(buffer, row, batch.values[i])
         if taken:
             if total.first < 0:
@@ -128,7 +128,7 @@ class Total(NamedTuple):
         first: queue offset of the first record that has one; -1 without, as half messages.
         stop: queue offset after the last one.
         breaks: records whose queue offset does not follow the one before; of one queue only.
-        strangers: records that claim another place, and hide what was there.
+        displaced: records that claim another place, and hide what was there.
     """
 
     messages: int
@@ -140,7 +140,7 @@ class Total(NamedTuple):
     first: int
     stop: int
     breaks: int
-    strangers: int
+    displaced: int
 
     def plus(self, other: Total | None) -> Total:
         """Return both together, ``other`` being in front; of two records of one size the first one."""
@@ -156,7 +156,7 @@ class Total(NamedTuple):
             other.first if other.first > -1 else self.first,
             self.stop if self.stop > -1 else other.stop,
             breaks,
-            self.strangers + other.strangers,
+            self.displaced + other.displaced,
         )
 
 

@@ -454,8 +454,8 @@ def _int_of(setting: Setting | None) -> int | None:
 def _size_of(name: str, queues: Sequence[Sequence[_Owned]], unit_size: int) -> _Found:
     """Infer the size of files, a multiple of ``unit_size``, from those that belong to the log."""
     own = [[segment for segment, is_own in files if is_own is not False] for files in queues]
-    strangers = [segment.label for files in queues for segment, is_own in files if is_own is False]
-    if strangers and not any(own):
+    misfits = [segment.label for files in queues for segment, is_own in files if is_own is False]
+    if misfits and not any(own):
         own = [[segment for segment, _ in files] for files in queues]
     size = infer_file_size([[(file.start, file.size_bytes) for file in files] for files in own], unit_size)
     if size is None:
@@ -463,8 +463,8 @@ def _size_of(name: str, queues: Sequence[Sequence[_Owned]], unit_size: int) -> _
     files = [segment for some in own for segment in some]
     other = [file.label for file in files if file.size_bytes != size or file.start % size]
     doubt = ""
-    if strangers and len(strangers) >= len(files):
-        doubt = f"{strangers[0]} and {len(strangers) - 1} more do not fit the log"
+    if misfits and len(misfits) >= len(files):
+        doubt = f"{misfits[0]} and {len(misfits) - 1} more do not fit the log"
     elif 2 * len(other) >= len(files):
         doubt = f"{len(other)} of {len(files)} files contradict it, {other[0]} first"
     return _inferred(name, size, "sizes and names of the files", doubt)
@@ -481,9 +481,9 @@ def _first_proof(files: Sequence[StoreFile]) -> Geometry | None:
 def _doubt_of_index(
     files: Sequence[StoreFile], own: Sequence[StoreFile], assumed: Geometry, *, is_proven: bool
 ) -> str:
-    strangers = [file.label for file in files if file not in own]
-    if strangers and len(strangers) >= len(own):
-        return f"{strangers[0]} does not fit the log"
+    misfits = [file.label for file in files if file not in own]
+    if misfits and len(misfits) >= len(own):
+        return f"{misfits[0]} does not fit the log"
     if not is_proven:
         used = [file.label for file in files if _if_readable(holds_bytes, file)]
         return f"the contents of {used[0]} prove no number of slots" if used else ""
