@@ -95,51 +95,51 @@ class LogAccount:
         number = np.searchsorted(places, physical_offsets)
         return np.asarray(places[np.minimum(number, len(places) - 1)] == physical_offsets)
 
-    def lists_more(self, looked: SurveyedLog) -> bool:
+    def lists_more(self, surveyed: SurveyedLog) -> bool:
         """Return whether units of a queue lead to more places of a log than it has records of that queue."""
         for key, places in self._places.items():
             if not key[0].startswith(LMQ_PREFIX):
-                first, last = np.searchsorted(places, [looked.start, looked.end])
-                runs = looked.runs.get(key, _NO_RUNS)
+                first, last = np.searchsorted(places, [surveyed.start, surveyed.end])
+                runs = surveyed.runs.get(key, _NO_RUNS)
                 if last - first > (runs["stop"] - runs["first"]).sum():
                     return True
         return False
 
-    def losses(self, looked: SurveyedLog) -> Iterator[tuple[QueueKey, list[Absent], QueueLosses]]:
+    def losses(self, surveyed: SurveyedLog) -> Iterator[tuple[QueueKey, list[Absent], QueueLosses]]:
         """Yield, of each queue with lost messages, which they are, by topic and queue id."""
-        finder = AbsentFinder(looked.start, looked.start == 0, ENDLESS, looked.room)
-        reach = self._reach(looked)
-        consumed = consumed_ends(self.store) if reach > looked.end else {}
-        for key in sorted({*self._places, *looked.runs}):
-            if self._is_light(key, looked) or self._is_anothers(key, looked):
+        finder = AbsentFinder(surveyed.start, surveyed.start == 0, ENDLESS, surveyed.room)
+        reach = self._reach(surveyed)
+        consumed = consumed_ends(self.store) if reach > surveyed.end else {}
+        for key in sorted({*self._places, *surveyed.runs}):
+            if self._is_light(key, surveyed) or self._is_anothers(key, surveyed):
                 continue
-            runs, pins = looked.runs.get(key, _NO_RUNS), self._pins(key, looked)
+            runs, pins = surveyed.runs.get(key, _NO_RUNS), self._pins(key, surveyed)
             absent: list[Absent] = []
-            if pins or len(runs) != 1 or (looked.start == 0 and runs["first"][0] > 0):
+            if pins or len(runs) != 1 or (surveyed.start == 0 and runs["first"][0] > 0):
                 for part in _generations(runs, pins):
                     absent += finder.find(*part[:2], goes_on=part[2])
-            if key in consumed and not self._is_whole(key, looked):
+            if key in consumed and not self._is_whole(key, surveyed):
                 ends = [*runs["stop"].tolist(), *(one.queue_offset + one.messages for one in absent)]
-                absent += consumed_beyond(max(ends, default=0), consumed[key], looked.end, reach)
-            if len(looked.unplaced):
-                absent = [one for one in absent if not _is_damaged(one, looked)]
+                absent += consumed_beyond(max(ends, default=0), consumed[key], surveyed.end, reach)
+            if len(surveyed.unplaced):
+                absent = [one for one in absent if not _is_damaged(one, surveyed)]
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
 
-    def _is_light(self, key: QueueKey, looked: SurveyedLog) -> bool:
+    def _is_light(self, key: QueueKey, surveyed: SurveyedLog) -> bool:
         """Return whether a queue lists only records of other queues, which name it and count there."""
         if key[0].startswith(LMQ_PREFIX):
             return True
-        places = _NOWHERE if key in looked.runs else self._places[key]
-        there = places[~looked.without_record(places)]
-        record = record_at(looked.log, int(there[0])) if len(there) else None
+        places = _NOWHERE if key in surveyed.runs else self._places[key]
+        there = places[~surveyed.without_record(places)]
+        record = record_at(surveyed.log, int(there[0])) if len(there) else None
         return record is not None and key in [place[:2] for place in record.light_places]
 
-    def _is_anothers(self, key: QueueKey, looked: SurveyedLog) -> bool:
+    def _is_anothers(self, key: QueueKey, surveyed: SurveyedLog) -> bool:
         """Return whether all records of a queue are those to which units of others lead: they are damaged."""
-        if key in self._places or key not in looked.runs:
+        if key in self._places or key not in surveyed.runs:
             return False
-        return bool(np.isin(looked.runs[key]["place"], self._own_places).all())
+        return bool(np.isin(surveyed.runs[key]["place"], self._own_places).all())
 
     @cached_property
     def _own_places(self) -> Int64s:
@@ -147,75 +147,75 @@ class LogAccount:
         own = [places for key, places in self._places.items() if not key[0].startswith(LMQ_PREFIX)]
         return np.concatenate([_NOWHERE, *own])
 
-    def indexed(self, looked: SurveyedLog) -> Int64s:
+    def indexed(self, surveyed: SurveyedLog) -> Int64s:
         """Return where index items lead to and the log has no record, ``(n,)`` ascending."""
         if self._indexed is None:
-            places = indexed_places(self.store, looked.holds_none, looked.room, self.unread)
+            places = indexed_places(self.store, surveyed.holds_none, surveyed.room, self.unread)
             # Items made of records that lie about their place prove nothing.
-            self._indexed = places[~np.isin(places, looked.claims)]
+            self._indexed = places[~np.isin(places, surveyed.claims)]
         return self._indexed
 
-    def _reach(self, looked: SurveyedLog) -> int:
+    def _reach(self, surveyed: SurveyedLog) -> int:
         """Return up to where in the log units and items lead, each to a smallest record."""
-        beyond = [key for key, places in self._places.items() if len(places) and places[-1] >= looked.end]
-        places = [int(self._proven(key, looked).physical_offsets.max(initial=-1)) for key in beyond]
-        places += self.indexed(looked)[-1:].tolist()
-        return max([*places, looked.end - SMALLEST_RECORD]) + SMALLEST_RECORD
+        beyond = [key for key, places in self._places.items() if len(places) and places[-1] >= surveyed.end]
+        places = [int(self._proven(key, surveyed).physical_offsets.max(initial=-1)) for key in beyond]
+        places += self.indexed(surveyed)[-1:].tolist()
+        return max([*places, surveyed.end - SMALLEST_RECORD]) + SMALLEST_RECORD
 
-    def _is_whole(self, key: QueueKey, looked: SurveyedLog) -> bool:
+    def _is_whole(self, key: QueueKey, surveyed: SurveyedLog) -> bool:
         """Return whether a queue lists its last record in the log: no consumer has read more than that."""
         if key not in self._queues:
             return False
-        units = self._proven(key, looked)
-        recorded = looked.runs.get(key, _NO_RUNS)["stop"].max(initial=0)
+        units = self._proven(key, surveyed)
+        recorded = surveyed.runs.get(key, _NO_RUNS)["stop"].max(initial=0)
         return bool(len(units.keys)) and int((units.keys + units.messages).max()) >= recorded
 
-    def _proven(self, key: QueueKey, looked: SurveyedLog) -> LiveUnits:
+    def _proven(self, key: QueueKey, surveyed: SurveyedLog) -> LiveUnits:
         """Return the units of a queue but for those that prove no message of it, by queue offset."""
         units = self.units(key)
         units = units.only(self._beyond.proves(key, units.physical_offsets)).sane
         units = LiveUnits(*(column[np.argsort(units.keys, kind="stable")] for column in units))
-        runs = looked.runs.get(key, _NO_RUNS)
+        runs = surveyed.runs.get(key, _NO_RUNS)
         runs = runs[int(np.flatnonzero(np.append([True], runs["anew"][1:]))[-1]) :]  # the last generation
         is_judged = covered(runs["first"], runs["stop"], units.keys)
-        is_judged |= ~looked.without_record(units.physical_offsets)
+        is_judged |= ~surveyed.without_record(units.physical_offsets)
         places = units.physical_offsets
-        return units.only(vouched(is_judged, lambda numbers: _are_own(key, places[numbers], looked)))
+        return units.only(vouched(is_judged, lambda numbers: _are_own(key, places[numbers], surveyed)))
 
-    def _pins(self, key: QueueKey, looked: SurveyedLog) -> list[Pin]:
+    def _pins(self, key: QueueKey, surveyed: SurveyedLog) -> list[Pin]:
         places = self._places.get(key, _NOWHERE)
-        places = places[np.searchsorted(places, looked.start) :]
-        if not len(places) or not (len(looked.unplaced) or looked.without_record(places).any()):
+        places = places[np.searchsorted(places, surveyed.start) :]
+        if not len(places) or not (len(surveyed.unplaced) or surveyed.without_record(places).any()):
             return []
-        pins = _free(self._proven(key, looked), looked)
+        pins = _free(self._proven(key, surveyed), surveyed)
         columns = pins.keys, pins.messages, pins.physical_offsets, pins.sizes, pins.tags_codes
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return sorted(Pin(key, count, place, size, tags, "listed") for key, count, place, size, tags in rows)
 
 
-def _are_own(key: QueueKey, places: Int64s, looked: SurveyedLog) -> Bools:
+def _are_own(key: QueueKey, places: Int64s, surveyed: SurveyedLog) -> Bools:
     """Return at which places, ``(n,)``, a record of a queue begins, or one that names it as a light queue."""
     are_own = np.zeros(len(places), np.bool_)
     for number, place in enumerate(places.tolist()):
-        record = record_at(looked.log, place)
+        record = record_at(surveyed.log, place)
         if record is not None and record.head.physical_offset == place:
             own = record.topic, record.head.queue_id
             are_own[number] = own == key or key in [light[:2] for light in record.light_places]
     return are_own
 
 
-def _free(units: LiveUnits, looked: SurveyedLog) -> LiveUnits:
+def _free(units: LiveUnits, surveyed: SurveyedLog) -> LiveUnits:
     """Return the units that lead to where a record can have been, and none of a known queue is."""
-    units = units.only(units.physical_offsets >= looked.start)
+    units = units.only(units.physical_offsets >= surveyed.start)
     ranges = units.physical_offsets, units.sizes
-    return units.only(looked.is_free(*ranges) | looked.meets_unplaced(*ranges))
+    return units.only(surveyed.is_free(*ranges) | surveyed.meets_unplaced(*ranges))
 
 
-def _is_damaged(absent: Absent, looked: SurveyedLog) -> bool:
+def _is_damaged(absent: Absent, surveyed: SurveyedLog) -> bool:
     """Return whether a record lies where messages were, and says otherwise of its queue."""
     if absent.log_offset is None or absent.size is None:
         return False
-    return bool(looked.meets_unplaced(np.array([absent.log_offset]), np.array([absent.size]))[0])
+    return bool(surveyed.meets_unplaced(np.array([absent.log_offset]), np.array([absent.size]))[0])
 
 
 def _generations(runs: Rows, pins: list[Pin]) -> Iterator[tuple[list[Pin], Kept, bool]]:
@@ -347,10 +347,10 @@ def _count_before(store: Store, start: int, lost: LossListener | None) -> int:
     return before
 
 
-def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | None = None) -> LogLosses:
+def log_losses(account: LogAccount, surveyed: SurveyedLog, lost: LossListener | None = None) -> LogLosses:
     """Return the losses of a log."""
     queues, named, holes = [], list[tuple[int, int, int]](), list[Hole]()
-    for key, absent, losses in account.losses(looked):
+    for key, absent, losses in account.losses(surveyed):
         queues.append(losses)
         for one in absent:
             if one.log_offset is None or one.size is None:
@@ -359,24 +359,26 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
                 named.append((one.log_offset, one.log_offset + one.size, one.messages))
         if lost is not None:
             lost.absent(key, absent)
-    indexed = unaccounted(account.indexed(looked), (one[0] for one in named), holes)
+    indexed = unaccounted(account.indexed(surveyed), (one[0] for one in named), holes)
     if lost is not None:
         lost.indexed(indexed.tolist())
-    displaced = set(looked.displaced[looked.displaced >= looked.end].tolist())
-    after = [one for one in named if one[0] >= looked.end and one[0] not in displaced]
-    beyond = [place for place in indexed.tolist() if place >= looked.end]
+    displaced = set(surveyed.displaced[surveyed.displaced >= surveyed.end].tolist())
+    after = [one for one in named if one[0] >= surveyed.end and one[0] not in displaced]
+    beyond = [place for place in indexed.tolist() if place >= surveyed.end]
     consumed = sum(queue.consumed for queue in queues)
     stops = [stop for _, stop, _ in after] + [place + SMALLEST_RECORD for place in beyond]
     messages = sum(queue.messages for queue in queues) + len(indexed)
     is_open = (
         bool(after)
         and not (beyond or consumed)
-        and not is_borne_out(account.store, looked.end, looked.latest_ms)
+        and not is_borne_out(account.store, surveyed.end, surveyed.latest_ms)
     )
     open_ = sum(count for _, _, count in after) if is_open else 0
-    before = _count_before(account.store, looked.start, lost)
-    damaged = sum(count for place, _, count in named if place < looked.end and holds_bytes(looked.log, place))
-    readable, confirmed = looked.readable, account.store.confirm_offset
+    before = _count_before(account.store, surveyed.start, lost)
+    damaged = sum(
+        count for place, _, count in named if place < surveyed.end and holds_bytes(surveyed.log, place)
+    )
+    readable, confirmed = surveyed.readable, account.store.confirm_offset
     later = 0 if confirmed is None else int(np.count_nonzero(readable[:, 0] >= confirmed))
     still = int(readable[:, 1].sum())
     found = LogLosses(
@@ -386,11 +388,11 @@ def log_losses(account: LogAccount, looked: SurveyedLog, lost: LossListener | No
         consumed=consumed,
         indexed=len(indexed),
         beyond=sum(messages for _, _, messages in after) + len(beyond) + consumed,
-        beyond_bytes=max(stops) - looked.end if stops else None,
+        beyond_bytes=max(stops) - surveyed.end if stops else None,
         queues=tuple(queues),
         states=MessageStates(
-            there=looked.records - looked.marked - len(readable) + later,
-            unconfirmed=looked.marked - later,
+            there=surveyed.records - surveyed.marked - len(readable) + later,
+            unconfirmed=surveyed.marked - later,
             cut=None,
             damaged=damaged + still,
             gone=messages - damaged - open_,
@@ -417,35 +419,35 @@ class StoreAccount:
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:
         self._store, self.log = store, store.log if log is None else log
-        self._looked: SurveyedLog | None = None
+        self._surveyed: SurveyedLog | None = None
         self.reading: Reading | None = None
 
     @property
-    def looked(self) -> SurveyedLog:
+    def surveyed(self) -> SurveyedLog:
         """Return the log's content, by the evidence; records that replicas have not confirmed are marked."""
         return self.look()
 
     def look(self, engine: Engine | None = None, *, is_suspect: bool = False) -> SurveyedLog:
-        """Return ``looked``; what must be read for it is read on an engine, or in threads of its own.
+        """Return ``surveyed``; what must be read for it is read on an engine, or in threads of its own.
 
         Of a suspect log it is known that a walk along it finds something odd.
         """
-        if self._looked is None and is_suspect:
-            self._looked = self._by_evidence(engine)
-        elif self._looked is None:
+        if self._surveyed is None and is_suspect:
+            self._surveyed = self._by_evidence(engine)
+        elif self._surveyed is None:
             self.decided(survey(self.log, self._store.confirm_offset), engine)
-        assert self._looked is not None
-        return self._looked
+        assert self._surveyed is not None
+        return self._surveyed
 
-    def decided(self, looked: SurveyedLog, engine: Engine | None = None) -> SurveyedLog:
+    def decided(self, surveyed: SurveyedLog, engine: Engine | None = None) -> SurveyedLog:
         """Return the log's content where the evidence has it, if a walk along it finds anything odd.
 
         Files then lie where their records say, and records below false frames take the place of these.
         """
-        if looked.is_odd or self.of_queues.lists_more(looked):
-            looked = self._by_evidence(engine)
-        self._looked = looked
-        return looked
+        if surveyed.is_odd or self.of_queues.lists_more(surveyed):
+            surveyed = self._by_evidence(engine)
+        self._surveyed = surveyed
+        return surveyed
 
     def _by_evidence(self, engine: Engine | None) -> SurveyedLog:
         from rmqtool.account.reading import read_by_evidence, reads_all  # a sound log needs none
@@ -460,9 +462,9 @@ class StoreAccount:
         return survey(reading.log if moved else self.log, confirmed, reading, moved)
 
     @property
-    def has_looked(self) -> bool:
+    def has_surveyed(self) -> bool:
         """Whether the log's content is known by now."""
-        return self._looked is not None
+        return self._surveyed is not None
 
     @cached_property
     def of_queues(self) -> LogAccount:
@@ -476,17 +478,17 @@ class StoreAccount:
         def places(absent: list[Absent]) -> Int64s:
             return np.array([one.log_offset for one in absent if one.log_offset is not None], np.int64)
 
-        return {key: places(absent) for key, absent, _ in self.of_queues.losses(self.looked)}
+        return {key: places(absent) for key, absent, _ in self.of_queues.losses(self.surveyed)}
 
     def proves(self, key: QueueKey, units: LiveUnits) -> Bools:
         """Return which units of a queue, ``(n,)``, lead to a message of it: there, or lost."""
-        places, looked = units.physical_offsets, self.looked
-        runs = looked.runs.get(key, _NO_RUNS)
+        places, surveyed = units.physical_offsets, self.surveyed
+        runs = surveyed.runs.get(key, _NO_RUNS)
         are_own = covered(runs["first"], runs["stop"], units.keys)
         are_own &= covered(runs["place"], runs["end"], places)
         rest = np.flatnonzero(~are_own)  # few: misplaced units, and those of other queues
-        are_own[rest] = _are_own(key, places[rest], looked)
-        return self.lists_lost(key, places) | (are_own & ~looked.without_record(places))
+        are_own[rest] = _are_own(key, places[rest], surveyed)
+        return self.lists_lost(key, places) | (are_own & ~surveyed.without_record(places))
 
     def lists_lost(self, key: QueueKey, physical_offsets: Int64s) -> Bools:
         """Return which units of a queue, by where they lead to, ``(n,)``, prove a message that is lost."""
@@ -499,7 +501,7 @@ class StoreAccount:
         ``abort`` excuses nothing: a killed broker dispatches what it has written, and what a power failure
         takes is lost.
         """
-        return is_borne_out(self._store, self.looked.end, self.looked.latest_ms)
+        return is_borne_out(self._store, self.surveyed.end, self.surveyed.latest_ms)
 
     @property
     def can_tell(self) -> bool:
@@ -512,18 +514,18 @@ class StoreAccount:
 
     def losses(self, lost: LossListener | None = None) -> LogLosses:
         """Return the losses of the log; a listener receives them, too."""
-        return self._losses if lost is None else log_losses(self.of_queues, self.looked, lost)
+        return self._losses if lost is None else log_losses(self.of_queues, self.surveyed, lost)
 
     @cached_property
     def _losses(self) -> LogLosses:
-        return log_losses(self.of_queues, self.looked)
+        return log_losses(self.of_queues, self.surveyed)
 
     def findings(self, losses: LogLosses) -> Iterator[Finding]:
         """Yield that the log was longer once, and that it has records which no broker reaches."""
-        if losses.states is not None and len(self.looked.unreached):
-            yield unreached_finding(self.looked)
+        if losses.states is not None and len(self.surveyed.unreached):
+            yield unreached_finding(self.surveyed)
         if losses.beyond and len(self.log):  # else ST-NO-COMMITLOG says so
-            yield cut_finding(losses, self.looked.end, sure=self.is_log_cut)
+            yield cut_finding(losses, self.surveyed.end, sure=self.is_log_cut)
 
 
 def account_of(store: Store, log: FileQueue | None = None) -> StoreAccount:

@@ -435,9 +435,9 @@ def _frames(log: FileQueue, false: Int64s) -> Iterator[tuple[int, int]]:
             yield place, reach
 
 
-def unreached_words(looked: SurveyedLog) -> str:
+def unreached_words(surveyed: SurveyedLog) -> str:
     """Return how many records no walk of a broker reaches, and why."""
-    places, undecided = looked.unreached, looked.undecided
+    places, undecided = surveyed.unreached, surveyed.undecided
     records = counted(len(places), "whole record", spec=",")
     words = (
         f"{records} of the log, the first at {places[0]}, below a damaged frame, or in a file under another's"
@@ -451,15 +451,15 @@ def unreached_words(looked: SurveyedLog) -> str:
     )
 
 
-def unreached_finding(looked: SurveyedLog) -> Finding:
+def unreached_finding(surveyed: SurveyedLog) -> Finding:
     """Return that a log has records which no walk of a broker reaches."""
     from rmqtool.scan.classify import HIDDEN_REMEDY  # few logs need it
 
     return Finding(
         code=codes.CL_PHY_MISMATCH,
-        physical_offset=int(looked.unreached[0]),
-        observed=len(looked.unreached),
-        message=unreached_words(looked),
+        physical_offset=int(surveyed.unreached[0]),
+        observed=len(surveyed.unreached),
+        message=unreached_words(surveyed),
         remedy_override=HIDDEN_REMEDY,
     )
 

@@ -143,8 +143,8 @@ class _Actions:
         self._is_indexed, self._geometry = settings.message_index_enable, settings.index_geometry
         self._records = store.once(records_of, self._release).without(*_left_out(findings))
         odd = [finding.physical_offset for finding in findings if finding.code is codes.CL_NUMBER]
-        self._hidden = Hidden.of(self._records, account.looked, np.array(odd, np.int64))
-        self._unplaced = account.looked.unplaced[:, 0]
+        self._hidden = Hidden.of(self._records, account.surveyed, np.array(odd, np.int64))
+        self._unplaced = account.surveyed.unplaced[:, 0]
         self._damaged = 0  # messages whose records are there, and whose bodies are not theirs
         for records in self._records.queues.values():
             is_torn = ~records.whole & np.isin(records.places, self._unplaced, invert=True)

@@ -73,10 +73,10 @@ def offsets_command(
         there = [
             name for name in CONFIG_FILES if store.files.config and (store.files.config / name).is_there()
         ]
-        looked = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(CONFIG_FILES)}"
+        reason = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(CONFIG_FILES)}"
         if kept := database_of_offsets(store.files):
-            looked = f"{kept}/ holds them, a RocksDB database, which is not read"
-        session.console.error(f"no offsets in {store.location}: {looked}")
+            reason = f"{kept}/ holds them, a RocksDB database, which is not read"
+        session.console.error(f"no offsets in {store.location}: {reason}")
         return ExitStatus.NEGATIVE
     is_unread = store.files.has_only_unread_log
     status = status_of(findings, session.fail_on, negative=not is_complete, unread=is_unread)

@@ -255,18 +255,18 @@ class Hidden(NamedTuple):
     entries: Rows
 
     @classmethod
-    def of(cls, records: LogRecords, looked: SurveyedLog, odd: Int64s) -> Hidden:
+    def of(cls, records: LogRecords, surveyed: SurveyedLog, odd: Int64s) -> Hidden:
         """Return those that a survey knows, and those at the places ``odd``, with text for a number."""
-        wanted = np.concatenate((looked.unreached, odd))
+        wanted = np.concatenate((surveyed.unreached, odd))
         starts = {one.label: one.start for one in records.log}
         parts, entries = [np.empty((2, 0), np.int64)], [NO_ENTRIES]
         rules = replace(NEWEST.records, requires_numbers=False)
         dispatcher = Dispatcher(records.policy, passes_stalls=True)
-        for segment in looked.log:
+        for segment in surveyed.log:
             if not ((wanted >= segment.start) & (wanted < segment.stop)).any():
                 continue
             moved = starts.get(segment.label, segment.start) - segment.start
-            for batch in true_batches(segment, segment.start, segment.stop, rules, looked.false):
+            for batch in true_batches(segment, segment.start, segment.stop, rules, surveyed.false):
                 places = batch.rows["log_offset"]
                 is_hidden = np.isin(places, wanted) & np.isin(places + moved, records.places, invert=True)
                 put = _dispatched(dispatcher, batch.only(is_hidden & _is_message(batch)))

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import Segment
 
 
-def lost_records(looked: SurveyedLog, loaded: LoadedStore, cut: int) -> list[Loss]:
+def lost_records(surveyed: SurveyedLog, loaded: LoadedStore, cut: int) -> list[Loss]:
     """Count the intact records that a start cuts off, by topic, with those that this broker cannot read."""
     queues, places = QueueTotals(), [loaded.cut]
-    for batch in records_after(loaded.log, cut, looked):
+    for batch in records_after(loaded.log, cut, surveyed):
         queues.add(batch)
         places.append(batch.rows["log_offset"].copy())
     loaded.cut = np.concatenate(places)
@@ -52,33 +52,33 @@ def tell_losses(
     account: StoreAccount, prediction: Prediction, loaded: LoadedStore, tell: Callable[[LostMessage], object]
 ) -> LostTotals:
     """Report every message that a start loses, or that the log has lost; add them up."""
-    lost = LossReporter(account.looked.log, tell)
+    lost = LossReporter(account.surveyed.log, tell)
     lost.records(loaded.cut.tolist(), LostReason.CUT)
     lost.log = account.log  # as a broker reads it
     for key, offsets, places in loaded.without_unit:
         for queue_offset, place in zip(offsets.tolist(), places.tolist(), strict=True):
             lost.message(QueuePlace(*key, queue_offset), place, LostReason.NO_UNIT)
-    lost.log = account.looked.log
-    told = [loaded.cut, account.looked.unreached, *(places for _, _, places in loaded.without_unit)]
-    places, messages = account.looked.readable.T
+    lost.log = account.surveyed.log
+    told = [loaded.cut, account.surveyed.unreached, *(places for _, _, places in loaded.without_unit)]
+    places, messages = account.surveyed.readable.T
     is_left = ~np.isin(places, np.concatenate(told))
     lost.records(places[is_left].tolist(), LostReason.DAMAGED, messages[is_left].tolist())
     tell_unreached(account, None if prediction.cut is None else prediction.cut.physical_offset, lost)
     account.losses(lost=lost)
     without_unit = sum(queue.missing + queue.dropped for queue in prediction.queues)
     # A missing unit's place may lead to no record.
-    return lost.totals(account.looked.gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
+    return lost.totals(account.surveyed.gaps, without_unit - lost.reasons.get(LostReason.NO_UNIT, 0))
 
 
 def records_after(
-    segments: Sequence[Segment], cut: int, looked: SurveyedLog | None = None
+    segments: Sequence[Segment], cut: int, surveyed: SurveyedLog | None = None
 ) -> Iterator[MessageBatch]:
     """Yield the intact records that lie at a place of the log or after it."""
     starts = {segment.label: segment.start for segment in segments}
-    for segment in segments if looked is None else looked.log:
+    for segment in segments if surveyed is None else surveyed.log:
         start = cut + segment.start - starts.get(segment.label, segment.start)
         if segment.stop > start:
-            false = None if looked is None else looked.false
+            false = None if surveyed is None else surveyed.false
             start = max(start, segment.start)
             yield from true_batches(segment, start, segment.stop, NEWEST.records, false)
             segment.close()
@@ -86,9 +86,9 @@ def records_after(
 
 def tell_unreached(account: StoreAccount, cut: int | None, lost: LossReporter) -> None:
     """Report the records that no walk of a broker reaches, but for those cut off, or served by a unit."""
-    log = account.looked.log
+    log = account.surveyed.log
     starts = {segment.label: segment.start for segment in account.log}
-    for place in account.looked.unreached.tolist():
+    for place in account.surveyed.unreached.tolist():
         segment, record = log.segment_at(place), record_at(log, place)
         if segment is None or record is None:
             continue

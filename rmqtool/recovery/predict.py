@@ -128,11 +128,11 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
     account = account_of(store)
     if prediction.made.loads:
         # Of a log that was surveyed before, the records are read once for all that a run foresees.
-        records = store.once(records_of, release) if account.has_looked else None
+        records = store.once(records_of, release) if account.has_surveyed else None
         _Start(loaded, prediction, settings, looking, account, records).run()
         prediction.add(hazards=timer_hazards(settings, store, prediction.made))
     if len(store.commitlog) or account.can_tell:
-        if not account.has_looked:
+        if not account.has_surveyed:
             looking.pass_over(looking.reached, store.commitlog.stop)
             account.decided(looking.finish())
         _add_losses(prediction, account, loaded.cut)
@@ -149,13 +149,13 @@ def records_of(store: Store, release: Release) -> LogRecords:
         topics |= batch_topics_of(root)
     policy = broker_policy(settings, release, topics)
     account, own = account_of(store), DispatchPolicy.from_settings(store.settings)
-    looked, reading = account.looked, account.reading
+    surveyed, reading = account.surveyed, account.reading
     if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
         found = reading.found
         return LogRecords.of(store.commitlog, policy.with_batch_topics(found.batch_topics), found)
-    records = LogRecords.read(store.commitlog, policy, looked.false)
+    records = LogRecords.read(store.commitlog, policy, surveyed.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
-    return records if proven == policy else LogRecords.read(store.commitlog, proven, looked.false)
+    return records if proven == policy else LogRecords.read(store.commitlog, proven, surveyed.false)
 
 
 def start_changed(
@@ -224,15 +224,15 @@ def _add_shadowed(prediction: PredictionDraft, store: Store, loaded: LoadedStore
 
 def _add_losses(prediction: PredictionDraft, account: StoreAccount, cut: Int64s) -> None:
     """Add what the log has lost, and what it has where no walk of a broker comes."""
-    looked, losses = account.looked, account.losses()
+    surveyed, losses = account.surveyed, account.losses()
     if losses.states is not None and prediction.made.loads and prediction.made.cut is not None:
         messages = sum(loss.messages for loss in prediction.made.lost)
-        damaged = looked.readable[np.isin(looked.readable[:, 0], cut)]
+        damaged = surveyed.readable[np.isin(surveyed.readable[:, 0], cut)]
         states = losses.states.predicted(messages, len(damaged), int(damaged[:, 1].sum()))
         losses = replace(losses, states=states)
     prediction.set(log_losses=losses)
-    if len(looked.unreached):
-        prediction.add(hazards=[f"{unreached_words(looked)}; rmqtool salvage recovers them."])
+    if len(surveyed.unreached):
+        prediction.add(hazards=[f"{unreached_words(surveyed)}; rmqtool salvage recovers them."])
 
 
 def broker_policy(settings: Settings, release: Release, batch_topics: frozenset[str]) -> DispatchPolicy:
@@ -345,7 +345,7 @@ class _Start:
             found = bool((self.records.places >= end).any())
         cut = cut_at(segment, end, self.release, self.start.switches, found)
         if self.account is not None and (found or cut.code is not None or self._goes_on(end)):
-            self.prediction.set(lost=tuple(lost_records(self.account.looked, self.loaded, end)))
+            self.prediction.set(lost=tuple(lost_records(self.account.surveyed, self.loaded, end)))
         self.prediction.set(cut=cut)
         self.prediction.add(deleted_files=(one.label for one in self.log if one.start > end))
         crash = "cannot be read in places: a broker that maps it may crash (SIGBUS)."

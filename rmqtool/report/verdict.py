@@ -369,11 +369,11 @@ def _figures(examined: Examined) -> Iterator[tuple[str, str]]:
 
 
 def _status_text(verdict: Verdict) -> str:
-    looked = "the commit log itself passed"
+    state = "the commit log itself passed"
     if not verdict.report.examined.commitlog_files:
-        looked = "the commit log was not examined"
+        state = "the commit log was not examined"
     return {
-        ExitStatus.NEGATIVE: looked,
+        ExitStatus.NEGATIVE: state,
         ExitStatus.FAILED: "the unread parts may be damaged",
         ExitStatus.LOG_DAMAGED: "read this before you start a broker",
         ExitStatus.INTERRUPTED: "run it again for a verdict",

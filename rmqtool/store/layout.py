@@ -253,8 +253,8 @@ def _no_log_findings(store: Store) -> Iterator[Finding]:
     """Yield the finding that there is no log: damage, unless nothing was ever derived from one."""
     if any(feature.code is codes.ST_DLEDGER for feature in store.features):
         return  # the log exists, and its finding has been yielded
-    looked = ", ".join(str(path) for path in store.commitlog.directories)
-    message = f"no commit log file in {looked}"
+    directories = ", ".join(str(path) for path in store.commitlog.directories)
+    message = f"no commit log file in {directories}"
     derived = store.index_files or any(_has_queues(store, kind) for kind in QUEUE_KINDS)
     if derived or (store.checkpoint is not None and _log_time_ms(store.checkpoint) > 0):
         yield Finding(code=codes.ST_NO_COMMITLOG, message=message)

@@ -90,7 +90,7 @@ def _before_of(summary: StoreSummary) -> set[int]:
 
 def _not_there(store: rmqtool.Store, told: list[rmqtool.LostMessage]) -> list[rmqtool.LostMessage]:
     """Return the messages but for those whose damaged records can be read."""
-    readable = set(account_of(store.files).looked.readable[:, 0].tolist())
+    readable = set(account_of(store.files).surveyed.readable[:, 0].tolist())
     return [
         one for one in told if one.reason is not LostReason.DAMAGED or one.physical_offset not in readable
     ]
@@ -646,7 +646,7 @@ def test_a_listener_hears_what_is_counted(tmp_path: Path) -> None:
             self.places += len(list(places))
 
     heard, account = Heard(), StoreAccount(rmqtool.open(root).files)
-    losses = log_losses(account.of_queues, account.looked, heard)
+    losses = log_losses(account.of_queues, account.surveyed, heard)
     assert (heard.absents + heard.places, heard.places) == (losses.messages, losses.indexed)
 
 

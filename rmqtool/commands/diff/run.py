@@ -281,7 +281,7 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison)
         if losses is None:
             continue
         lost = losses.messages
-        held = _HeldElsewhere(other.account.looked, other.account.looked.log) if lost else None
+        held = _HeldElsewhere(other.account.surveyed, other.account.surveyed.log) if lost else None
         if held is not None:
             comparison.is_damaged |= side.account.is_log_cut  # a lagging slave has no trace of these
             side.account.losses(lost=held)

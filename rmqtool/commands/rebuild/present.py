@@ -217,7 +217,7 @@ class PresentComparison:
             is_lost |= missing & account.lists_lost(key, there.physical_offsets)
             is_lost[is_lost] = account.proves(key, there.only(is_lost))
             if not account.is_log_cut:  # a start cuts off what lies beyond the log
-                is_lost &= there.physical_offsets < account.looked.end
+                is_lost &= there.physical_offsets < account.surveyed.end
             # A unit that leads to no message of its queue is none.
             there, is_lost = there.only(~missing | is_lost), is_lost[~missing | is_lost]
         self.messages += int(there.messages.sum())
@@ -306,19 +306,19 @@ class RebuildLosses:
             for task in tasks:
                 for log_offsets in true_records(task):
                     self.lost.records(log_offsets.tolist(), reason)
-        self.lost.log = self._account.looked.log
-        self.lost.records(self._account.looked.unreached.tolist(), self._skipped)
+        self.lost.log = self._account.surveyed.log
+        self.lost.records(self._account.surveyed.unreached.tolist(), self._skipped)
 
     def report_units(self, queue: tuple[str, int], units: LiveUnits) -> None:
         """Report what units lead to and the queue made does not, but for what is reported already."""
-        looked = self._account.looked
-        there = units.only(~looked.without_record(units.physical_offsets))
-        there = there.only(~np.isin(there.physical_offsets, looked.unreached))
+        surveyed = self._account.surveyed
+        there = units.only(~surveyed.without_record(units.physical_offsets))
+        there = there.only(~np.isin(there.physical_offsets, surveyed.unreached))
         self.lost.units(queue, there, self._report_left_out)
 
     def totals(self) -> LostTotals:
         """Return the reported messages, and those missing in the whole log."""
-        return self.lost.totals(self._account.looked.gaps)
+        return self.lost.totals(self._account.surveyed.gaps)
 
     def _report_left_out(self, place: QueuePlace, log_offset: int) -> None:
         number = bisect_right(self._starts, log_offset) - 1

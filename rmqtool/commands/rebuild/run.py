@@ -213,8 +213,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     is_odd = bool(unreachable or skipped or _ODD & judged.counts.keys())
     unreached = RecordCount(0, 0)
     if is_odd or losses is not None or lacks or indexes_beyond(request.store, result.chain.end):
-        looked = account().looked
-        unreached = RecordCount(len(looked.unreached), looked.unreached_bytes)
+        surveyed = account().surveyed
+        unreached = RecordCount(len(surveyed.unreached), surveyed.unreached_bytes)
         from_log = account().losses(lost=None if losses is None else losses.lost)
         judged.extend(account().findings(from_log))
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
