@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Array, Buffer, Int64s
     from rmqtool.store import Segment
 
-OUT_BYTES = 2 << 20
+OUT_BYTES = 1 << 19
 """Room for lines; more for a longer one."""
 
-ROOM_ROWS, ROOM_BYTES = 1 << 12, 1 << 20
+ROOM_ROWS, ROOM_BYTES = 1 << 10, 1 << 17
 """Messages between columns and lines, and room for their texts of one kind; more for a longer one."""
 
 _MOST_WORDS = 512
