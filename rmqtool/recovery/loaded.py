@@ -17,7 +17,6 @@ from rmqtool.formats.index import HEADERS, HeaderFields
 from rmqtool.io import FileKind, Location
 from rmqtool.javacompat import parse_long
 from rmqtool.kernels.rows import NO_EXT_UNIT, MessageBatch, frame_stops
-from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import (
     NO_CHANGE,
     Change,
@@ -202,10 +201,8 @@ class LoadedStore:
         done.messages += put.messages
         done.index_entries += len(put.entries)
         self.index.put(put.entries, put.keyless)
-        order, starts = order_by_queue(put.units, np.arange(len(dispatcher.queues)))
-        for number in np.flatnonzero(np.diff(starts)):
-            key = dispatcher.key(int(number))
-            done.units += self._put(key, put.units[order[starts[number] : starts[number + 1]]])
+        for key, units in dispatcher.units_by_queue():
+            done.units += self._put(key, units)
         dispatcher.clear()
 
     def truncate(self, physical_offset: int) -> None:

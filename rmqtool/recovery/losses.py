@@ -11,7 +11,6 @@ from rmqtool.account.lost import LossReporter, LostReason, QueuePlace
 from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.totals import QueueTotals, Total
-from rmqtool.kernels.units import order_by_queue
 from rmqtool.recovery import Loss, QueueOutcome
 from rmqtool.recovery.log_recovery import true_batches
 from rmqtool.releases import NEWEST
@@ -152,10 +151,8 @@ class _Counting:
     def count(self) -> None:
         put = self.dispatcher.taken()
         self.entries += int(np.count_nonzero(~self.loaded.index.covers(put.entries["physical_offset"])))
-        order, starts = order_by_queue(put.units, np.arange(len(self.dispatcher.queues)))
-        for number in np.flatnonzero(np.diff(starts)):
-            key = self.dispatcher.key(int(number))
-            self._count_queue(key, put.units[order[starts[number] : starts[number + 1]]])
+        for key, units in self.dispatcher.units_by_queue():
+            self._count_queue(key, units)
 
     def _count_queue(self, key: QueueKey, units: Rows) -> None:
         places = np.ascontiguousarray(units["physical_offset"])

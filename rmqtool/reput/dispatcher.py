@@ -12,12 +12,13 @@ from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.dispatch import DispatchRules, dispatch, dispatch_room
 from rmqtool.kernels.rows import Count, DispatchOutcome, MessageBatch, Switch, Trait
+from rmqtool.kernels.units import order_by_queue
 from rmqtool.reput.blocks import Block, write_block
 from rmqtool.scan.log_pass import ReadJob, SplitRead
 from rmqtool.store.names import safe_component
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.arrays import Rows
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -120,6 +121,13 @@ class Dispatcher:
             end_phy_offset,
             unindexed,
         )
+
+    def units_by_queue(self) -> Iterator[tuple[tuple[str, int], Rows]]:
+        """Yield the units since then of each queue that has any, after its `key`, in log order."""
+        units = self.taken().units
+        order, starts = order_by_queue(units, np.arange(len(self.queues)))
+        for number in np.flatnonzero(np.diff(starts)):
+            yield self.key(int(number)), units[order[starts[number] : starts[number + 1]]]
 
     def clear(self) -> None:
         """Drop the units and entries; queues and endPhyOffset stay."""
