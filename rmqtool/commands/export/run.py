@@ -24,7 +24,7 @@ from rmqtool.commands.export import REPORT_NAME, ExportReport, ExportRequest, Le
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, StoreFinding, counted
-from rmqtool.progress import LimitedProgress, Progress
+from rmqtool.progress import LimitedProgress, Progress, stage_of
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
 from rmqtool.rows.log_splits import ReadSplit, after_segment
@@ -168,8 +168,8 @@ class _Export:
             tasks += self._planned(store, folder)
         self._require_stores()
         self._log_bytes = sum(task.log_bytes for task in tasks)
-        self._progress.stage("export", self._log_bytes)
-        done = self._done(tasks, _advance(tasks, self._progress))
+        advance = stage_of(self._progress, "export", (task.log_bytes for task in tasks))
+        done = self._done(tasks, advance)
         for _, of_store in groupby(done, key=lambda pair: pair[0].plan.folder):
             self._take_store(list(of_store))
         self._require_stores()
@@ -306,14 +306,6 @@ class _Export:
 
     def _note(self, plan: StorePlan, found: Iterable[rows.Row]) -> None:
         self._findings.extend(plan.finding(row) for row in found if isinstance(row, Damage))
-
-
-def _advance(tasks: Sequence[ExportTask], progress: Progress) -> Callable[[int], None]:
-    """Return a function from the number of tasks done to bytes; the last may be done first."""
-    done = [0]
-    for task in tasks:
-        done.append(done[-1] + task.log_bytes)
-    return lambda count: progress.advance(done[count])
 
 
 def _folders(request: ExportRequest) -> list[str]:
