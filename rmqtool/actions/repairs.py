@@ -12,7 +12,7 @@ from rmqtool.store.layouts import Deed
 from rmqtool.store.twins import own_records
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from rmqtool.findings import Findings
     from rmqtool.outcomes import Outcome
@@ -120,8 +120,13 @@ def _assumed(store: Store, parts: Collection[Structure]) -> str | None:
 
 def doubt_of(store: Store, parts: Collection[str]) -> str | None:
     """Return which settings have to be sure before parts are rebuilt and take the place of others."""
-    names = " and ".join(setting.name for setting in store.settings.doubtful_sizes(parts))
-    return f"{names} in doubt: give the broker's with -c broker.conf or -p NAME=VALUE" if names else None
+    return doubt_words(setting.name for setting in store.settings.doubtful_sizes(parts))
+
+
+def doubt_words(names: Iterable[str]) -> str | None:
+    """Return the sentence on settings that are not sure; None without any."""
+    listed = " and ".join(names)
+    return f"{listed} in doubt: give the broker's with -c broker.conf or -p NAME=VALUE" if listed else None
 
 
 def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]:

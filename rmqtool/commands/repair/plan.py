@@ -285,8 +285,7 @@ def swap_refusal(rebuilt: Rebuilt, *, is_foreseen: bool) -> str | None:
     if not is_foreseen and rebuilt.hidden_records:
         return f"{rebuilt.hidden_records:,} intact records are out of reach of a rebuild; {_SALVAGE}"
     if rebuilt.doubtful_settings:
-        names = " and ".join(rebuilt.doubtful_settings)
-        return f"{names} in doubt: give the broker's with -c broker.conf or -p NAME=VALUE"
+        return repairs.doubt_words(rebuilt.doubtful_settings)
     if rebuilt.assumed:
         name, why = next(iter(rebuilt.assumed.items()))
         return f"a rebuild rests on {name}={why}"
