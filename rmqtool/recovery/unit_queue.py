@@ -281,7 +281,8 @@ class UnitQueue:
         misplaced = int(np.count_nonzero(places != queue_offsets[keep]))
         # What reput repeats was judged before; a record of a wrong PHYSICALOFFSET may have another's unit.
         vain = ~keep & (ends > self._seen_end) & self.absent(physical_offsets, sizes)
-        vain &= ~np.isin(physical_offsets, physical_offsets[keep])
+        if vain.any():  # in few queues
+            vain &= ~np.isin(physical_offsets, physical_offsets[keep])
         self._seen_end = max(self._seen_end, int(ends.max(initial=-1)))
         return Appended(kept, misplaced, vain)
 
