@@ -29,6 +29,7 @@ from tests.store.fixture_stores import fixture
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.findings import Findings
     from rmqtool.outcomes import Outcome
     from rmqtool.releases import Release
@@ -105,16 +106,17 @@ def first_of(report: VerifyReport, code: str, places: Places) -> dict[str, Any]:
     return {**finding, "file": numbered, "count": report.findings.counts[code]}
 
 
-def install_rebuilt(root: Path, properties: list[str]) -> None:
+def install_rebuilt(root: Path, properties: list[str]) -> RebuildReport:
     """Rebuild the derived files from the log and put them in the place of those that are there."""
     conf = _conf(root)
     with tempfile.TemporaryDirectory(dir=root.parent) as scratch:
         out = Path(scratch) / "out"
-        rebuild_store(root, conf, out, engine=ONE_THREAD, properties=tuple(properties))
+        report = rebuild_store(root, conf, out, engine=ONE_THREAD, properties=tuple(properties))
         for name in DERIVED:
             _remove(root / name)
             if (out / name).exists():
                 (out / name).rename(root / name)
+    return report
 
 
 def rebuild_differences(root: Path, properties: list[str]) -> list[str]:

@@ -63,7 +63,8 @@ def assert_as_described(root: Path, case: Case, report: VerifyReport) -> None:
     assert [one.message for one in report.findings if ONE_OF_SEVERAL.search(one.message)] == []
     if case.no_rebuild:
         return
-    install_rebuilt(root, case.properties)
+    rebuilt = install_rebuilt(root, case.properties)
+    assert not (rebuilt.outcomes and report.outcomes) or rebuilt.outcomes == report.outcomes
     mended = verified(root, case.properties)
     assert codes(mended) - case.base_codes == set(case.rebuilt)
     assert mended.exit_status() == case.rebuilt_status

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.account import NO_LOSSES, LogLosses, indexes_beyond
+from rmqtool.check import VerifyRequest
 from rmqtool.check.log_findings import unlisted_batch_topics
 from rmqtool.commands.rebuild.judging import GenerationChoice, judge_delay_table, judge_log
 from rmqtool.commands.rebuild.present import PresentComparison, RebuildLosses
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from rmqtool.account.log_losses import StoreAccount
     from rmqtool.commands.rebuild import RebuildRequest
-    from rmqtool.findings import FindingLog
     from rmqtool.outcomes import Outcome
     from rmqtool.progress import Progress
     from rmqtool.store import Store
@@ -219,6 +219,11 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         judged.extend(account().findings(from_log))
     result.seconds["survey"] = round(time.perf_counter() - start, 3)
     where = _account(result, skipped, unreachable, unreached)
+    may_harm = (
+        is_odd
+        or bool(judged.errors or from_log.messages or (beside is not None and beside.fewer_messages))
+        or _changes_queues(request.store, result)
+    )
     left_bytes = unreached.bytes + sum(one.record_bytes for one in skipped)
     left_bytes += sum(one.record_bytes for one in unreachable)
     return RebuildReport(
@@ -255,29 +260,26 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         log_losses=from_log,
         findings=judged,
         not_looked_at=_not_looked_at(request.store, result),
-        outcomes=_outcomes(
-            *(request, plan, judged),
-            is_odd=is_odd
-            or bool(from_log.messages or (beside is not None and beside.fewer_messages))
-            or _changes_queues(request.store, result),
-        ),
+        outcomes=_outcomes(request, plan, engine, progress) if may_harm else (),
         seconds=result.seconds,
     )
 
 
 def _outcomes(
-    request: RebuildRequest, plan: ReputPlan, judged: FindingLog, *, is_odd: bool
+    request: RebuildRequest, plan: ReputPlan, engine: Engine, progress: Progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcomes of the result and of other actions, where a start on it may lose something."""
+    """Return the outcomes of the result and of other actions, by all that ``verify`` finds in the store."""
     store = request.store
     is_whole = store.kind is PathKind.STORE and {"consumequeue", "index"} <= set(request.parts)
-    if plan.is_partial or request.live or not is_whole or not (is_odd or judged.errors):
+    if plan.is_partial or request.live or not is_whole:
         return ()
     from rmqtool.actions.foresight import foresee  # few logs are damaged
+    from rmqtool.check.run import check
     from rmqtool.recovery.predict import NotPredictedError
 
+    findings = check(VerifyRequest(store, engine=engine), progress).findings
     with suppress(NotPredictedError, EnvironmentFailureError):
-        return foresee(store, store.settings.release, judged, is_suspect=True)
+        return foresee(store, store.settings.release, findings, is_suspect=True)
     return ()
 
 
