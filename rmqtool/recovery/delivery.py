@@ -239,8 +239,11 @@ def measure(
     counts = [
         delivered(loaded, log, key, records.queues.get(key, NO_RECORDS), records.undecoded)
         for key in sorted({*records.queues, *loaded.queues})
-        if not key[0].startswith(LMQ_PREFIX)
+        if not key[0].startswith(LMQ_PREFIX) and key not in records.deleted
     ]
+    for key, of_deleted in records.deleted.items():
+        served = delivered(loaded, log, key, of_deleted, records.undecoded)
+        counts.append(served._replace(unserved=0))
     read = np.array([place for count in counts for place in count.read], np.int64)
     is_left = (hidden.places < end) & np.isin(hidden.places, read, invert=True)
     homeless = np.count_nonzero(records.homeless < end)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -98,6 +98,7 @@ class LogRecords:
         undecoded: physical offsets of records that clients do not decode.
         homeless: those of whole messages that go into no queue: their topic's name is none of a directory.
         unknown_batch_topics: topics that prove to have batch queues though the policy does not say so.
+        deleted: the records of queues whose topics were deleted: nobody misses them.
         chains: of its records, if a broker reads and dispatches each just so.
         rebuilt: queues and index that a rebuild makes of the log, once they were made.
     """
@@ -112,6 +113,7 @@ class LogRecords:
     undecoded: Int64s
     homeless: Int64s
     unknown_batch_topics: frozenset[str] = frozenset()
+    deleted: dict[QueueKey, QueueRecords] = field(default_factory=dict)
     chains: LogChains | None = None
     rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
 
@@ -174,21 +176,19 @@ class LogRecords:
             chains=None if stalls else LogChains(places, rows["total_size"].astype(np.int64)),
         )  # fmt: skip
 
-    def without(self, topics: Collection[str], stop: int | None) -> LogRecords:
-        """Return the records but for those of some topics, and those from physical offset ``stop`` on."""
+    def without(self, deleted: Collection[str], stop: int | None) -> LogRecords:
+        """Return the records but for those from physical offset ``stop`` on; topics were ``deleted``."""
         stop = ENDLESS if stop is None else stop
         is_left = self.places < stop
+        queues = {key: records.only(records.places < stop) for key, records in self.queues.items()}
         return replace(
             self,
             whole=self.whole[is_left],
             places=self.places[is_left],
             entries=self.entries[self.entries["physical_offset"] < stop],
             homeless=self.homeless[self.homeless < stop],
-            queues={
-                key: records.only(records.places < stop)
-                for key, records in self.queues.items()
-                if key[0] not in topics
-            },
+            queues={key: records for key, records in queues.items() if key[0] not in deleted},
+            deleted={key: records for key, records in queues.items() if key[0] in deleted},
         )
 
 
