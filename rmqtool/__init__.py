@@ -11,7 +11,8 @@ Packages, lowest first; imports go down only (``tests/house`` enforces it):
 ``io`` storage; ``store`` files and settings; ``engine`` local threads and Spark;
 ``scan`` bytes of log to messages and gaps; ``derived`` readers of queues, index and checkpoint;
 ``doctor`` the broker's files in ``config/``; ``dispatch`` messages to units and index entries;
-``reput`` the pipeline of ``rebuild``; ``account`` lost messages; ``recovery`` a broker's start;
+``reput`` the pipeline of ``rebuild``; ``genuine`` which records of a damaged log are its own;
+``account`` lost messages; ``recovery`` a broker's start;
 ``outcomes`` their form, order and words; ``retention`` a running broker's deletions;
 ``check`` checks of ``verify``; ``salvage`` a new log from a damaged one;
 ``actions`` the outcome of each, and advice; ``rows`` typed rows;

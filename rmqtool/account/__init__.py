@@ -1,13 +1,9 @@
 """ACCOUNT: the messages that a store has lost, and the proof of each loss, as data and words.
 
 ``survey`` reads a log: the queue offsets of its records, bytes that hold no record, and proofs of lost
-messages beside units; ``beyond`` decides which units beyond the log's end prove any. Where that shows damage,
-``records`` reads the log to its last record, with what the present queues list and the chains of records in
-each (``evidence``): ``disputes`` decides between readings that differ, ``judged`` compares the fields that no
-checksum protects with the queues and with their neighbours. ``reading`` is the result, for every command, and
-finds files under another's name. ``lost`` finds the messages that the records of a queue leave out, reports
-them and adds them up; ``log_losses`` does so for a whole store. Every command that counts lost messages
-counts them by these.
+messages beside units. Where that shows damage, it takes the records that ``rmqtool.genuine`` bears out.
+``lost`` finds the messages that the records of a queue leave out, reports them and adds them up;
+``log_losses`` does so for a whole store. Every command that counts lost messages counts them by these.
 """
 
 from __future__ import annotations

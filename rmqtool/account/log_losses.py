@@ -17,8 +17,7 @@ from rmqtool.account import (
     cut_finding,
     is_borne_out,
 )
-from rmqtool.account.beyond import UnitsBeyond, covered, vouched
-from rmqtool.account.lost import ENDLESS, Absent, AbsentFinder, Kept, Pin
+from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.survey import (
     Hole,
     SurveyedLog,
@@ -33,19 +32,21 @@ from rmqtool.account.survey import (
 from rmqtool.derived.queues import LiveUnits, Queue, all_units, queue_units, queues_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.genuine.beyond import UnitsBeyond, covered, vouched
 from rmqtool.kernels.continuity import RUN_ROW
 from rmqtool.scan.records import holds_bytes, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.layouts import Deed
+from rmqtool.store.segments import ENDLESS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rmqtool.account.reading import Reading
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding, FindingLog
+    from rmqtool.genuine.reading import Reading
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
 
@@ -450,7 +451,7 @@ class StoreAccount:
         return surveyed
 
     def _by_evidence(self, engine: Engine | None) -> SurveyedLog:
-        from rmqtool.account.reading import read_by_evidence, reads_all  # a sound log needs none
+        from rmqtool.genuine.reading import read_by_evidence, reads_all  # a sound log needs none
 
         reading, confirmed = read_by_evidence(self._store, self.log, engine), self._store.confirm_offset
         if reading.log == self.log:

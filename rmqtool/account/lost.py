@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue
 
 
-ENDLESS = (1 << 63) - 1
-"""Physical offset after every other."""
-
-
 class LostReason(StrEnum):
     """Why nobody will see a message."""
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.lost import ENDLESS, Absent, OffsetGaps
+from rmqtool.account.lost import Absent, OffsetGaps
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.errors import EnvironmentFailureError
@@ -41,14 +41,15 @@ from rmqtool.kernels.totals import QueueTotals
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap
+from rmqtool.store.segments import ENDLESS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
-    from rmqtool.account.reading import Reading
-    from rmqtool.account.records import Survey
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.genuine.reading import Reading
+    from rmqtool.genuine.records import LogCopy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue, Segment
@@ -181,7 +182,7 @@ class OffsetWalk:
         if filled:
             self._runs.append(runs[:filled].copy())
 
-    def add_found(self, found: Survey, unplaced: Int64s) -> None:
+    def add_found(self, found: LogCopy, unplaced: Int64s) -> None:
         """Take the records of a survey, but for those at some places; `runs` then has its queues' numbers."""
         self._make_room(len(found.queues))
         starts = np.ascontiguousarray(found.records["log_offset"])
@@ -222,7 +223,7 @@ class OffsetWalk:
 
 
 @dataclass
-class LogSurvey:
+class Surveyor:
     """A survey in the making: what is fed to it must come in log order.
 
     Attributes:
@@ -366,7 +367,7 @@ def survey(
         reading: see ``survey``.
         moved: labels of the files that are read as others.
     """
-    made = LogSurvey(log, reading, moved)
+    made = Surveyor(log, reading, moved)
     if marked_from is not None and marked_from < log.stop:
         made.pass_over(log.start, max(log.start, marked_from))
         made.mark = made.records

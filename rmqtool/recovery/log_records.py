@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.lost import ENDLESS
-from rmqtool.account.records import Mark, read_record
 from rmqtool.formats.message import (
     HEAD_SIZES,
     TRANSACTION_MASK,
@@ -16,20 +14,22 @@ from rmqtool.formats.message import (
     TRANSACTION_ROLLBACK,
     VARIANT_SHIFT,
 )
+from rmqtool.genuine.records import Mark, read_record
 from rmqtool.kernels.rows import BORN_PORT_AT, STORE_PORT_AT
 from rmqtool.kernels.units import first_bad_crc
 from rmqtool.recovery.log_recovery import true_batches
 from rmqtool.releases import NEWEST
 from rmqtool.reput.dispatcher import Dispatcher
+from rmqtool.store.segments import ENDLESS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from rmqtool.account.records import Survey
     from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Array, Bools, Int64s, Rows
     from rmqtool.dispatch.policy import DispatchPolicy
+    from rmqtool.genuine.records import LogCopy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery.loaded import IndexState, Queue
     from rmqtool.recovery.unit_queue import QueueKey
@@ -149,28 +149,28 @@ class LogRecords:
         )  # fmt: skip
 
     @classmethod
-    def of(cls, log: FileQueue, policy: DispatchPolicy, survey: Survey) -> LogRecords:
+    def of(cls, log: FileQueue, policy: DispatchPolicy, copy: LogCopy) -> LogRecords:
         """Return the same of records that were read before, with their index entries."""
-        rows, places = survey.records, np.ascontiguousarray(survey.records["log_offset"])
+        rows, places = copy.records, np.ascontiguousarray(copy.records["log_offset"])
         marks = rows["marks"]
         stalls = bool((marks & np.uint16(Mark.STALLS)).any())
         whole, undecoded = marks & np.uint16(Mark.BODY_CRC) == 0, []
         for number in np.flatnonzero(marks & np.uint16(Mark.BODY_CRC | Mark.TORN)).tolist():
-            record = read_record(survey.log, rows[number])
+            record = read_record(copy.log, rows[number])
             is_empty = record is not None and not record.body_length  # no broker checks that
             whole[number] |= is_empty
             undecoded += [number] if record is not None and _has_no_port(record) else []
-        units, at = survey.units, np.searchsorted(places, survey.units["log_offset"])
+        units, at = copy.units, np.searchsorted(places, copy.units["log_offset"])
         is_put = np.zeros(len(rows), np.bool_)
         is_put[at] = True
         names = ("queue", "queue_offset", "log_offset")
         columns = [*(units[name] for name in names), rows["total_size"][at], units["count"]]
         numbers = (column.astype(np.int64) for column in columns)
-        queues, light = _by_queue(survey.queues, [(*numbers, whole[at])])
-        at = np.searchsorted(places, survey.entries["physical_offset"])
+        queues, light = _by_queue(copy.queues, [(*numbers, whole[at])])
+        at = np.searchsorted(places, copy.entries["physical_offset"])
         return cls(
             log, policy, queues, light, places, whole,
-            entries=_entries(survey.entries, whole[at]),
+            entries=_entries(copy.entries, whole[at]),
             undecoded=places[undecoded],
             homeless=places[whole & ~is_put & (marks & np.uint16(Mark.PLAIN) != 0)],
             chains=None if stalls else LogChains(places, rows["total_size"].astype(np.int64)),

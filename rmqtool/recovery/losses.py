@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.log_losses import LogAccount, StoreAccount
     from rmqtool.account.lost import LostMessage, LostTotals
-    from rmqtool.account.survey import LogSurvey, SurveyedLog
+    from rmqtool.account.survey import SurveyedLog, Surveyor
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.derived.queues import LiveUnits
     from rmqtool.dispatch.policy import DispatchPolicy
@@ -100,7 +100,7 @@ def tell_unreached(account: StoreAccount, cut: int | None, lost: LossReporter) -
 
 
 def count_missing(
-    looking: LogSurvey, cut: int, policy: DispatchPolicy, loaded: LoadedStore, account: LogAccount
+    looking: Surveyor, cut: int, policy: DispatchPolicy, loaded: LoadedStore, account: LogAccount
 ) -> int:
     """Count index entries, before the cut, that the start did not dispatch and that did not exist.
 

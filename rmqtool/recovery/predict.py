@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account.log_losses import StoreAccount, account_of
-from rmqtool.account.survey import LogSurvey, unreached_words
+from rmqtool.account.survey import Surveyor, unreached_words
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.doctor.choices import BrokerTakes
@@ -124,7 +124,7 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
     )
     prediction.add(forgets=_forgotten(store, release))
     loaded = load_store(store, store.root, settings, prediction)
-    looking = LogSurvey(store.commitlog)
+    looking = Surveyor(store.commitlog)
     account = account_of(store)
     if prediction.made.loads:
         # Of a log that was surveyed before, the records are read once for all that a run foresees.
@@ -254,7 +254,7 @@ class _Start:
         loaded: LoadedStore,
         prediction: PredictionDraft,
         settings: Settings,
-        looking: LogSurvey | None = None,
+        looking: Surveyor | None = None,
         account: StoreAccount | None = None,
         records: LogRecords | None = None,
     ) -> None:

@@ -20,7 +20,7 @@ from typing import ClassVar
 
 from rmqtool import options
 from rmqtool.account import AccountError
-from rmqtool.account.records import Grounds  # noqa: TC001 - a plan is built of its annotations
+from rmqtool.genuine.records import Grounds  # noqa: TC001 - a plan is built of its annotations
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
 

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account import indexes_beyond, is_borne_out
-from rmqtool.account.disputes import Disputes, joined, overlaps, uncover, where
-from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.account.log_losses import account_of, before_log
-from rmqtool.account.plausibility import JudgedRecords
-from rmqtool.account.reading import under_own_names
-from rmqtool.account.records import Mark, Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.genuine.disputes import Disputes, joined, overlaps, uncover, where
+from rmqtool.genuine.evidence import QueueEvidence, mark_contradicted, read_evidence
+from rmqtool.genuine.plausibility import JudgedRecords
+from rmqtool.genuine.reading import under_own_names
+from rmqtool.genuine.records import LogCopy, Mark, read_copy
 from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.progress import NullProgress, Progress, timed
 from rmqtool.salvage import Choices, Found, RecordForm, SalvagePlan, SourceFile
@@ -43,23 +43,23 @@ if TYPE_CHECKING:
 
 
 def merge(
-    surveys: Sequence[Survey],
+    copies: Sequence[LogCopy],
     evidence: QueueEvidence,
     *,
     of_copies: Sequence[QueueEvidence],
     include_stale: bool,
-) -> tuple[Survey, tuple[Found, ...]]:
+) -> tuple[LogCopy, tuple[Found, ...]]:
     """Put copies together as if they were one log, the first leads.
 
     Returns:
         All of them, and the records that differ from what stays in their place.
     """
-    merged = surveys[0]
-    if len(surveys) == 1:
+    merged = copies[0]
+    if len(copies) == 1:
         return merged, ()
     conflicts: list[Found] = []
     merged = _believed(merged, evidence, include_stale=include_stale)
-    for number, other in enumerate(surveys[1:], 1):
+    for number, other in enumerate(copies[1:], 1):
         other.records["source"] = number
         good = _believed(other, evidence, include_stale=include_stale, only=True)
         same, taken, differing = _compared(merged, good)
@@ -67,7 +67,7 @@ def merge(
             raise UsageError(f"{other.log.directories[0]}: no copy of this log: no record is the same")
         if differing.any():
             whole = where(merged, ~merged.damaged)
-            logs = [survey.log for survey in surveys]
+            logs = [copy.log for copy in copies]
             won, aside = Disputes(whole, good, differing, taken, of_copies, logs).settle()
             taken |= won
             conflicts += (
@@ -77,19 +77,19 @@ def merge(
     return merged, tuple(conflicts)
 
 
-def _believed(survey: Survey, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> Survey:
-    """Return a survey of the trusted records; with ``only``, without damaged bodies, too."""
-    judged = JudgedRecords(survey, evidence, from_zero=survey.log.start == 0, include_stale=include_stale)
-    keep = judged.kept if only else judged.kept | survey.damaged
-    return where(survey, keep)
+def _believed(copy: LogCopy, evidence: QueueEvidence, *, include_stale: bool, only: bool = False) -> LogCopy:
+    """Return a copy of the trusted records; with ``only``, without damaged bodies, too."""
+    judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0, include_stale=include_stale)
+    keep = judged.kept if only else judged.kept | copy.damaged
+    return where(copy, keep)
 
 
-def _compared(survey: Survey, other: Survey) -> tuple[Bools, Bools, Bools]:
+def _compared(copy: LogCopy, other: LogCopy) -> tuple[Bools, Bools, Bools]:
     """Return which records of another copy are the same, fill a hole, or differ, ``(n,)`` each."""
     rows = other.records
     summed = rows["log_offset"][(rows["marks"] & Mark.NO_CRC) == 0]
-    worse = (survey.records["marks"] & Mark.NO_CRC != 0) & np.isin(survey.records["log_offset"], summed)
-    sound = survey.records[~survey.damaged & ~worse]
+    worse = (copy.records["marks"] & Mark.NO_CRC != 0) & np.isin(copy.records["log_offset"], summed)
+    sound = copy.records[~copy.damaged & ~worse]
     met, after = overlaps(rows, sound)
     same = np.zeros(len(rows), bool)
     theirs = sound[after[met]]
@@ -141,9 +141,9 @@ class BesideUnits:
     def before(self, queue: tuple[str, int] | None, units: LiveUnits) -> None:
         """Skip those before the log, which the plan counts by itself."""
 
-    def without_record(self, survey: Survey) -> tuple[int, ...]:
+    def without_record(self, copy: LogCopy) -> tuple[int, ...]:
         """Return the places that no record of any copy takes."""
-        places, records = np.array(self.places, np.int64), survey.records
+        places, records = np.array(self.places, np.int64), copy.records
         before = np.searchsorted(records["log_offset"], places, "right") - 1
         reach = np.append(frame_stops(records), 0)[before]
         return tuple(places[(before < 0) | (reach <= places)].tolist())
@@ -185,16 +185,16 @@ class LogCopies:
     ) -> SalvagePlan:
         """Read all copies and plan the new log."""
         with timed(seconds, "survey"):
-            surveys, of_copies = self._surveyed(engine, progress)
+            copies, of_copies = self._copies(engine, progress)
             evidence = QueueEvidence()
             for of_copy in of_copies:
                 evidence.add(of_copy)
         with timed(seconds, "plan"):
             progress.stage("plan", None)
             merged, conflicts = merge(
-                surveys, evidence, of_copies=of_copies, include_stale=choices.include_stale
+                copies, evidence, of_copies=of_copies, include_stale=choices.include_stale
             )
-            unlisted = frozenset().union(*(survey.batch_topics for survey in surveys))
+            unlisted = frozenset().union(*(copy.batch_topics for copy in copies))
             beside, store = self._beside(merged, engine), self.stores[0]
             wanted = replace(self.policy, topics=choices.topics, exclude_topics=choices.exclude_topics)
             plan = Planner(
@@ -216,10 +216,10 @@ class LogCopies:
                 plan, undecided=undecided, unlisted=tuple(sorted(unlisted)), notes=plan.notes + later
             )
 
-    def _undecided(self, survey: Survey, plan: SalvagePlan) -> int:
+    def _undecided(self, copy: LogCopy, plan: SalvagePlan) -> int:
         """Return how many messages after the last record only units name, as ``account`` judges it."""
-        records = survey.records
-        end = int(frame_stops(records).max(initial=survey.log.start))
+        records = copy.records
+        end = int(frame_stops(records).max(initial=copy.log.start))
         latest_ms = int(records["store_timestamp_ms"].max()) if len(records) else None
         is_known = max(plan.indexed, default=-1) >= end or any(loss.cause == "consumed" for loss in plan.lost)
         if is_known or any(is_borne_out(store, end, latest_ms) for store in self.stores):
@@ -228,10 +228,10 @@ class LogCopies:
         return sum(loss.count for loss in own if (loss.physical_offset or 0) >= end)
 
     def _draft(
-        self, survey: Survey, choices: Choices, conflicts: tuple[Found, ...], beside: BesideUnits
+        self, copy: LogCopy, choices: Choices, conflicts: tuple[Found, ...], beside: BesideUnits
     ) -> SalvagePlan:
         """Return what is known before anything is put into its place."""
-        names, start = self._misnamed, survey.log.start
+        names, start = self._misnamed, copy.log.start
         return SalvagePlan(
             version("rmqtool"),
             tuple(str(store.base) for store in self.stores),
@@ -240,29 +240,29 @@ class LogCopies:
             start,
             start,
             choices.holes,
-            self._form(survey),
-            indexed=beside.without_record(survey),
+            self._form(copy),
+            indexed=beside.without_record(copy),
             before=sum(int(units.messages.sum()) for _, units in before_log(self.stores[0], start)),
             misnamed=len(names),
             found=conflicts,
             partial=choices.partial,
-            healed=int((survey.records["source"] != 0).sum()),
+            healed=int((copy.records["source"] != 0).sum()),
             conflicts=tuple(conflict.physical_offset for conflict in conflicts),
             notes=names,
         )
 
-    def _beside(self, survey: Survey, engine: Engine) -> BesideUnits:
+    def _beside(self, copy: LogCopy, engine: Engine) -> BesideUnits:
         """Return what the first copy's index and consumer offsets prove, where anything is missing."""
         units, store = BesideUnits(), self.stores[0]
-        records = survey.records
-        end = int(frame_stops(records).max(initial=survey.log.start))
+        records = copy.records
+        end = int(frame_stops(records).max(initial=copy.log.start))
         blanks = sum(
             max(segment.stop - at, 0)
-            for at in survey.blanks.values()
-            if (segment := survey.log.segment_at(at)) is not None
+            for at in copy.blanks.values()
+            if (segment := copy.log.segment_at(at)) is not None
         )
         taken = int((frame_stops(records) - frame_starts(records)).sum())
-        is_whole = taken + blanks >= end - survey.log.start
+        is_whole = taken + blanks >= end - copy.log.start
         try:
             if not is_whole or indexes_beyond(store, end):
                 account = account_of(store, self.logs[0])
@@ -272,18 +272,18 @@ class LogCopies:
             units.unread = str(failure)
         return units
 
-    def _surveyed(self, engine: Engine, progress: Progress) -> tuple[list[Survey], list[QueueEvidence]]:
+    def _copies(self, engine: Engine, progress: Progress) -> tuple[list[LogCopy], list[QueueEvidence]]:
         """Return records and evidence of each copy, false frames left out, contradicted records marked."""
         compared = len(self.stores) > 1
         reading = None if compared else account_of(self.stores[0]).reading
         if reading is not None and reading.log == self.logs[0]:  # the account of this run has read it so
             return [reading.found], [reading.evidence]
-        of_copies, surveys = [read_evidence(store) for store in self.stores], []
+        of_copies, copies = [read_evidence(store) for store in self.stores], []
         for log, of_copy, store in zip(self.logs, of_copies, self.stores, strict=True):
-            survey = survey_log(log, self.policy, engine, compared=compared, progress=progress)
-            surveys.append(uncover(survey, of_copies))
-            mark_contradicted(surveys[-1], of_copy, store)
-        return surveys, of_copies
+            copy = read_copy(log, self.policy, engine, compared=compared, progress=progress)
+            copies.append(uncover(copy, of_copies))
+            mark_contradicted(copies[-1], of_copy, store)
+        return copies, of_copies
 
     def sources(self) -> Iterator[SourceFile]:
         """Yield the files of all copies as they are now."""
@@ -293,7 +293,7 @@ class LogCopies:
                 modified = None if status is None else status.modified_ns
                 yield SourceFile(str(segment.path), number, segment.size_bytes, modified)
 
-    def _form(self, survey: Survey) -> RecordForm:
+    def _form(self, copy: LogCopy) -> RecordForm:
         """Return how this store's records are made: as its settings say, else as its records show."""
         settings = self.stores[0].settings
 
@@ -301,20 +301,20 @@ class LogCopies:
             setting = settings[name]
             return setting.origin is not Origin.DEFAULT and bool(setting.value)
 
-        samples = list(self._samples(survey))
+        samples = list(self._samples(copy))
         return RecordForm(
             appends_crc=says("enabledAppendPropCRC")
             or says("forceVerifyPropCRC")
-            or 2 * survey.sound_crcs > len(survey.records),
+            or 2 * copy.sound_crcs > len(copy.records),
             dup_info=says("duplicationEnable")
             or (bool(samples) and all("DUP_INFO" in one for one, _ in samples)),
             store_host=next((host for _, host in samples if len(host) == len(_LOOPBACK)), _LOOPBACK),
             largest=min(int(settings["maxMessageSize"].value or _LARGEST_FILLER), _LARGEST_FILLER),
         )
 
-    def _samples(self, survey: Survey) -> Iterator[tuple[dict[str, str], bytes]]:
+    def _samples(self, copy: LogCopy) -> Iterator[tuple[dict[str, str], bytes]]:
         """Yield properties and store host of some records."""
-        sound = survey.records[~survey.damaged]
+        sound = copy.records[~copy.damaged]
         rules = self.policy.release.records
         for row in sound[:: max(len(sound) // _SAMPLE, 1)]:
             segment = self.logs[int(row["source"])].segment_at(int(row["log_offset"]))

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.beyond import covered, vouched
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.records import DAMAGED_CAUSES, Cause, by_queue
 from rmqtool.formats.message import (
     SMALLEST_RECORD,
     TRANSACTION_MASK,
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
+from rmqtool.genuine.beyond import covered, vouched
+from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, by_queue
 from rmqtool.kernels.rows import frame_stops
 from rmqtool.salvage import Lost, PartKind, SalvagedQueue
 from rmqtool.scan.records import record_at
@@ -27,9 +27,9 @@ from rmqtool.topics import LMQ_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from rmqtool.account.evidence import QueueChain, QueueEvidence
-    from rmqtool.account.plausibility import JudgedRecords
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.genuine.evidence import QueueChain, QueueEvidence
+    from rmqtool.genuine.plausibility import JudgedRecords
     from rmqtool.salvage import Part
 
 
@@ -52,11 +52,11 @@ class LossFinder:
     consumed: Mapping[tuple[str, int], Absent] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        records = self.judged.survey.records[self.judged.kept]
+        records = self.judged.copy.records[self.judged.kept]
         self._starts = np.ascontiguousarray(records["log_offset"])
         self._stops = frame_stops(records)
         self._taken = np.concatenate([[0], np.cumsum(records["total_size"], dtype=np.int64)])
-        every = self.judged.survey.records
+        every = self.judged.copy.records
         self._all_stops = frame_stops(every)
         self._all_taken = np.concatenate([[0], np.cumsum(every["total_size"], dtype=np.int64)])
 
@@ -67,8 +67,8 @@ class LossFinder:
 
     def lost(self) -> Iterator[Lost]:
         """Yield lost messages by queue and queue offset; those of light queues are other queues', too."""
-        survey = self.judged.survey
-        numbers = {key: number for number, key in enumerate(survey.queues)}
+        copy = self.judged.copy
+        numbers = {key: number for number, key in enumerate(copy.queues)}
         for key in sorted({*numbers, *self.evidence.units} - self._misread()):
             if self.takes(key[0]) and not key[0].startswith(LMQ_PREFIX):
                 for absent in self._all_of_queue(key, self.judged.chains.get(numbers.get(key, -1))):
@@ -92,11 +92,11 @@ class LossFinder:
 
     def _misread(self) -> set[tuple[str, int]]:
         """Return queues that a single record names beside its own, and that nothing lists: rotted names."""
-        survey, units = self.judged.survey, self.judged.survey.units
-        counts = np.bincount(units["queue"], minlength=len(survey.queues))
+        copy, units = self.judged.copy, self.judged.copy.units
+        counts = np.bincount(units["queue"], minlength=len(copy.queues))
         alone = np.flatnonzero(counts == 1)
         names = np.intersect1d(alone, units["queue"][units["light"]])
-        return {survey.queues[number] for number in names} - {*self.evidence.units}
+        return {copy.queues[number] for number in names} - {*self.evidence.units}
 
     def _of_queue(self, key: tuple[str, int], chain: QueueChain | None) -> Iterator[Absent]:
         pins = self._listed(key, chain)
@@ -104,7 +104,7 @@ class LossFinder:
             yield from self._finder.find(pins, NOTHING_KEPT)
             return
         judged = self.judged
-        units, records = judged.survey.units, judged.survey.records
+        units, records = judged.copy.units, judged.copy.records
         cause = judged.cause[judged.record_of[chain.rows]]
         bounds = [0, *sorted(chain.resets), len(chain.rows)]
         for number, (one, two) in enumerate(itertools.pairwise(bounds)):
@@ -123,14 +123,14 @@ class LossFinder:
 
     @property
     def _log_start(self) -> int:
-        return self.judged.survey.log.start
+        return self.judged.copy.log.start
 
     def _listed(self, key: tuple[str, int], chain: QueueChain | None) -> list[Pin]:
         """Return the units of a queue that point to where no record is recovered, by queue offset."""
         rows = self.evidence.of(key)
         stops = rows["log_offset"] + rows["size"]
         free = self._are_free(rows["log_offset"], rows["size"])
-        own = self.judged.survey.units[[] if chain is None else chain.rows]
+        own = self.judged.copy.units[[] if chain is None else chain.rows]
         last = own[0 if chain is None else max(chain.resets, default=0) :]
         is_judged = covered(last["queue_offset"], last["queue_offset"] + last["count"], rows["queue_offset"])
         is_own = np.isin(rows["log_offset"], own["log_offset"])
@@ -152,7 +152,7 @@ class LossFinder:
         return free
 
     def _damaged(self, rows: Int64s) -> Iterator[Pin]:
-        units, records = self.judged.survey.units, self.judged.survey.records
+        units, records = self.judged.copy.units, self.judged.copy.records
         for row in rows:
             number = self.judged.record_of[row]
             unit, record = units[row], records[number]
@@ -187,12 +187,12 @@ class LossFinder:
 
         By queue and queue offset; none that another copy of the log has.
         """
-        log, found = self.judged.survey.log, defaultdict[tuple[str, int], dict[int, Pin]](dict)
-        for at, stop in self.judged.survey.between():
+        log, found = self.judged.copy.log, defaultdict[tuple[str, int], dict[int, Pin]](dict)
+        for at, stop in self.judged.copy.between():
             start = at
             while start < stop and (record := record_at(log, start)) is not None:
                 head, size = record.head, len(record.raw)
-                if head.physical_offset != start or start + size > stop or start in self.judged.survey.false:
+                if head.physical_offset != start or start + size > stop or start in self.judged.copy.false:
                     break
                 kind = head.sys_flag & TRANSACTION_MASK
                 is_free = bool(self._are_free(np.array([start]), np.array([size]))[0])
@@ -213,10 +213,10 @@ class LossFinder:
         after = int(np.searchsorted(self._all_stops, absent.log_offset, "right"))
         if after < len(places) and int(places[after]) < absent.log_offset + absent.size:
             return True
-        survey = self.judged.survey
-        if absent.log_offset in survey.false:
+        copy = self.judged.copy
+        if absent.log_offset in copy.false:
             return False
-        record = record_at(survey.log, absent.log_offset)
+        record = record_at(copy.log, absent.log_offset)
         return record is not None and record.head.physical_offset == absent.log_offset
 
     def _room(self, start: int, stop: int) -> int:
@@ -272,7 +272,7 @@ def salvaged_queues(
     judged: JudgedRecords, lost: tuple[Lost, ...], made: Iterable[Part], batch_topics: Collection[str]
 ) -> Iterator[SalvagedQueue]:
     """Yield each queue of which messages are kept or lost; ``made`` are the parts between records."""
-    survey = judged.survey
+    copy = judged.copy
     placed: defaultdict[tuple[str, int], list[Part]] = defaultdict(list)
     for part in made:
         if part.kind is PartKind.TOMBSTONES:
@@ -280,10 +280,10 @@ def salvaged_queues(
     lost_of: defaultdict[tuple[str, int], list[Lost]] = defaultdict(list)
     for loss in lost:
         lost_of[loss.topic, loss.queue_id].append(loss)
-    units, records = survey.units, survey.records
+    units, records = copy.units, copy.records
     kept = judged.kept[judged.record_of]
-    found = by_queue(units, len(survey.queues), kept)
-    for number, (key, rows) in enumerate(zip(survey.queues, found, strict=True)):
+    found = by_queue(units, len(copy.queues), kept)
+    for number, (key, rows) in enumerate(zip(copy.queues, found, strict=True)):
         missing = lost_of.pop(key, [])
         if len(rows) or missing:
             times = records["store_timestamp_ms"][judged.record_of[rows]]

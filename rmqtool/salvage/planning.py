@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.plausibility import JudgedRecords
-from rmqtool.account.records import Cause, Grounds, Mark, Survey
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
+from rmqtool.genuine.plausibility import JudgedRecords
+from rmqtool.genuine.records import Cause, Grounds, LogCopy, Mark
 from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.salvage import Choices, Found, Holes, Lost, Part, PartKind, SalvagePlan
 from rmqtool.salvage.kept_ranges import FreeRange, KeptRanges
@@ -23,9 +23,9 @@ from rmqtool.salvage.making import smallest_filler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rmqtool.account.evidence import QueueEvidence
     from rmqtool.account.lost import Absent
     from rmqtool.arrays import Rows
+    from rmqtool.genuine.evidence import QueueEvidence
 
 
 _ELSEWHERE = (
@@ -51,7 +51,7 @@ class Planner:
     """Makes the plan.
 
     Attributes:
-        survey: the records read of all copies.
+        copy: the records read of all copies.
         evidence: the lists of queues.
         choices: the user's.
         takes: whether a topic is wanted.
@@ -60,7 +60,7 @@ class Planner:
         consumed: lost messages that only consumers' offsets prove, by topic and queue id.
     """
 
-    survey: Survey
+    copy: LogCopy
     evidence: QueueEvidence
     choices: Choices
     takes: Callable[[str], bool]
@@ -70,11 +70,11 @@ class Planner:
 
     def plan(self) -> SalvagePlan:
         """Return the plan, its account proven."""
-        draft, survey, choices = self.draft, self.survey, self.choices
+        draft, copy, choices = self.draft, self.copy, self.choices
         self.judged = judged = JudgedRecords(
-            survey,
+            copy,
             self.evidence,
-            from_zero=survey.log.start == 0,
+            from_zero=copy.log.start == 0,
             include_stale=choices.include_stale,
             keep_damaged=choices.keep_damaged,
         )
@@ -97,7 +97,7 @@ class Planner:
             lost=all_lost,
             found=tuple(self._found()),
             queues=tuple(salvaged_queues(judged, all_lost, made, self.batch_topics)),
-            kept_damaged=int((survey.damaged & judged.kept).sum()),
+            kept_damaged=int((copy.damaged & judged.kept).sum()),
             odd_times=int((judged.odd_times & judged.kept).sum()),
             notes=(
                 *(*draft.notes, *self.evidence.unread, *self._elsewhere(ranges), *self._undecided()),
@@ -110,33 +110,33 @@ class Planner:
     # -- kept ranges
 
     def _choose(self) -> None:
-        judged, choices, survey = self.judged, self.choices, self.survey
-        records = survey.records
+        judged, choices, copy = self.judged, self.choices, self.copy
+        records = copy.records
         stops = frame_stops(records)
         if choices.until_offset is not None:
             judged.leave_out(stops > choices.until_offset, Cause.CHOICE)
         if choices.until_timestamp_ms is not None:
             judged.leave_out(judged.times > choices.until_timestamp_ms, Cause.CHOICE)
         if choices.topics or choices.exclude_topics:
-            unwanted = np.array([not self.takes(topic) for topic, _ in survey.queues], bool)
-            units = survey.units[~survey.units["light"]]
+            unwanted = np.array([not self.takes(topic) for topic, _ in copy.queues], bool)
+            units = copy.units[~copy.units["light"]]
             out = np.zeros(len(records), bool)
             out[np.searchsorted(records["log_offset"], units["log_offset"])] = unwanted[units["queue"]]
             judged.leave_out(out, Cause.CHOICE)
 
     def _kept_ranges(self) -> KeptRanges:
         """Return the kept ranges, without records that leave too little room beside them."""
-        survey, judged = self.survey, self.judged
-        start = survey.log.start
-        sizes = {segment.start: segment.size_bytes for segment in survey.log}
-        kept = survey.records[judged.kept]
+        copy, judged = self.copy, self.judged
+        start = copy.log.start
+        sizes = {segment.start: segment.size_bytes for segment in copy.log}
+        kept = copy.records[judged.kept]
         starts = np.ascontiguousarray(kept["log_offset"])
         blanks = {
-            at for file, at in survey.blanks.items()
+            at for file, at in copy.blanks.items()
             if sizes.get(file, 0) >= self.draft.file_size and not self._taken(at, kept, starts)
         }  # fmt: skip
         while True:
-            kept = survey.records[judged.kept]
+            kept = copy.records[judged.kept]
             stops = frame_stops(kept)
             last = int(stops[-1]) if len(stops) else start
             ends = {start, *stops[np.isin(stops, [*blanks])].tolist()}  # an end mark after a hole is rebuilt
@@ -162,7 +162,7 @@ class Planner:
         return follows or bool(after and frame_stops(kept[after - 1]) > log_offset)
 
     def _file_stop(self, log_offset: int) -> int:
-        start = self.survey.log.start
+        start = self.copy.log.start
         return start + ((log_offset - start) // self.draft.file_size + 1) * self.draft.file_size
 
     def _crowded(self, ranges: KeptRanges) -> list[int]:
@@ -184,7 +184,7 @@ class Planner:
         """Return the record after such a hole, or that before it if a unit proves the other alone."""
         number = int(np.searchsorted(ranges.starts, piece.stop)) - 1
         before = int(ranges.starts[number])
-        proven = self.survey.units["log_offset"][self.judged.confirmed]
+        proven = self.copy.units["log_offset"][self.judged.confirmed]
         is_met = number >= 0 and frame_stops(ranges.records[number]) == piece.start
         return before if is_met and piece.stop in proven and before not in proven else piece.stop
 
@@ -194,7 +194,7 @@ class Planner:
         if not pieces:
             return False
         self._is_cut = True
-        self.judged.leave_out(self.survey.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
+        self.judged.leave_out(self.copy.records["log_offset"] >= pieces[0].start, Cause.CHOICE)
         return True
 
     def _records(self, ranges: KeptRanges) -> Iterator[Part]:
@@ -223,7 +223,7 @@ class Planner:
 
     def _elsewhere(self, ranges: KeptRanges) -> Iterator[str]:
         """Say that records can be read which name places where the new log has none of the old ones."""
-        starts, sizes = np.unique(self.survey.elsewhere, axis=0).T
+        starts, sizes = np.unique(self.copy.elsewhere, axis=0).T
         after = np.searchsorted(frame_stops(ranges.records), starts, "right")
         nexts = np.append(ranges.starts, NEVER)[after]
         count = int(((starts >= ranges.start) & (starts + sizes <= nexts)).sum())
@@ -232,18 +232,18 @@ class Planner:
 
     def _without_sum(self) -> Iterator[str]:
         """Say that a broker must not check what has no checksum."""
-        if count := int(((self.survey.records["marks"] & Mark.NO_CRC != 0) & self.judged.kept).sum()):
+        if count := int(((self.copy.records["marks"] & Mark.NO_CRC != 0) & self.judged.kept).sum()):
             yield _NO_SUM.format(counted(count, "record has", "records have", spec=","))
 
     def _undecided(self) -> Iterator[str]:
         """Yield a sentence for each damaged frame that nothing shows to be intact or false."""
-        for aside in self.survey.aside:
+        for aside in self.copy.aside:
             if aside.chosen_by is Grounds.NOTHING:
                 yield _UNDECIDED.format(aside.start)
 
     def _timed(self, lost: list[Lost], end: int) -> Iterator[Lost]:
         """Say of each loss between which times it lies."""
-        kept = self.survey.records[self.judged.kept]
+        kept = self.copy.records[self.judged.kept]
         starts, times = np.ascontiguousarray(kept["log_offset"]), kept["store_timestamp_ms"]
         for loss in lost:
             before = int(np.searchsorted(starts, loss.start)) - 1
@@ -257,22 +257,22 @@ class Planner:
 
     def _found(self) -> Iterator[Found]:
         """Yield the bytes of the first copy, and of others that differ, that the new log does not have."""
-        survey, judged = self.survey, self.judged
-        records = survey.records
+        copy, judged = self.copy, self.judged
+        records = copy.records
         queue_of, unknown = np.full(len(records), -1), judged.open
-        own = ~survey.units["light"]
-        queue_of[judged.record_of[own]] = survey.units["queue"][own]
+        own = ~copy.units["light"]
+        queue_of[judged.record_of[own]] = copy.units["queue"][own]
         for number in np.flatnonzero(~judged.kept & (judged.cause != Cause.CHOICE)):
             row, queue = records[number], queue_of[number]
-            topic, queue_id = (None, int(row["queue_id"])) if queue < 0 else survey.queues[queue]
+            topic, queue_id = (None, int(row["queue_id"])) if queue < 0 else copy.queues[queue]
             yield Found(
                 int(row["log_offset"]), int(row["total_size"]), int(row["source"]),
                 Cause(judged.cause[number]).name.lower(), topic, queue_id, int(row["queue_offset"]),
                 bool(unknown[number]),
             )  # fmt: skip
         yield from self.draft.found
-        for aside in survey.aside:
+        for aside in copy.aside:
             undecided = aside.chosen_by is Grounds.NOTHING
             yield Found(aside.start, aside.length, aside.source, "frame", is_open=undecided)
-        for start, stop in survey.between():  # zeros are left out when they are written
+        for start, stop in copy.between():  # zeros are left out when they are written
             yield Found(start, stop - start, 0, "torn")

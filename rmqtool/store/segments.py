@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from rmqtool.io.location import UnreadableRange
 
 
+ENDLESS = (1 << 63) - 1
+"""Physical offset after every other."""
+
 NAME_DIGITS = 20
 """Files of a queue are named by the address of their first byte (``UtilAll#offset2FileName``)."""
 

@@ -76,7 +76,7 @@ def test_the_evidence_is_read_on_the_engine_of_the_run(holed: Path, monkeypatch:
         raise AssertionError("an engine was opened beside that of the run")
 
     with rmqtool.open_engine() as engine, rmqtool.open(holed) as store:
-        monkeypatch.setattr("rmqtool.account.reading.LocalEngine", refuse)
+        monkeypatch.setattr("rmqtool.genuine.reading.LocalEngine", refuse)
         losses = store.verify(engine=engine).log_losses
         assert losses is not None
         assert losses.messages > 0

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rmqtool.account.records import survey_log
 from rmqtool.formats import message
+from rmqtool.genuine.records import read_copy
 from rmqtool.reput.chain import ScanJob, follow
 from rmqtool.reput.queues import plan_queues
 from rmqtool.reput.units import units_of
@@ -268,5 +268,5 @@ def test_inner_batches_have_a_log_read_again_where_there_are_batch_queues(
     inner = properties({"INNER_NUM": "3", "INNER_BASE": "0"})
     log.add(topic=b"Unlisted", properties=inner, sysFlag=0x80)
     engine = Counting()
-    survey_log(memory_log(log.files()), policy, engine)
+    read_copy(memory_log(log.files()), policy, engine)
     assert engine.calls == calls

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.account.evidence import read_evidence
 from rmqtool.commands.salvage import SalvageRequest, salvage
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import BATCH_UNITS
+from rmqtool.genuine.evidence import read_evidence
 from rmqtool.progress import NullProgress
 from rmqtool.store import open_store
 from rmqtool.topics import LMQ_PREFIX

@@ -202,7 +202,7 @@ def test_a_false_frame_over_the_seam_of_two_parts_is_read_as_in_one(
     assert set(hidden_records(log, own=own, over=None))
     opened(damaged).salvage(tmp_path / "whole")
     for size in (333, 1500):
-        monkeypatch.setattr("rmqtool.account.records.SPLIT_BYTES", size)
+        monkeypatch.setattr("rmqtool.genuine.records.SPLIT_BYTES", size)
         opened(damaged).salvage(tmp_path / str(size))
         assert records_of(tmp_path / str(size) / "commitlog") == records_of(tmp_path / "whole" / "commitlog")
 

@@ -169,7 +169,7 @@ class Query:
         wanted = sorted(places)[:_EXAMINED]
         if not wanted:
             return set()
-        from rmqtool.account.reading import under_own_names  # numpy comes with it
+        from rmqtool.genuine.reading import under_own_names  # numpy comes with it
 
         log, _ = under_own_names(self._store.commitlog, self._store.settings.commitlog_file_size)
         found = {place for place in wanted if record_at(log, place) is not None}

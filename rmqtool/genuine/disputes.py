@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.evidence import QueueEvidence, confirmed_units
-from rmqtool.account.records import CONTROLS, SAMPLE, Aside, Grounds, Survey, by_queue, read_record
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.genuine.evidence import QueueEvidence, confirmed_units
+from rmqtool.genuine.records import CONTROLS, SAMPLE, Aside, Grounds, LogCopy, by_queue, read_record
 from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.topics import LMQ_PREFIX
 
@@ -69,14 +69,14 @@ class Disputes:
 
     def __init__(
         self,
-        first: Survey,
-        other: Survey,
+        first: LogCopy,
+        other: LogCopy,
         differing: Bools,
         taken: Bools,
         evidence: Sequence[QueueEvidence],
         logs: Sequence[FileQueue],
     ) -> None:
-        self._surveys, self._evidence, self._logs = (first, other), evidence, logs
+        self._copies, self._evidence, self._logs = (first, other), evidence, logs
         self._from_zero = first.log.start == 0
         met, _ = overlaps(first.records, other.records[differing])
         self._differs = met, differing
@@ -106,7 +106,7 @@ class Disputes:
         ahead = np.searchsorted(self._agreed, places[undecided, 0])
         for numbers in np.split(undecided, np.flatnonzero(np.diff(ahead)) + 1) if len(undecided) else ():
             wins[numbers], grounds[numbers] = self._judged(places[numbers])
-        of_record = np.searchsorted(places[:, 0], self._surveys[1].records["log_offset"], "right") - 1
+        of_record = np.searchsorted(places[:, 0], self._copies[1].records["log_offset"], "right") - 1
         won: Bools = self._differs[1] & wins[np.maximum(of_record, 0)]
         return won, list(self._aside(places, wins, grounds))
 
@@ -122,7 +122,7 @@ class Disputes:
         """Return how many more copies' queues list the later record of a place than the earlier, ``(k,)``."""
         votes = np.zeros(len(places), np.int64)
         for evidence in self._evidence:
-            first, other = (self._listed_bytes(survey, evidence, places) for survey in self._surveys)
+            first, other = (self._listed_bytes(copy, evidence, places) for copy in self._copies)
             votes += np.sign(other - first)
         return votes
 
@@ -134,8 +134,8 @@ class Disputes:
         counts = np.zeros((2, len(places), 2), np.int64)
         if not len(places):
             return counts[0, :, 0]
-        agreed = np.isin(self._surveys[1].records["log_offset"], self._agreed)
-        known = property_names(self._surveys[1].log, self._surveys[1].records[agreed])
+        agreed = np.isin(self._copies[1].records["log_offset"], self._agreed)
+        known = property_names(self._copies[1].log, self._copies[1].records[agreed])
         for number, side in enumerate(self._differing):
             of_record = np.searchsorted(places[:, 0], side.records["log_offset"], "right") - 1
             within = (of_record >= 0) & (side.records["log_offset"] < places[of_record, 1])
@@ -157,13 +157,13 @@ class Disputes:
         return same
 
     @staticmethod
-    def _listed_bytes(survey: Survey, evidence: QueueEvidence, places: Int64s) -> Int64s:
+    def _listed_bytes(copy: LogCopy, evidence: QueueEvidence, places: Int64s) -> Int64s:
         """Return the bytes of records at each place that queues list right there, ``(k,)``."""
-        own = confirmed_units(survey, evidence) & ~survey.units["light"]
-        starts = np.ascontiguousarray(survey.records["log_offset"])
-        numbers = np.searchsorted(starts, survey.units["log_offset"][own])
+        own = confirmed_units(copy, evidence) & ~copy.units["light"]
+        starts = np.ascontiguousarray(copy.records["log_offset"])
+        numbers = np.searchsorted(starts, copy.units["log_offset"][own])
         sizes = np.zeros(len(starts) + 1, np.int64)
-        sizes[numbers + 1] = survey.records["total_size"][numbers]
+        sizes[numbers + 1] = copy.records["total_size"][numbers]
         before, after = np.cumsum(sizes)[np.searchsorted(starts, places)].T
         listed: Int64s = after - before
         return listed
@@ -233,7 +233,7 @@ class Disputes:
         due = np.concatenate([[0], units["queue_offset"] + units["count"]])[: len(units)]
         due[heads] = 0 if self._from_zero else units["queue_offset"][heads]
         before = np.concatenate([[0], units["log_offset"]])[: len(units)]
-        before[heads] = self._surveys[0].log.start
+        before[heads] = self._copies[0].log.start
         return units, (due, before)
 
     def _is_unheard_of(self, topic: str, queue_id: int) -> bool:
@@ -281,19 +281,19 @@ class FrameDisputes(Disputes):
     def _slivers(self, records: Rows) -> int:
         """Count the bytes between records of one file that are fewer than any record takes."""
         starts, stops = frame_starts(records), frame_stops(records)
-        of_file = np.searchsorted([segment.start for segment in self._surveys[0].log], starts, "right")
+        of_file = np.searchsorted([segment.start for segment in self._copies[0].log], starts, "right")
         apart = np.where(of_file[1:] == of_file[:-1], starts[1:] - stops[:-1], 0)
         return int(((apart > 0) & (apart < SMALLEST_RECORD)).sum())
 
     def _room(self, side: _CopySide, start: int, stop: int) -> int:
         """Return the bytes between two places that no record of a side or around it takes, and no mark."""
-        log, rows = self._surveys[0].log, self._around.records
+        log, rows = self._copies[0].log, self._around.records
         mine = side.records[~np.isin(side.records["log_offset"], rows["log_offset"])]
         taken = 0
         for some in (rows, mine):
             one, two = np.searchsorted(some["log_offset"], [start, stop])
             taken += int(some["total_size"][one:two].sum())
-        for blank in self._surveys[0].blanks.values():
+        for blank in self._copies[0].blanks.values():
             segment = log.segment_at(blank) if start <= blank < stop else None
             taken += 0 if segment is None else segment.stop - blank
         return stop - start - taken
@@ -329,22 +329,22 @@ def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
     return met, after
 
 
-def uncover(survey: Survey, of_copies: Sequence[QueueEvidence]) -> Survey:
-    """Return a survey with the intact records below damaged frames in place of those that are false."""
-    below = survey.below
+def uncover(copy: LogCopy, of_copies: Sequence[QueueEvidence]) -> LogCopy:
+    """Return a copy with the intact records below damaged frames in place of those that are false."""
+    below = copy.below
     if below is None:
-        return survey
-    survey = replace(survey, below=None)
-    met, first = overlaps(below.records, survey.records)
-    same = np.append(survey.records["log_offset"], -1)[first] == below.records["log_offset"]
+        return copy
+    copy = replace(copy, below=None)
+    met, first = overlaps(below.records, copy.records)
+    same = np.append(copy.records["log_offset"], -1)[first] == below.records["log_offset"]
     if not (met & ~same).any():
-        return survey
-    won, aside = FrameDisputes(survey, below, met & ~same, ~met, of_copies, [survey.log]).settle()
-    own = survey.records["log_offset"]
-    frames = [survey.false, below.false, survey.records["log_offset"], below.records["log_offset"]]
-    survey = joined(survey, below, won | ~met)
-    false = np.setdiff1d(np.concatenate(frames), survey.records["log_offset"])
-    return replace(survey, false=false, aside=tuple(one for one in aside if one.start in own))
+        return copy
+    won, aside = FrameDisputes(copy, below, met & ~same, ~met, of_copies, [copy.log]).settle()
+    own = copy.records["log_offset"]
+    frames = [copy.false, below.false, copy.records["log_offset"], below.records["log_offset"]]
+    copy = joined(copy, below, won | ~met)
+    false = np.setdiff1d(np.concatenate(frames), copy.records["log_offset"])
+    return replace(copy, false=false, aside=tuple(one for one in aside if one.start in own))
 
 
 def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:
@@ -376,33 +376,33 @@ def _pairs(record: Record) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def where(survey: Survey, keep: Bools) -> Survey:
-    """Return a survey with some of its records only."""
-    records = survey.records[keep]
-    units = survey.units[np.isin(survey.units["log_offset"], records["log_offset"])]
-    entries = survey.entries[np.isin(survey.entries["physical_offset"], records["log_offset"])]
-    return replace(survey, records=records, units=units, entries=entries)
+def where(copy: LogCopy, keep: Bools) -> LogCopy:
+    """Return a copy with some of its records only."""
+    records = copy.records[keep]
+    units = copy.units[np.isin(copy.units["log_offset"], records["log_offset"])]
+    entries = copy.entries[np.isin(copy.entries["physical_offset"], records["log_offset"])]
+    return replace(copy, records=records, units=units, entries=entries)
 
 
-def joined(survey: Survey, other: Survey, taken: Bools) -> Survey:
+def joined(copy: LogCopy, other: LogCopy, taken: Bools) -> LogCopy:
     """Add records of another copy; what lies in their place goes."""
     healing = where(other, taken)
-    covered, _ = overlaps(survey.records, healing.records)
-    survey = where(survey, ~covered)
-    numbers = {key: number for number, key in enumerate(survey.queues)}
+    covered, _ = overlaps(copy.records, healing.records)
+    copy = where(copy, ~covered)
+    numbers = {key: number for number, key in enumerate(copy.queues)}
     turned = np.array([numbers.setdefault(key, len(numbers)) for key in other.queues], np.int32)
     units = healing.units.copy()
     if len(units):
         units["queue"] = turned[units["queue"]]
     return replace(
-        survey,
-        log=_joined_log(survey, other),
-        records=np.sort(np.concatenate([survey.records, healing.records]), order="log_offset"),
-        units=_in_order(np.concatenate([survey.units, units])),
-        entries=_in_order(np.concatenate([survey.entries, healing.entries]), "physical_offset"),
+        copy,
+        log=_joined_log(copy, other),
+        records=np.sort(np.concatenate([copy.records, healing.records]), order="log_offset"),
+        units=_in_order(np.concatenate([copy.units, units])),
+        entries=_in_order(np.concatenate([copy.entries, healing.entries]), "physical_offset"),
         queues=list(numbers),
-        blanks=other.blanks | survey.blanks,
-        sound_crcs=survey.sound_crcs + other.sound_crcs,
+        blanks=other.blanks | copy.blanks,
+        sound_crcs=copy.sound_crcs + other.sound_crcs,
     )
 
 
@@ -410,8 +410,8 @@ def _in_order(rows: Rows, place: str = "log_offset") -> Rows:
     return rows[np.argsort(rows[place], kind="stable")]
 
 
-def _joined_log(survey: Survey, other: Survey) -> Any:  # noqa: ANN401 - a FileQueue
-    have = {segment.start for segment in survey.log}
+def _joined_log(copy: LogCopy, other: LogCopy) -> Any:  # noqa: ANN401 - a FileQueue
+    have = {segment.start for segment in copy.log}
     more = [segment for segment in other.log if segment.start not in have]
-    segments = sorted([*survey.log, *more], key=lambda segment: segment.start)
-    return replace(survey.log, segments=tuple(segments))
+    segments = sorted([*copy.log, *more], key=lambda segment: segment.start)
+    return replace(copy.log, segments=tuple(segments))

@@ -1,7 +1,7 @@
 """Every intact record of one copy of a log with its checksums, and checks of all together.
 
 *Intact* is a record whose magic is right, whose lengths add up, and whose PHYSICALOFFSET is its place. A mark
-of its row shows whether its body matches its checksum; ``rmqtool.account.plausibility`` decides whether its
+of its row shows whether its body matches its checksum; ``rmqtool.genuine.plausibility`` decides whether its
 unprotected fields are plausible. Everything between intact records is a hole.
 
 Memory goes with the number of records: some 70 bytes for each.
@@ -90,7 +90,7 @@ UNIT_ROW = np.dtype(
         ("queue_offset", np.int64),
         ("tags_code", np.int64),
         ("count", np.int32),  # queue offsets it takes: 1, of an inner batch more
-        ("queue", np.int32),  # number in ``Survey.queues``
+        ("queue", np.int32),  # number in ``LogCopy.queues``
         ("light", np.bool_),  # by a multi dispatch: the record is in another queue, too
     ]
 )
@@ -155,21 +155,21 @@ class Aside(NamedTuple):
     chosen_by: Grounds
 
 
-def mark_torn(survey: Survey) -> None:
+def mark_torn(copy: LogCopy) -> None:
     """Mark records beside holes whose topic or properties are no text: damage seldom ends with a record."""
-    records = survey.records
+    records = copy.records
     after = np.zeros(len(records), bool)
     after[:-1] = frame_stops(records)[:-1] != frame_starts(records)[1:]
     before = np.concatenate([[False], after[:-1]])[: len(records)]
-    odd = [number for number in np.flatnonzero(after | before) if not _is_text(survey, records[number])]
+    odd = [number for number in np.flatnonzero(after | before) if not _is_text(copy, records[number])]
     away = np.flatnonzero(~(after | before))
-    if odd and all(_is_text(survey, records[number]) for number in away[:: max(len(away) // SAMPLE, 1)]):
+    if odd and all(_is_text(copy, records[number]) for number in away[:: max(len(away) // SAMPLE, 1)]):
         records["marks"][odd] |= np.uint16(Mark.TORN)
 
 
-def _is_text(survey: Survey, row: Row) -> bool:
+def _is_text(copy: LogCopy, row: Row) -> bool:
     """Whether topic and properties of a record are text, as clients write it."""
-    record = read_record(survey.log, row)
+    record = read_record(copy.log, row)
     if record is None:
         return True
     width = message.TOPIC_LENGTHS[record.head.magic].size
@@ -191,11 +191,11 @@ def read_record(log: FileQueue, row: Row) -> Record | None:
     return check_record(segment, segment.frame_position(at), NEWEST.records, base=segment.start).record
 
 
-def forgive_foreign_sums(survey: Survey) -> None:
+def forgive_foreign_sums(copy: LogCopy) -> None:
     """Drop the marks of wrong ``__CRC32#`` where most records have none: messages may bring one along."""
-    marks = survey.records["marks"]
+    marks = copy.records["marks"]
     wrong = (marks & Mark.RECORD_CRC) != 0
-    if most_have_none(len(marks), survey.sound_crcs, int(wrong.sum())):
+    if most_have_none(len(marks), copy.sound_crcs, int(wrong.sum())):
         marks &= ~np.uint16(Mark.RECORD_CRC)
 
 
@@ -226,8 +226,8 @@ _BAD_ROLES = (Role.BAD_HALF, Role.BAD_TAG, Role.BAD_BODY)
 
 
 @dataclass(kw_only=True)
-class SplitSurvey(SplitRead):
-    """Rows of a split in log order, see ``Survey``."""
+class SplitRecords(SplitRead):
+    """Rows of a split in log order, see ``LogCopy``."""
 
     records: Rows
     elsewhere: Int64s
@@ -242,7 +242,7 @@ class SplitSurvey(SplitRead):
 
 
 @dataclass
-class Survey:
+class LogCopy:
     """Content of one copy of a log.
 
     Attributes:
@@ -275,7 +275,7 @@ class Survey:
     batch_topics: frozenset[str] = frozenset()
     false: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
     aside: tuple[Aside, ...] = ()
-    below: Survey | None = None
+    below: LogCopy | None = None
 
     @property
     def damaged(self) -> Bools:
@@ -296,7 +296,7 @@ class Survey:
                 yield int(before[number]), int(after[number])
 
 
-class _SurveyWalk(GapWalk):
+class _CopyWalk(GapWalk):
     """A walk that goes on at a record which lies hidden below a frame.
 
     Attributes:
@@ -325,9 +325,9 @@ class _SurveyWalk(GapWalk):
 
 
 class _Reader:
-    """Sink of a survey."""
+    """Sink of a copy."""
 
-    def __init__(self, job: _SurveyJob, split: Split, walk: _SurveyWalk) -> None:
+    def __init__(self, job: _CopyJob, split: Split, walk: _CopyWalk) -> None:
         self._job = job
         self._segment = split.segment
         self._walk = walk
@@ -445,10 +445,10 @@ class _Reader:
         bad = transactions.rows[np.isin(transactions.rows["role"], _BAD_ROLES)]["log_offset"]
         marks[np.isin(batch.rows["log_offset"], bad)] |= _TORN
 
-    def result(self, read: SplitRead) -> SplitSurvey:
+    def result(self, read: SplitRead) -> SplitRecords:
         """Return the results."""
         dispatcher = self._dispatcher
-        return SplitSurvey(
+        return SplitRecords(
             **vars(read),
             records=np.concatenate([np.empty(0, RECORD_ROW), *self._records]),
             elsewhere=np.concatenate([np.empty((0, 2), np.int64), *self._elsewhere]),
@@ -477,16 +477,16 @@ def _is_followed(batch: MessageBatch, framing: Framing) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _SurveyJob(ReadJob[SplitSurvey]):
+class _CopyJob(ReadJob[SplitRecords]):
     policy: DispatchPolicy
     fingerprints: bool
     below: bool
 
-    def walk(self, segment: Segment) -> _SurveyWalk:
+    def walk(self, segment: Segment) -> _CopyWalk:
         """Return a new walk over a file."""
-        return _SurveyWalk(segment, self.policy.release.records)
+        return _CopyWalk(segment, self.policy.release.records)
 
-    def sink(self, split: Split, walk: _SurveyWalk) -> _Reader:
+    def sink(self, split: Split, walk: _CopyWalk) -> _Reader:
         """Return a new sink for a split."""
         return _Reader(self, split, walk)
 
@@ -508,7 +508,7 @@ def _units_of(taken: Rows) -> Rows:
     return units
 
 
-def survey_log(
+def read_copy(
     log: FileQueue,
     policy: DispatchPolicy,
     engine: Engine,
@@ -517,49 +517,49 @@ def survey_log(
     below: bool = False,
     indexed: bool = False,
     progress: Progress | None = None,
-) -> Survey:
+) -> LogCopy:
     """Read a whole log, whose files are no longer than they should be.
 
     Records that are ``compared`` with those of another copy get fingerprints; with ``below``, intact records
     below a damaged frame are read in its place; with ``indexed``, index entries come with them.
     """
-    job = _SurveyJob(policy if indexed else replace(policy, index_enabled=False), compared, below)
+    job = _CopyJob(policy if indexed else replace(policy, index_enabled=False), compared, below)
     splits = plan_splits(log, log.stop, SPLIT_BYTES)
-    reading: LogPass[_SurveyJob, SplitSurvey] = LogPass(engine, job, splits, read_split)
+    reading: LogPass[_CopyJob, SplitRecords] = LogPass(engine, job, splits, read_split)
     reading.run(progress, "survey")
-    survey = Survey(log, batch_topics=reading.job.policy.batch_topics - policy.batch_topics)
-    counted: list[SplitSurvey] = []
+    copy = LogCopy(log, batch_topics=reading.job.policy.batch_topics - policy.batch_topics)
+    counted: list[SplitRecords] = []
     for segment, results in reading.by_file():
         taken = list(stitch(results, segment.start, lambda one, due: reading.reread(one.split, due)))
         counted += taken
         if taken and taken[-1].ended:
-            survey.blanks[segment.start] = taken[-1].log_offset
-    survey = _joined(survey, counted)
+            copy.blanks[segment.start] = taken[-1].log_offset
+    copy = _joined(copy, counted)
     if any(one.covers for one in counted):
-        survey.below = survey_log(
+        copy.below = read_copy(
             log, reading.job.policy, engine, compared=compared, below=True, indexed=indexed
         )
-    return survey
+    return copy
 
 
-def _joined(survey: Survey, surveys: Sequence[SplitSurvey]) -> Survey:
+def _joined(copy: LogCopy, copies: Sequence[SplitRecords]) -> LogCopy:
     numbers: dict[tuple[str, int], int] = {}
     units = []
-    for one in surveys:
+    for one in copies:
         turned = np.array([numbers.setdefault(key, len(numbers)) for key in one.queues], np.int32)
         if len(one.units):
             one.units["queue"] = turned[one.units["queue"]]
         units.append(one.units)
-        survey.sound_crcs += one.sound_crcs
+        copy.sound_crcs += one.sound_crcs
         start = one.split.segment.start
-        survey.unreadable += [(start + bad.position, bad.length) for bad in one.unreadable]
-    survey.records = np.concatenate([survey.records, *(one.records for one in surveys)])
+        copy.unreadable += [(start + bad.position, bad.length) for bad in one.unreadable]
+    copy.records = np.concatenate([copy.records, *(one.records for one in copies)])
     for name in ("elsewhere", "displaced", "entries"):
-        joined = np.concatenate([getattr(survey, name), *(getattr(one, name) for one in surveys)])
-        setattr(survey, name, joined)
-    survey.units = np.concatenate([survey.units, *units])
-    survey.false = np.concatenate([survey.false, *(one.false for one in surveys)])
-    survey.queues = list(numbers)
-    forgive_foreign_sums(survey)
-    mark_torn(survey)
-    return survey
+        joined = np.concatenate([getattr(copy, name), *(getattr(one, name) for one in copies)])
+        setattr(copy, name, joined)
+    copy.units = np.concatenate([copy.units, *units])
+    copy.false = np.concatenate([copy.false, *(one.false for one in copies)])
+    copy.queues = list(numbers)
+    forgive_foreign_sums(copy)
+    mark_torn(copy)
+    return copy

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.evidence import ChainedSurvey, ChainGap, QueueEvidence, runs_of
-from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, in_queue_order
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.genuine.evidence import ChainedCopy, ChainGap, QueueEvidence, runs_of
+from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, LogCopy, Mark, in_queue_order
 from rmqtool.kernels.rows import frame_starts, frame_stops
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ _STEP_MS = 1000  # a broker that was started again is later by more than that
 class _StaleJudge:
     """Leaves out records whose store times go back, where something else says so, too."""
 
-    def __init__(self, judged: ChainedSurvey) -> None:
+    def __init__(self, judged: ChainedCopy) -> None:
         self.judged = judged
 
     def judge(self) -> None:
         """Mark old records."""
         if not len(self.judged.cause):
             return
-        times, marks = self.judged.times, self.judged.survey.records["marks"]
+        times, marks = self.judged.times, self.judged.copy.records["marks"]
         failed = (
             marks & np.uint16(Mark.BODY_CRC | Mark.RECORD_CRC)
         ) != 0  # torn properties leave times whole
@@ -51,7 +51,7 @@ class _StaleJudge:
 
     def _is_stale(self, start: int, stop: int) -> bool:
         """Whether records whose times go back are old: a clock that was set back leaves no other trace."""
-        records, units = self.judged.survey.records, self.judged.survey.units
+        records, units = self.judged.copy.records, self.judged.copy.units
         first, last = np.searchsorted(self.judged.record_of, [start, stop])
         if self.judged.confirmed[first:last].any():
             return False
@@ -65,15 +65,13 @@ class _StaleJudge:
 
     def _in_one_file(self, start: int, stop: int) -> bool:
         """Whether records lie in one file: a broker that cuts its log deletes the files after the cut."""
-        ends = self.judged.survey.records["log_offset"][[start, stop - 1]]
-        return self.judged.survey.log.segment_at(int(ends[0])) == self.judged.survey.log.segment_at(
-            int(ends[1])
-        )
+        ends = self.judged.copy.records["log_offset"][[start, stop - 1]]
+        return self.judged.copy.log.segment_at(int(ends[0])) == self.judged.copy.log.segment_at(int(ends[1]))
 
     @cached_property
     def _unit_before(self) -> Int64s:
         """The unit before each in its queue, -1 for the first, ``(m,)``."""
-        units = self.judged.survey.units
+        units = self.judged.copy.units
         queues, order = units["queue"], in_queue_order(units)
         before = np.full(len(queues), -1)
         same = queues[order[1:]] == queues[order[:-1]]
@@ -83,7 +81,7 @@ class _StaleJudge:
     @cached_property
     def _offsets_before(self) -> Int64s:
         """The queue offset after the unit before, -1 for the first of a queue, ``(m,)``."""
-        units, before = self.judged.survey.units, self._unit_before
+        units, before = self.judged.copy.units, self._unit_before
         return np.where(before >= 0, (units["queue_offset"] + units["count"])[before], -1)
 
 
@@ -103,13 +101,13 @@ class _HeadJudge:
         judged: its chains are those of whole records.
     """
 
-    def __init__(self, judged: ChainedSurvey) -> None:
+    def __init__(self, judged: ChainedCopy) -> None:
         self.judged = judged
-        records = judged.survey.records
+        records = judged.copy.records
         self._starts, self._stops = frame_starts(records), frame_stops(records)
         sizes = self._stops - self._starts
         self._taken = np.concatenate([[0], np.cumsum(sizes)])
-        self._damaged = np.concatenate([[0], np.cumsum(judged.survey.damaged)])
+        self._damaged = np.concatenate([[0], np.cumsum(judged.copy.damaged)])
         self._stands: dict[int, list[_Stand]] = {}
 
     def borne_out(self, units: Int64s) -> Bools:
@@ -122,7 +120,7 @@ class _HeadJudge:
         claims = self._stands_of(units)
         shown = self.judged.confirmed[units].copy()
         of_queue: defaultdict[int, list[int]] = defaultdict(list)
-        for number, queue in enumerate(self.judged.survey.units["queue"][units].tolist()):
+        for number, queue in enumerate(self.judged.copy.units["queue"][units].tolist()):
             of_queue[queue].append(number)
         for queue, numbers in of_queue.items():
             for number in numbers:
@@ -140,14 +138,14 @@ class _HeadJudge:
     def _fits(self, queue: int, claim: _Stand, others: list[_Stand]) -> bool:
         """Whether a queue misses a message where one claims to be, and nothing lists another there."""
         judged = self.judged
-        listed = judged.evidence.at(judged.survey.queues[queue], np.array([claim.first]))
+        listed = judged.evidence.at(judged.copy.queues[queue], np.array([claim.first]))
         stands = self._of(queue)
         if listed["size"][0] > 0 or (not stands and not judged.is_likely(queue)):
             return False
         place = bisect_left(stands, claim)
         before, after = stands[place - 1 : place] if place else [], stands[place : place + 1]
         if not before:
-            start, due = judged.survey.log.start, 0 if judged.from_zero else claim.first
+            start, due = judged.copy.log.start, 0 if judged.from_zero else claim.first
         else:
             start, due = before[0].stop, before[0].after
         if claim.first < due or not self._has_room(claim.first - due, start, claim.start):
@@ -173,7 +171,7 @@ class _HeadJudge:
         return self._stands[queue]
 
     def _stands_of(self, rows: Int64s) -> list[_Stand]:
-        units = self.judged.survey.units[rows]
+        units = self.judged.copy.units[rows]
         stops = self._stops[self.judged.record_of[rows]]
         after = units["queue_offset"] + units["count"]
         columns = (units["log_offset"], stops, units["queue_offset"], after)
@@ -190,9 +188,9 @@ class _FieldJudge:
         judged: the records trusted so far, their chains linked.
     """
 
-    def __init__(self, judged: ChainedSurvey) -> None:
+    def __init__(self, judged: ChainedCopy) -> None:
         self.judged = judged
-        self.survey, self.evidence, self.from_zero = judged.survey, judged.evidence, judged.from_zero
+        self.copy, self.evidence, self.from_zero = judged.copy, judged.evidence, judged.from_zero
         self.cause, self.places = judged.cause, judged.places
         self.record_of, self.confirmed = judged.record_of, judged.confirmed
 
@@ -202,7 +200,7 @@ class _FieldJudge:
         Returns:
             Whether there are any: then chains are others.
         """
-        units = self.survey.units
+        units = self.copy.units
         own = np.flatnonzero(~units["light"] & self.judged.kept[self.record_of])
         own = own[self.judged.broken[units["queue"][own]]]
         queues, offsets = units["queue"][own], units["queue_offset"][own]
@@ -223,7 +221,7 @@ class _FieldJudge:
 
     def _alone_in_order(self, own: Int64s, doubles: Int64s) -> Bools:
         """Return which doubles alone lie between those of their queue that come before and after."""
-        units = self.survey.units
+        units = self.copy.units
         claims = [(int(units["queue"][unit]), int(units["queue_offset"][unit])) for unit in doubles]
         others = own[~np.isin(own, doubles)]
         in_order = np.zeros(len(doubles), bool)
@@ -238,7 +236,7 @@ class _FieldJudge:
 
     def judge(self) -> None:
         """Leave out whole records whose queue fields are contradicted."""
-        self._linked = np.zeros(len(self.survey.units), bool)
+        self._linked = np.zeros(len(self.copy.units), bool)
         for chain in self.judged.chains.values():
             self._linked[chain.rows] = True
         self._count_kept()
@@ -251,7 +249,7 @@ class _FieldJudge:
             if elsewhere[record] and not refuted and not self._follows(unit):
                 refuted = self.judged.is_listed_by_another(int(record))
             if unit is not None and self._is_alone(unit) and not self.confirmed[unit]:
-                of_nobody = self._is_unheard_of(int(self.survey.units["queue"][unit]))
+                of_nobody = self._is_unheard_of(int(self.copy.units["queue"][unit]))
                 refuted |= of_nobody and self.judged.lies_over_listed(int(record))
             if refuted or self._claimed(int(record), gaps if self._is_alone(unit) else tight):
                 self.cause[record] = Cause.FIELDS
@@ -268,7 +266,7 @@ class _FieldJudge:
         A unit after its queue's end is appended there, whatever its offset says; one before the end is
         skipped (``ConsumeQueue#putMessagePositionInfo``, 4.9.8, 5.3.3).
         """
-        units = self.survey.units
+        units = self.copy.units
         for number in np.flatnonzero(~self._linked & ~units["light"]):
             chain = self.judged.chains.get(int(units["queue"][number]))
             if chain is None or not self.judged.kept[self.record_of[number]]:
@@ -280,17 +278,17 @@ class _FieldJudge:
                 self.cause[self.record_of[number]] = Cause.FIELDS
 
     def _count_kept(self) -> None:
-        sizes = np.where(self.judged.kept, self.survey.records["total_size"], 0).astype(np.int64)
+        sizes = np.where(self.judged.kept, self.copy.records["total_size"], 0).astype(np.int64)
         self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
 
     def _suspects(self) -> Bools:
         """Return records that are alone or in no chain, and plain ones in no queue at all, ``(n,)``."""
-        records, units = self.survey.records, self.survey.units
+        records, units = self.copy.records, self.copy.units
         suspects: Bools = (records["marks"] & Mark.PLAIN) != 0
         suspects[self.record_of] = False
         suspects[self.record_of[~self._linked & ~self.confirmed]] = True
         for chain in self.judged.chains.values():
-            cuts = runs_of(self.survey, chain.rows)
+            cuts = runs_of(self.copy, chain.rows)
             short = np.flatnonzero(np.diff(cuts) <= _SHORT)
             for number in short:
                 rows = chain.rows[cuts[number] : cuts[number + 1]]
@@ -300,10 +298,10 @@ class _FieldJudge:
 
     def _claimed(self, record: int, tight: list[ChainGap]) -> bool:
         """Whether a queue misses just this record, right here, and has no other room for it."""
-        row = self.survey.records[record]
+        row = self.copy.records[record]
         at, offset = int(row["log_offset"]), int(row["queue_offset"])
         unit = self._own_unit(record)
-        own = None if unit is None else int(self.survey.units["queue"][unit])
+        own = None if unit is None else int(self.copy.units["queue"][unit])
         is_in_sequence = self._is_in_sequence(unit)
         for gap in tight:
             if not gap.start <= at < gap.stop or (is_in_sequence and not self._lacks_room(gap)):
@@ -322,7 +320,7 @@ class _FieldJudge:
     @cached_property
     def _most_records(self) -> int:
         """The number of records that the log can hold at most."""
-        log = self.survey.log
+        log = self.copy.log
         return sum(segment.size_bytes for segment in log) // SMALLEST_RECORD
 
     def _lacks_room(self, gap: ChainGap) -> bool:
@@ -334,7 +332,7 @@ class _FieldJudge:
 
     def _claimed_by_an_end(self, record: int, offset: int, own: int | None) -> bool:
         """Whether it is the next record of a similar queue, which ends before it."""
-        units = self.survey.units
+        units = self.copy.units
         least = 0 if own is not None and self._is_unheard_of(own) else _SHORT
         for chain in self.judged.chains.values():
             rows = chain.rows[self.record_of[chain.rows] != record]
@@ -345,7 +343,7 @@ class _FieldJudge:
             if len(rows) <= least and not is_far:
                 continue
             if chain.queue == own:
-                places = self.survey.units["log_offset"][rows[-1]], self.survey.records["log_offset"][record]
+                places = self.copy.units["log_offset"][rows[-1]], self.copy.records["log_offset"][record]
                 gap = ChainGap(chain.queue, end, offset, int(places[0]), int(places[1]))
                 if _one_byte_apart(end, offset) and (offset < end or self._lacks_room(gap)):
                     return True
@@ -357,27 +355,27 @@ class _FieldJudge:
         """Whether a record follows the one before it in its own queue, but for gaps that have room."""
         if unit is None or self.confirmed[unit]:
             return unit is not None
-        queue, offset = int(self.survey.units["queue"][unit]), int(self.survey.units["queue_offset"][unit])
+        queue, offset = int(self.copy.units["queue"][unit]), int(self.copy.units["queue_offset"][unit])
         if not self._linked[unit]:
             return False
         rows = self.judged.chains[queue].rows
         place = int(np.searchsorted(rows, unit))
-        at = int(self.survey.units["log_offset"][unit])
+        at = int(self.copy.units["log_offset"][unit])
         if not place:
             if self._is_alone(unit) and not self.judged.is_likely(queue):
                 return self.from_zero and not offset
-            gap = ChainGap(queue, 0, offset, self.survey.log.start, at)
+            gap = ChainGap(queue, 0, offset, self.copy.log.start, at)
             return not self.from_zero or not offset or not self._lacks_room(gap)
         before = rows[place - 1]
-        end = int(self.survey.units["queue_offset"][before] + self.survey.units["count"][before])
-        gap = ChainGap(queue, end, offset, int(self.survey.units["log_offset"][before]), at)
+        end = int(self.copy.units["queue_offset"][before] + self.copy.units["count"][before])
+        gap = ChainGap(queue, end, offset, int(self.copy.units["log_offset"][before]), at)
         return place in self.judged.chains[queue].resets or offset == end or not self._lacks_room(gap)
 
     def _follows(self, unit: int | None) -> bool:
         """Whether a record is the next of its queue: no message is missing before it."""
         if unit is None or not self._linked[unit]:
             return False
-        units, chain = self.survey.units, self.judged.chains[int(self.survey.units["queue"][unit])]
+        units, chain = self.copy.units, self.judged.chains[int(self.copy.units["queue"][unit])]
         place = int(np.searchsorted(chain.rows, unit))
         before = chain.rows[place - 1] if place else None
         due = 0 if before is None else units["queue_offset"][before] + units["count"][before]
@@ -385,7 +383,7 @@ class _FieldJudge:
 
     def _is_alone(self, unit: int | None) -> bool:
         """Whether a record is the only trace of its queue."""
-        return unit is None or len(self.judged.chains[int(self.survey.units["queue"][unit])].rows) == 1
+        return unit is None or len(self.judged.chains[int(self.copy.units["queue"][unit])].rows) == 1
 
     def _is_unheard_of(self, queue: int) -> bool:
         """Whether one record alone names a queue."""
@@ -394,10 +392,10 @@ class _FieldJudge:
 
     def _is_made_up(self, unit: int) -> bool:
         """Whether one record alone names a queue that ``topics.json`` lacks, and messages before it."""
-        number, offset = (int(self.survey.units[name][unit]) for name in ("queue", "queue_offset"))
+        number, offset = (int(self.copy.units[name][unit]) for name in ("queue", "queue_offset"))
         if not self.from_zero or not offset or not self._is_alone(unit) or not self._is_unheard_of(number):
             return False
-        topic, known = self.survey.queues[number][0], self.evidence.declared
+        topic, known = self.copy.queues[number][0], self.evidence.declared
         return topic in known or any(one_letter_apart(topic, one) for one in known)
 
     def _own_unit(self, record: int) -> int | None:
@@ -407,10 +405,10 @@ class _FieldJudge:
 
     def _resembles(self, queue: int, own: int | None, record: int) -> bool:
         """Whether a damaged byte, or an unknown number of them, makes a queue into the claimed one."""
-        topic, queue_id = self.survey.queues[queue]
+        topic, queue_id = self.copy.queues[queue]
         if own is None:
-            return int(self.survey.records["queue_id"][record]) == queue_id
-        claimed_topic, claimed_id = self.survey.queues[own]
+            return int(self.copy.records["queue_id"][record]) == queue_id
+        claimed_topic, claimed_id = self.copy.queues[own]
         if self._is_unheard_of(own):
             return claimed_topic == topic or claimed_id == queue_id
         if claimed_topic == topic:
@@ -438,11 +436,11 @@ def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:
     return sum(1 for shift in range(0, 8 * width, 8) if differing >> shift & 0xFF) == 1
 
 
-class JudgedRecords(ChainedSurvey):
-    """Records of a survey, each trusted, or left out for a cause.
+class JudgedRecords(ChainedCopy):
+    """Records of a copy, each trusted, or left out for a cause.
 
     Args:
-        survey: see ``ChainedSurvey``, as the next two.
+        copy: see ``ChainedCopy``, as the next two.
         evidence: likewise.
         from_zero: likewise.
         include_stale: trust records that look stale.
@@ -451,14 +449,14 @@ class JudgedRecords(ChainedSurvey):
 
     def __init__(
         self,
-        survey: Survey,
+        copy: LogCopy,
         evidence: QueueEvidence,
         *,
         from_zero: bool,
         include_stale: bool = False,
         keep_damaged: bool = False,
     ) -> None:
-        super().__init__(survey, evidence, from_zero=from_zero)
+        super().__init__(copy, evidence, from_zero=from_zero)
         if not include_stale:
             _StaleJudge(self).judge()
         self.link()
@@ -473,7 +471,7 @@ class JudgedRecords(ChainedSurvey):
         if len(doubtful):
             self.unproven[doubtful[_HeadJudge(self).borne_out(doubtful)]] = False
         if keep_damaged:
-            stalls = (self.survey.records["marks"] & Mark.STALLS) != 0
+            stalls = (self.copy.records["marks"] & Mark.STALLS) != 0
             self.cause[np.isin(self.cause, DAMAGED_CAUSES) & ~stalls & ~self._out_of_place()] = Cause.NONE
             self.unproven &= ~self.kept[self.record_of]
         if len(doubtful):
@@ -481,8 +479,8 @@ class JudgedRecords(ChainedSurvey):
 
     def _out_of_place(self) -> Bools:
         """Return which records would stand in another's place, or shift others, in a queue, ``(n,)``."""
-        chained = np.array([queue in self.chains for queue in range(len(self.survey.queues))], bool)
-        strays = self.unproven & chained[self.survey.units["queue"]]
+        chained = np.array([queue in self.chains for queue in range(len(self.copy.queues))], bool)
+        strays = self.unproven & chained[self.copy.units["queue"]]
         out = self.listed_elsewhere.copy()
         out[self.record_of[strays]] = True
         return out
@@ -491,6 +489,6 @@ class JudgedRecords(ChainedSurvey):
     def open(self) -> Bools:
         """Return which records are left out, and nobody knows whose message they were, ``(n,)``."""
         found = np.zeros(len(self.cause), bool)
-        own = self.unproven & ~self.survey.units["light"]
+        own = self.unproven & ~self.copy.units["light"]
         found[self.record_of[own]] = True
         return found & ~self.listed_elsewhere & ~self.kept

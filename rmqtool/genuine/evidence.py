@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.beyond import UnitsBeyond
-from rmqtool.account.records import DAMAGED_CAUSES, Cause, Mark, Survey, by_queue, read_record
 from rmqtool.derived.queues import LiveUnits, queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.formats.message import SMALLEST_RECORD
+from rmqtool.genuine.beyond import UnitsBeyond
+from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, LogCopy, Mark, by_queue, read_record
 from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource, queue_counts
@@ -122,26 +122,26 @@ def _listed(units: LiveUnits) -> Rows:
     return rows if is_sorted else np.sort(rows, order="queue_offset", kind="stable")
 
 
-def confirmed_units(survey: Survey, evidence: QueueEvidence) -> Bools:
-    """Return which units of a survey a queue lists right there, ``(m,)``."""
-    units = survey.units
+def confirmed_units(copy: LogCopy, evidence: QueueEvidence) -> Bools:
+    """Return which units of a copy a queue lists right there, ``(m,)``."""
+    units = copy.units
     confirmed = np.zeros(len(units), bool)
     if not evidence.units or not len(units):
         return confirmed
-    starts = np.ascontiguousarray(survey.records["log_offset"])
-    sizes = survey.records["total_size"][np.searchsorted(starts, units["log_offset"])]
-    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
+    starts = np.ascontiguousarray(copy.records["log_offset"])
+    sizes = copy.records["total_size"][np.searchsorted(starts, units["log_offset"])]
+    for key, rows in zip(copy.queues, by_queue(units, len(copy.queues)), strict=True):
         listed = evidence.at(key, units["queue_offset"][rows])
         here = (listed["size"] > 0) & (listed["log_offset"] == units["log_offset"][rows])
         confirmed[rows[here]] = listed["size"][here] == sizes[rows[here]]
     return confirmed
 
 
-def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> None:
+def mark_contradicted(copy: LogCopy, evidence: QueueEvidence, store: Store) -> None:
     """Mark records whose properties changed since a unit and the index took tags and keys from them."""
-    units, marks, starts = survey.units, survey.records["marks"], survey.records["log_offset"]
+    units, marks, starts = copy.units, copy.records["marks"], copy.records["log_offset"]
     odd = [np.empty(0, np.int64)]
-    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
+    for key, rows in zip(copy.queues, by_queue(units, len(copy.queues)), strict=True):
         if key[0] == SCHEDULE_TOPIC or not len(evidence.of(key)):
             continue
         listed = evidence.at(key, units["queue_offset"][rows])
@@ -149,43 +149,43 @@ def mark_contradicted(survey: Survey, evidence: QueueEvidence, store: Store) -> 
         if not len(differs):
             continue
         listed, place = listed[differs], units["log_offset"][rows[differs]]
-        code, records = listed["tags_code"], survey.records[np.searchsorted(starts, place)]
+        code, records = listed["tags_code"], copy.records[np.searchsorted(starts, place)]
         is_code = (code >= _CODES.min) & (code <= _CODES.max) & (listed["log_offset"] == place)
         odd.append(place[is_code & (records["total_size"] == listed["size"])])
     of_unit = set(np.concatenate(odd)[:_MOST_COMPARED].tolist())
     numbers = np.flatnonzero(marks & np.uint16(Mark.FORM | Mark.ZEROS))
     of_form = set(starts[numbers[:_MOST_COMPARED]].tolist())
     doubtful = of_unit | of_form
-    of_item = of_other_keys(store, survey.log, doubtful) if doubtful else set()
+    of_item = of_other_keys(store, copy.log, doubtful) if doubtful else set()
     for place in doubtful:
         number = int(np.searchsorted(starts, place))
-        record = read_record(survey.log, survey.records[number])
+        record = read_record(copy.log, copy.records[number])
         against = {PropertyWitness.UNIT} if place in of_unit else set()
         against |= {PropertyWitness.ITEM} if place in of_item else set()
         against |= {PropertyWitness.FORM} if marks[number] & Mark.FORM else set()
         if record is not None and record.change(against):
             marks[number] |= np.uint16(Mark.TORN)
-    _count_batches(survey, evidence)
+    _count_batches(copy, evidence)
 
 
-def _count_batches(survey: Survey, evidence: QueueEvidence) -> None:
+def _count_batches(copy: LogCopy, evidence: QueueEvidence) -> None:
     """Count the messages of inner batches that lost their number: as their unit has them, or up to the next.
 
     A record that is none, and goes on in its queue with the next queue offset, stays as it is.
     """
-    units, starts = survey.units, survey.records["log_offset"]
+    units, starts = copy.units, copy.records["log_offset"]
     record_of = np.searchsorted(starts, units["log_offset"])
-    uncounted = (survey.records["marks"][record_of] & Mark.UNCOUNTED != 0) & ~units["light"]
+    uncounted = (copy.records["marks"][record_of] & Mark.UNCOUNTED != 0) & ~units["light"]
     if not uncounted.any():
         return
-    for key, rows in zip(survey.queues, by_queue(units, len(survey.queues)), strict=True):
+    for key, rows in zip(copy.queues, by_queue(units, len(copy.queues)), strict=True):
         offsets = units["queue_offset"][rows]
         listed, after = evidence.at(key, offsets), np.append(offsets[1:], 0)
         is_listed = (listed["log_offset"] == units["log_offset"][rows]) & (listed["size"] > 0)
         counts = np.where(is_listed, listed["count"], after - offsets)
         more = uncounted[rows] & (counts > 1) & (counts <= _LARGEST_BATCH)
         units["count"][rows[more]] = counts[more]
-        survey.records["marks"][record_of[rows[more]]] |= np.uint16(Mark.TORN)
+        copy.records["marks"][record_of[rows[more]]] |= np.uint16(Mark.TORN)
 
 
 _LOOK_BACK = 64  # runs of a queue that a chain may leap over
@@ -218,10 +218,10 @@ class QueueChain:
     resets: frozenset[int] = frozenset()
 
 
-def runs_of(survey: Survey, rows: Int64s) -> Int64s:
+def runs_of(copy: LogCopy, rows: Int64s) -> Int64s:
     """Return where runs of consecutive queue offsets begin in the units of a queue, and their end."""
-    offsets = survey.units["queue_offset"][rows]
-    stops = offsets + survey.units["count"][rows]
+    offsets = copy.units["queue_offset"][rows]
+    stops = offsets + copy.units["count"][rows]
     cuts = np.concatenate([[0], np.flatnonzero(offsets[1:] != stops[:-1]) + 1, [len(rows)]])
     return cuts if len(cuts) == 2 else np.unique(np.concatenate([cuts, _overlaps(offsets, stops, cuts)]))
 
@@ -247,9 +247,9 @@ def _place(offsets: Int64s, cuts: Int64s, run: int, offset: int) -> int:
 class _Linker:
     """Chooses, of the runs of one queue, those that can follow each other and hold most records."""
 
-    def __init__(self, judged: ChainedSurvey, queue: int, rows: Int64s, cuts: Int64s) -> None:
+    def __init__(self, judged: ChainedCopy, queue: int, rows: Int64s, cuts: Int64s) -> None:
         self.judged, self.queue, self.rows, self.cuts = judged, queue, rows, cuts
-        units, records = judged.survey.units, judged.survey.records
+        units, records = judged.copy.units, judged.copy.records
         heads, tails = rows[cuts[:-1]], rows[cuts[1:] - 1]
         self.first = units["queue_offset"][heads]
         self.after = units["queue_offset"][tails] + units["count"][tails]
@@ -286,7 +286,7 @@ class _Linker:
     def _cost_of_start(self, run: int) -> int:
         if not self.judged.from_zero or not self.first[run]:
             return 0
-        return self._cost_of_room(int(self.first[run]), self.judged.survey.log.start, int(self.start[run]))
+        return self._cost_of_room(int(self.first[run]), self.judged.copy.log.start, int(self.start[run]))
 
     def _cost(self, one: int, two: int) -> int | None:
         """Return what it costs to go on with another run; None where it cannot follow."""
@@ -309,11 +309,11 @@ def odd_times(times: Int64s) -> Bools:
     return odd
 
 
-class ChainedSurvey:
-    """The records of a survey, those trusted so far, and the chains of these.
+class ChainedCopy:
+    """The records of a copy, those trusted so far, and the chains of these.
 
     Args:
-        survey: the records read, of all copies.
+        copy: the records read, of all copies.
         evidence: the lists of queues.
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
 
@@ -325,15 +325,15 @@ class ChainedSurvey:
         unproven: units of damaged records that nothing bears out, ``(m,)``.
     """
 
-    def __init__(self, survey: Survey, evidence: QueueEvidence, *, from_zero: bool) -> None:
-        self.survey, self.evidence, self.from_zero = survey, evidence, from_zero
-        records, units = survey.records, survey.units
+    def __init__(self, copy: LogCopy, evidence: QueueEvidence, *, from_zero: bool) -> None:
+        self.copy, self.evidence, self.from_zero = copy, evidence, from_zero
+        records, units = copy.records, copy.units
         self.cause = np.zeros(len(records), np.uint8)
-        self.cause[survey.damaged] = Cause.PROPERTIES
+        self.cause[copy.damaged] = Cause.PROPERTIES
         self.cause[(records["marks"] & Mark.BODY_CRC) != 0] = Cause.BODY
         self.places = np.ascontiguousarray(records["log_offset"])  # else each search copies them
         self.record_of = np.searchsorted(self.places, units["log_offset"])
-        self.confirmed = confirmed_units(survey, evidence)
+        self.confirmed = confirmed_units(copy, evidence)
         self.odd_times = odd_times(records["store_timestamp_ms"]) & ~self._torn_after
         self.unproven = np.isin(self.cause, DAMAGED_CAUSES)[self.record_of]
         self.chains: dict[int, QueueChain] = {}
@@ -347,12 +347,12 @@ class ChainedSurvey:
     @cached_property
     def listed_elsewhere(self) -> Bools:
         """Return which records an ordinary queue lists at another queue offset than they say, ``(n,)``."""
-        records, units = self.survey.records, self.survey.units
+        records, units = self.copy.records, self.copy.units
         listed_there, owned = np.zeros((2, len(records)), bool)
         owned[self.record_of[self.confirmed & ~units["light"]]] = True
         if owned.all():
             return listed_there
-        light = {self.survey.queues[number] for number in np.unique(units["queue"][units["light"]])}
+        light = {self.copy.queues[number] for number in np.unique(units["queue"][units["light"]])}
         for key, listed in self.evidence.units.items():
             if key in light or key[0].startswith(LMQ_PREFIX) or not len(records):
                 continue
@@ -366,9 +366,9 @@ class ChainedSurvey:
 
     def is_listed_by_another(self, record: int) -> bool:
         """Return whether an ordinary queue lists a record at its queue offset, beside records of its own."""
-        row, units = self.survey.records[record], self.survey.units
+        row, units = self.copy.records[record], self.copy.units
         offset = int(row["queue_offset"])
-        for number, key in enumerate(self.survey.queues):
+        for number, key in enumerate(self.copy.queues):
             listed = self.evidence.at(key, np.array([offset]))[0]
             if key[0].startswith(LMQ_PREFIX) or listed["size"] != row["total_size"]:
                 continue
@@ -379,7 +379,7 @@ class ChainedSurvey:
 
     def lies_over_listed(self, record: int) -> bool:
         """Return whether ordinary queues list two other records where one lies."""
-        row, (places, sizes) = self.survey.records[record], self._listed
+        row, (places, sizes) = self.copy.records[record], self._listed
         one, two = np.searchsorted(places, [row["log_offset"], frame_stops(row)])
         return len(np.unique(places[one:two][sizes[one:two] != row["total_size"]])) > 1
 
@@ -396,7 +396,7 @@ class ChainedSurvey:
     @property
     def times(self) -> Int64s:
         """Return store times, odd ones replaced by that of the record before, ``(n,)``."""
-        times: Int64s = self.survey.records["store_timestamp_ms"].copy()
+        times: Int64s = self.copy.records["store_timestamp_ms"].copy()
         sound = np.where(self.odd_times, -1, np.arange(len(times)))
         last = np.maximum.accumulate(sound) if len(times) else sound
         carried: Int64s = times[np.maximum(last, 0)]
@@ -414,7 +414,7 @@ class ChainedSurvey:
 
     def gaps(self) -> Iterator[ChainGap]:
         """Yield the queue offsets that no record of a chain has, up to each queue's last record."""
-        units, records = self.survey.units, self.survey.records
+        units, records = self.copy.units, self.copy.records
         for chain in self.chains.values():
             rows = chain.rows
             if not len(rows):
@@ -422,7 +422,7 @@ class ChainedSurvey:
             offsets = units["queue_offset"][rows]
             stops = offsets + units["count"][rows]
             if self.from_zero and offsets[0] > 0:
-                start, stop = self.survey.log.start, int(units["log_offset"][rows[0]])
+                start, stop = self.copy.log.start, int(units["log_offset"][rows[0]])
                 yield ChainGap(chain.queue, 0, int(offsets[0]), start, stop)
             for number in np.flatnonzero(offsets[1:] > stops[:-1]):
                 if number + 1 not in chain.resets:
@@ -439,8 +439,8 @@ class ChainedSurvey:
     @cached_property
     def _blanks(self) -> Int64s:
         """Start and stop of each end mark, ``(k, 2)``."""
-        found = sorted(self.survey.blanks.values())
-        segments = [self.survey.log.segment_at(at) for at in found]
+        found = sorted(self.copy.blanks.values())
+        segments = [self.copy.log.segment_at(at) for at in found]
         pairs = [
             (at, at if segment is None else segment.stop) for at, segment in zip(found, segments, strict=True)
         ]
@@ -449,7 +449,7 @@ class ChainedSurvey:
     @cached_property
     def _torn_after(self) -> Bools:
         """Return after which records a hole begins: a time that is ahead there may be that of a new tail."""
-        records = self.survey.records
+        records = self.copy.records
         torn: Bools = np.zeros(len(records), bool)
         torn[:-1] = frame_starts(records)[1:] != frame_stops(records)[:-1]
         ahead: Bools = np.zeros(len(records), bool)
@@ -458,11 +458,11 @@ class ChainedSurvey:
 
     def link(self) -> None:
         """Find in every queue the records that follow each other."""
-        units = self.survey.units
+        units = self.copy.units
         cause = self.cause[self.record_of]
         fresh = (cause != Cause.STALE) & (cause != Cause.FIELDS) & ~self.unproven
-        queues = by_queue(units, len(self.survey.queues), fresh)
-        runs = [runs_of(self.survey, rows) for rows in queues]
+        queues = by_queue(units, len(self.copy.queues), fresh)
+        runs = [runs_of(self.copy, rows) for rows in queues]
         self.broken = np.array([len(cuts) > 2 for cuts in runs], bool)
         self._taken_before = self._without_doubt(queues, runs)
         for number, (rows, cuts) in enumerate(zip(queues, runs, strict=True)):
@@ -472,12 +472,12 @@ class ChainedSurvey:
 
     def _without_doubt(self, queues: list[Int64s], runs: list[Int64s]) -> Int64s:
         """Return the bytes of records without doubt in front of each record, ``(n + 1,)``."""
-        records = self.survey.records
+        records = self.copy.records
         taken = np.where(self.kept, records["total_size"], 0).astype(np.int64)
         for number, (units, cuts) in enumerate(zip(queues, runs, strict=True)):
             lone = np.flatnonzero(np.diff(cuts) == 1)
             rows = units[cuts[lone]] if len(cuts) > 1 else units[:0]
-            begins = not self.from_zero or self.survey.units["queue_offset"][rows] == 0
+            begins = not self.from_zero or self.copy.units["queue_offset"][rows] == 0
             if len(cuts) == 2 and not self.is_likely(number):
                 begins = np.zeros(len(rows), bool)
             lonely = rows[~(self.confirmed[rows] | ((lone == 0) & begins))] if len(rows) else rows
@@ -486,7 +486,7 @@ class ChainedSurvey:
 
     def is_likely(self, queue: int) -> bool:
         """Whether a queue's number is that of a present queue, or below such a number of its topic."""
-        topic, queue_id = self.survey.queues[queue]
+        topic, queue_id = self.copy.queues[queue]
         if (topic, queue_id) in self.evidence.units:
             return True
         if 0 <= queue_id < self.evidence.declared.get(topic, 0):
@@ -497,9 +497,9 @@ class ChainedSurvey:
     def _largest_ids(self) -> dict[str, int]:
         """Return the largest queue id of each topic that more than one record has."""
         found: dict[str, int] = {}
-        sound = ~self.survey.damaged[self.record_of]
-        counts = np.bincount(self.survey.units["queue"][sound], minlength=len(self.survey.queues))
+        sound = ~self.copy.damaged[self.record_of]
+        counts = np.bincount(self.copy.units["queue"][sound], minlength=len(self.copy.queues))
         for number in np.flatnonzero(counts > 1):
-            topic, queue_id = self.survey.queues[number]
+            topic, queue_id = self.copy.queues[number]
             found[topic] = max(found.get(topic, -1), queue_id)
         return found

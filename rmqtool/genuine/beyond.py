@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.lost import ENDLESS
 from rmqtool.scan.records import record_at
+from rmqtool.store.segments import ENDLESS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

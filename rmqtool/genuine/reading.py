@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.account.disputes import uncover
-from rmqtool.account.evidence import QueueEvidence, mark_contradicted, read_evidence
-from rmqtool.account.plausibility import JudgedRecords
-from rmqtool.account.records import Cause, Grounds, Survey, survey_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
+from rmqtool.genuine.disputes import uncover
+from rmqtool.genuine.evidence import QueueEvidence, mark_contradicted, read_evidence
+from rmqtool.genuine.plausibility import JudgedRecords
+from rmqtool.genuine.records import Cause, Grounds, LogCopy, read_copy
 from rmqtool.kernels.rows import frame_stops
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
@@ -133,11 +133,11 @@ class Reading(NamedTuple):
     undecided: Int64s
     unplaced: Int64s
     readable: Int64s
-    found: Survey
+    found: LogCopy
     evidence: QueueEvidence
 
 
-def reads_all(found: Survey) -> bool:
+def reads_all(found: LogCopy) -> bool:
     """Return whether a broker reads all records of a log that an examiner does: a number may be none."""
     for start, stop in found.between():
         segment = found.log.segment_at(start)
@@ -161,15 +161,15 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     log, _ = under_own_names(log.without_excess(file_size), file_size)
     evidence = read_evidence(store)
     policy = DispatchPolicy.from_settings(store.settings)
-    survey = uncover(survey_log(log, policy, engine or LocalEngine(), indexed=True), [evidence])
-    mark_contradicted(survey, evidence, store)
-    undecided = [aside.start for aside in survey.aside if aside.chosen_by is Grounds.NOTHING]
-    judged = JudgedRecords(survey, evidence, from_zero=survey.log.start == 0)
+    copy = uncover(read_copy(log, policy, engine or LocalEngine(), indexed=True), [evidence])
+    mark_contradicted(copy, evidence, store)
+    undecided = [aside.start for aside in copy.aside if aside.chosen_by is Grounds.NOTHING]
+    judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
-    out[judged.record_of[judged.unproven & ~survey.units["light"]]] = True
-    unplaced = np.stack([judged.places, frame_stops(survey.records)], axis=1)[out]
+    out[judged.record_of[judged.unproven & ~copy.units["light"]]] = True
+    unplaced = np.stack([judged.places, frame_stops(copy.records)], axis=1)[out]
     messages = np.ones(len(out), np.int64)
-    own = ~survey.units["light"]
-    messages[judged.record_of[own]] = survey.units["count"][own]
-    readable = np.stack([judged.places, messages], axis=1)[survey.damaged & ~out]
-    return Reading(log, survey.false, np.array(undecided, np.int64), unplaced, readable, survey, evidence)
+    own = ~copy.units["light"]
+    messages[judged.record_of[own]] = copy.units["count"][own]
+    readable = np.stack([judged.places, messages], axis=1)[copy.damaged & ~out]
+    return Reading(log, copy.false, np.array(undecided, np.int64), unplaced, readable, copy, evidence)
