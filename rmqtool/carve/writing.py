@@ -94,7 +94,9 @@ def write_log_file(task: FileTask) -> tuple[str, str]:
             else:
                 _read(reader, image, rows, buffer[:length])
                 hashed.put(buffer[:length].data, at)
-            _put_blank(hashed, task, rows[-1])
+            row = rows[-1]
+            if int(row["blank"]) == task.size_bytes - hashed.position:
+                hashed.put(PLAIN.end_mark(int(row["blank"])))
         return hashed.finish(task.size_bytes)
 
 
@@ -141,11 +143,6 @@ def pieces_of(reader: ImageReader, position: int, length: int) -> Iterator[memor
             return
         yield buffer[:count]
         position, length = position + count, length - count
-
-
-def _put_blank(hashed: HashedFile, task: FileTask, row: Rows) -> None:
-    if int(row["blank"]) == task.size_bytes - hashed.position:
-        hashed.put(PLAIN.end_mark(int(row["blank"])))
 
 
 def _changed(image: Image, position: int) -> EnvironmentFailureError:

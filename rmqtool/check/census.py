@@ -237,7 +237,11 @@ class CensusTaker:
             if self._used[0] >= len(self._cells):
                 self._grow()
             else:
-                self._add_topic(batch, row)
+                start, stop = int(batch.rows["topic_start"][row]), int(batch.rows["topic_stop"][row])
+                self._topics.add(batch.buffer[start:stop].tobytes(), ONE_QUEUE)
+                missing = len(self._topics.rows) - len(self._figures)
+                if missing:
+                    self._figures = np.concatenate([self._figures, np.zeros(missing, TOPIC_ROW)])
 
     def taken(self) -> SplitCensus:
         """Return what was counted."""
@@ -249,13 +253,6 @@ class CensusTaker:
     def _count(self, batch: MessageBatch, row: int) -> int:
         room = self._figures, self._cells, self._slots, self._used
         return count_messages(batch, row, self._topics.arrays, self._period, *room)
-
-    def _add_topic(self, batch: MessageBatch, row: int) -> None:
-        start, stop = int(batch.rows["topic_start"][row]), int(batch.rows["topic_stop"][row])
-        self._topics.add(batch.buffer[start:stop].tobytes(), ONE_QUEUE)
-        missing = len(self._topics.rows) - len(self._figures)
-        if missing:
-            self._figures = np.concatenate([self._figures, np.zeros(missing, TOPIC_ROW)])
 
     def _grow(self) -> None:
         used = self._cells

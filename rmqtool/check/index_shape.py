@@ -127,7 +127,9 @@ class IndexShape:
         """Check consecutive items."""
         if self.first_offset is None:
             self.first_offset = int(items.physical_offsets[0])
-            self._first_item(items)
+            if items.time_diffs[0] > 0:
+                sentence = f"its first item is measured from {int(items.time_diffs[0])} s before"
+                self._report.add(codes.IX_HDR_TIME, sentence, self._index.item_position(1))
         wrong = np.zeros(len(items), np.bool_)
         if follow_chains(items.key_hashes, items.previous, items.first, self._newest, wrong):
             self._chains(items, wrong)
@@ -191,11 +193,6 @@ class IndexShape:
                 expected=0,
                 observed=header.hash_slot_count,
             )
-
-    def _first_item(self, items: Items) -> None:
-        if items.time_diffs[0] > 0:
-            sentence = f"its first item is measured from {int(items.time_diffs[0])} s before"
-            self._report.add(codes.IX_HDR_TIME, sentence, self._index.item_position(1))
 
     def _chains(self, items: Items, wrong: Bools) -> None:
         upward = items.previous >= items.first + np.arange(len(items))

@@ -373,12 +373,9 @@ class UnitMatch:
             self._report.report(Problem(codes.CQ_MISPLACED, units, repeats, _tell_repeat))
         offsets = units.column("physicalOffset")[rows]
         outside = (offsets >= log_end) | (offsets < self._task.log_start)
-        self._dangling(units, rows[outside])
-        self._unmatched.add(self._report, units, rows[~outside])
-
-    def _dangling(self, units: Units, rows: Int64s) -> None:
         tell = _always(f"points outside the log, which has {self._task.log_start} to {self._task.log_end}")
-        self._report.report(Problem(codes.CQ_DANGLING, units, rows, tell))
+        self._report.report(Problem(codes.CQ_DANGLING, units, rows[outside], tell))
+        self._unmatched.add(self._report, units, rows[~outside])
 
     def _tell_expired(self) -> None:
         if not self._expired:

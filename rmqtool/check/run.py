@@ -82,7 +82,8 @@ def check(request: VerifyRequest, progress: Progress) -> VerifyRun:
             run.findings.extend(layout_findings(request.store))
             run.findings.extend(config_findings(request.store))
         if request.level > 0:
-            _warn_of_defaults(request.store, progress)
+            for setting in request.store.settings.defaulted_sizes():
+                progress.warn(setting.assumption)
             # Here, because the layout alone needs no compiler, and takes a fraction of a second without.
             from rmqtool.check.stages import ContentCheck
 
@@ -108,8 +109,3 @@ def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:
             "as it is now"
         )
     yield Finding(code=codes.ST_LOCKED, file="lock", message=f"{holder} holds the store's lock")
-
-
-def _warn_of_defaults(store: Store, progress: Progress) -> None:
-    for setting in store.settings.defaulted_sizes():
-        progress.warn(setting.assumption)

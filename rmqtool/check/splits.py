@@ -112,7 +112,11 @@ class RunBuilder:
                 self._latest_ms = latest_ms
             row = step
             if row < len(rows):
-                self._step()
+                self._latest_ms = _NO_TIME
+                if len(self.done) >= MAX_PARTS:
+                    self.more_steps += 1
+                else:
+                    self.close()
 
     def _extend(self, rows: Rows, first: int, stop: int, last_ms: int) -> None:
         end = int(frame_stops(rows[stop - 1]))
@@ -124,14 +128,6 @@ class RunBuilder:
             before = self._open
             count = before.records + stop - first
             self._open = RecordRun(before.start, end, count, before.first_ms, last_ms)
-
-    def _step(self) -> None:
-        """Begin a new run, if there is room for one."""
-        self._latest_ms = _NO_TIME
-        if len(self.done) >= MAX_PARTS:
-            self.more_steps += 1
-        else:
-            self.close()
 
     def add_gap(self, gap: Gap) -> None:
         """Take a gap; where there is no room it only counts."""
@@ -327,12 +323,11 @@ class _Check(DispatchSink):
             self._transactions.collect(batch)
         row = self.dispatcher.dispatch(batch)
         while row is not None:
-            self._note_stall(int(batch.rows["log_offset"][row]))
+            sentence = "INNER_MULTI_QUEUE_OFFSET is not a number: no dispatch gets past this record"
+            self.findings.add(
+                finding_at(self._segment, codes.LMQ_STALL, int(batch.rows["log_offset"][row]), sentence)
+            )
             row = self.dispatcher.dispatch(batch, row + 1)
-
-    def _note_stall(self, log_offset: int) -> None:
-        sentence = "INNER_MULTI_QUEUE_OFFSET is not a number: no dispatch gets past this record"
-        self.findings.add(finding_at(self._segment, codes.LMQ_STALL, log_offset, sentence))
 
     def result(self, read: SplitRead) -> CheckReport:
         """Write the block; return what was found."""

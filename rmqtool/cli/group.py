@@ -250,7 +250,10 @@ class Command(click.Command):
         if not ctx.resilient_parsing:
             _, _, met = self.make_parser(ctx).parse_args(list(args))
             for parameter, times in Counter(met).items():
-                if times > 1 and _takes_one_value(parameter):
+                if times > 1 and (
+                    isinstance(parameter, click.Option)
+                    and not (parameter.is_flag or parameter.multiple or parameter.count)
+                ):
                     name = max(parameter.opts, key=len)
                     raise click.UsageError(f"{name} takes one value, and is given {times} times", ctx)
         return super().parse_args(ctx, args)
@@ -302,12 +305,6 @@ def write_sections(
         if records:
             with formatter.section(title):
                 formatter.write_dl(records)
-
-
-def _takes_one_value(parameter: click.Parameter) -> bool:
-    return isinstance(parameter, click.Option) and not (
-        parameter.is_flag or parameter.multiple or parameter.count
-    )
 
 
 def write_examples(examples: str, formatter: click.HelpFormatter) -> None:

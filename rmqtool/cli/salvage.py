@@ -96,7 +96,13 @@ def salvage_command(
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])
     if replay is not None:
-        _check_replay(session, out, replay, stores)
+        if out is None:
+            raise UsageError("--replay is of the messages in --out; give that")
+        roots = [root for store in stores for root in store.files.evidence_roots]
+        made = location_of(out).local_path()
+        check_output_files(
+            [session.options["output"]], roots if made is None else [*roots, made], new=[replay]
+        )
     report = _plan(stores, session) if out is None else _salvage(stores, session, out, replay)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
@@ -150,15 +156,6 @@ def _salvage(stores: list[Store], session: Session, out: StorePath, replay: Path
     if replay is not None:
         _write_replay(replay, out, session)
     return report
-
-
-def _check_replay(session: Session, out: StorePath | None, replay: Path, stores: list[Store]) -> None:
-    """Check, before the work begins, that the file can be written."""
-    if out is None:
-        raise UsageError("--replay is of the messages in --out; give that")
-    roots = [root for store in stores for root in store.files.evidence_roots]
-    made = location_of(out).local_path()
-    check_output_files([session.options["output"]], roots if made is None else [*roots, made], new=[replay])
 
 
 def _write_replay(path: Path, out: StorePath, session: Session) -> None:

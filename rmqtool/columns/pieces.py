@@ -193,7 +193,11 @@ def ranges_of(
     log = store.commitlog
     segments = list(log.between(begin or 0, log.stop if end is None else end))
     total = sum(segment.size_bytes for segment in segments)
-    if PathKind.CONSUMEQUEUE not in store.roots or total < limits.least_bytes or _overlap(segments):
+    if (
+        PathKind.CONSUMEQUEUE not in store.roots
+        or total < limits.least_bytes
+        or any(segment.stop > two.start for segment, two in pairwise(segments))
+    ):
         return None
     timely = _in_time(log.segments, segments, wanted)
     if (wanted.topic, wanted.queue_id, wanted.from_queue_offset) == (None, None, None):
@@ -207,10 +211,6 @@ def ranges_of(
         return None
     progress.note(f"{read:,} of {total:,} bytes of log can hold a match; the rest is not read")
     return found
-
-
-def _overlap(segments: Sequence[Segment]) -> bool:
-    return any(segment.stop > two.start for segment, two in pairwise(segments))
 
 
 def _in_time(log: Sequence[Segment], segments: list[Segment], wanted: MessageFilter) -> list[Segment]:

@@ -272,7 +272,8 @@ class _Index:
 
     def _message(self, number: int) -> _Message:
         """Return the message that an item belongs to."""
-        self._focus(number - _LEAST_AROUND)
+        file, own = self._place(max(number - _LEAST_AROUND, 0))
+        self._files[file].focus(own)
         _, offset = self._item(number)
         record = record_at(self._log, offset)
         if record is None:
@@ -285,11 +286,6 @@ class _Index:
             stop += 1
         hashes = [self._item(one)[0] for one in range(start, stop)]
         return _Message(max(stop, number + 1), offset, has_tag_item(record.properties, demanded, hashes))
-
-    def _focus(self, number: int) -> None:
-        """Read items from a number on in one piece, of those that come next."""
-        file, own = self._place(max(number, 0))
-        self._files[file].focus(own)
 
     def _place(self, number: int) -> tuple[int, int]:
         """Return the number of an item's file, and its number there."""

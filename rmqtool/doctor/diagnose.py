@@ -118,7 +118,11 @@ def _diagnosis(
     elif takes is not BrokerTakes.FILE:
         drafts = list(_drafts(kind, copies, ends)) or list(_last_resorts(store, kind, takes, ends))
         choices = tuple(_judged(drafts, kind, copies, ends))
-        obvious = _is_obvious(choices, copies)
+        obvious = (
+            bool(choices)
+            and any(copied.is_whole and copied.entries for copied in copies)
+            and not choices[0].missing
+        )
     return ConfigDiagnosis(f"config/{kind.name}", there, takes, kind.loses, choices, obvious)
 
 
@@ -140,15 +144,6 @@ def _entries_in(config: Location, name: str) -> Iterator[tuple[str, str, Any]]:
 def _groups_with_topics(ends: QueueEnds) -> list[str]:
     """Return the groups of retry and dead-letter topics: they had read the queues, and sent messages back."""
     return [group for topic, _ in ends.topics() if (group := group_of(topic)) is not None]
-
-
-def _is_obvious(choices: tuple[ConfigChoice, ...], copies: tuple[ConfigCopy, ...]) -> bool:
-    """Return whether the first choice is certain: a whole copy, with all entries of the others."""
-    return (
-        bool(choices)
-        and any(copied.is_whole and copied.entries for copied in copies)
-        and not choices[0].missing
-    )
 
 
 def _draft(name: str, about: str, document: Document, copy_of: str | None = None) -> ConfigChoice:

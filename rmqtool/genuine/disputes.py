@@ -6,7 +6,7 @@ The units of present queues decide, then text, then the neighbours in queue and 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -394,9 +394,12 @@ def joined(copy: LogCopy, other: LogCopy, taken: Bools) -> LogCopy:
     units = healing.units.copy()
     if len(units):
         units["queue"] = turned[units["queue"]]
+    have = {segment.start for segment in copy.log}
+    more = [segment for segment in other.log if segment.start not in have]
+    segments = sorted([*copy.log, *more], key=lambda segment: segment.start)
     return replace(
         copy,
-        log=_joined_log(copy, other),
+        log=replace(copy.log, segments=tuple(segments)),
         records=np.sort(np.concatenate([copy.records, healing.records]), order="log_offset"),
         units=_in_order(np.concatenate([copy.units, units])),
         entries=_in_order(np.concatenate([copy.entries, healing.entries]), "physical_offset"),
@@ -408,10 +411,3 @@ def joined(copy: LogCopy, other: LogCopy, taken: Bools) -> LogCopy:
 
 def _in_order(rows: Rows, place: str = "log_offset") -> Rows:
     return rows[np.argsort(rows[place], kind="stable")]
-
-
-def _joined_log(copy: LogCopy, other: LogCopy) -> Any:  # noqa: ANN401 - a FileQueue
-    have = {segment.start for segment in copy.log}
-    more = [segment for segment in other.log if segment.start not in have]
-    segments = sorted([*copy.log, *more], key=lambda segment: segment.start)
-    return replace(copy.log, segments=tuple(segments))

@@ -277,18 +277,15 @@ class ReadOnlyFile:
                 if handle is None:
                     handle = self._handle = self.path.source.open(self.path.text)
                     if isinstance(handle, Descriptor):
-                        _bound_open(self)
+                        _OPEN_FILES.append(weakref.ref(self))
+                        if len(_OPEN_FILES) > _MOST_OPEN and (oldest := _OPEN_FILES.popleft()()) is not None:
+                            oldest.close()
         return handle
 
 
 _OPEN_FILES: deque[weakref.ref[ReadOnlyFile]] = deque()
 """In the order in which they were opened; some may be closed by now, or open once more."""
-
-
-def _bound_open(file: ReadOnlyFile) -> None:
-    _OPEN_FILES.append(weakref.ref(file))
-    if len(_OPEN_FILES) > _MOST_OPEN and (oldest := _OPEN_FILES.popleft()()) is not None:
-        oldest.close()  # its next read opens it again
+# its next read opens it again
 
 
 def sha256_of(file: ReadOnlyFile, stop: int, unreadable: MutableSequence[UnreadableRange]) -> tuple[str, int]:

@@ -447,7 +447,8 @@ class ObjectWriter(ObjectStore):
     def _put(self, path: str, data: Path | bytes) -> WrittenObject:
         files, key = self._connected()[0], self._key(path)
         sha256, md5, size = hashlib.sha256(), hashlib.md5(usedforsecurity=False), 0
-        _make_directory(files, key)
+        if files.type_name in {"hdfs", "local", "abfs"}:
+            files.create_dir(key.rpartition("/")[0], recursive=True)
         stream = files.open_output_stream(key)
         try:
             for chunk in _chunks(data):
@@ -512,8 +513,3 @@ def _chunks(data: Path | bytes) -> Iterator[bytes]:
     with data.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk
-
-
-def _make_directory(files: FileSystem, key: str) -> None:
-    if files.type_name in {"hdfs", "local", "abfs"}:
-        files.create_dir(key.rpartition("/")[0], recursive=True)

@@ -181,13 +181,11 @@ def advise(findings: FindingLog, outcomes: Sequence[Outcome]) -> None:
             )
             remedy = advice.format(command=chosen.command, setting=chosen.setting)
             findings.exchange(finding, replace(finding, remedy_override=remedy))
-        elif chosen.action is Action.SALVAGE and _is_of_log(finding):
+        elif chosen.action is Action.SALVAGE and (
+            finding.structure in {Structure.COMMITLOG, Structure.START} and "replica" in finding.remedy
+        ):
             remedy = f"{finding.remedy.rstrip('.')}. {_ADVICE[Action.SALVAGE].format(command=chosen.command)}"
             findings.exchange(finding, replace(finding, remedy_override=remedy))
-
-
-def _is_of_log(finding: Finding) -> bool:
-    return finding.structure in {Structure.COMMITLOG, Structure.START} and "replica" in finding.remedy
 
 
 _HEALS = "None needed: the next start serves all messages."

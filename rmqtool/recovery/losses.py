@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.account.log_losses import LogAccount, StoreAccount
     from rmqtool.account.lost import LostMessage, LostTotals
     from rmqtool.account.survey import SurveyedLog, Surveyor
-    from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.arrays import Bools, Int64s
     from rmqtool.derived.queues import LiveUnits
     from rmqtool.dispatch.policy import DispatchPolicy
     from rmqtool.kernels.rows import MessageBatch
@@ -152,12 +152,9 @@ class _Counting:
         put = self.dispatcher.taken()
         self.entries += int(np.count_nonzero(~self.loaded.index.covers(put.entries["physical_offset"])))
         for key, units in self.dispatcher.units_by_queue():
-            self._count_queue(key, units)
-
-    def _count_queue(self, key: QueueKey, units: Rows) -> None:
-        places = np.ascontiguousarray(units["physical_offset"])
-        absent = self.loaded.queue(key).absent(places, units["size"]) | ~self.account.lists(key, places)
-        _miss(self.loaded, key, units["queue_offset"][absent], places[absent])
+            places = np.ascontiguousarray(units["physical_offset"])
+            absent = self.loaded.queue(key).absent(places, units["size"]) | ~self.account.lists(key, places)
+            _miss(self.loaded, key, units["queue_offset"][absent], places[absent])
 
 
 def _miss(loaded: LoadedStore, key: QueueKey, queue_offsets: Int64s, places: Int64s) -> None:

@@ -271,7 +271,8 @@ class UnitQueue:
         kept = int(append_units(queue_offsets, physical_offsets, sizes, self._size, state, keep))
         if was_empty and state[QueueState.STARTED]:
             before = self._begin(int(queue_offsets[keep][0]) if kept else 0)
-        self._add_files()
+        while self._starts and self._starts[-1] + self._size < self._state[QueueState.STOP]:
+            self._starts.append(self._starts[-1] + self._size)
         if kept:
             self._appended.append(
                 (before, FileUnits(physical_offsets[keep], sizes[keep], np.zeros(kept, np.int64)))
@@ -417,10 +418,6 @@ class UnitQueue:
         if first_queue_offset:
             self._min_logic = start + blank
         return start + blank
-
-    def _add_files(self) -> None:
-        while self._starts and self._starts[-1] + self._size < self._state[QueueState.STOP]:
-            self._starts.append(self._starts[-1] + self._size)
 
     def _units(self, start: int) -> FileUnits:
         """Return the units of a file, with appended ones over those on disk: the first, and all in use.

@@ -123,7 +123,10 @@ def _numbers(queue: QueueSummary) -> tuple[int | None, ...]:
 def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
     facts = [*_log_facts(summary, zone), *_loss_facts(summary)]
     if summary.queues:
-        facts.append(("consume queues", _queue_facts(summary.queues)))
+        topics = len({(queue.kind, queue.topic) for queue in summary.queues})
+        messages = sum(queue.messages for queue in summary.queues)
+        number, of = several(len(summary.queues), "queue"), several(topics, "topic")
+        facts.append(("consume queues", f"{number} of {of}, {several(messages, 'message')}"))
     facts += _index_facts(summary, zone)
     if summary.checkpoint is not None:
         checkpoint = summary.checkpoint
@@ -139,7 +142,8 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         for part in summary.other_parts
     ]
     if summary.abort:
-        facts.append(("stopped cleanly", _abort_text(summary)))
+        process = "" if summary.abort_process is None else f", of process {summary.abort_process}"
+        facts.append(("stopped cleanly", f"no: abort is there{process}"))
     if summary.lock_holder:
         facts.append(("lock", f"held by {summary.lock_holder}"))
     return facts
@@ -156,18 +160,6 @@ def _loss_facts(summary: StoreSummary) -> Iterator[tuple[str, str]]:
         yield "log lost", "not counted: no end of a file points to a loss; verify reads the whole log"
     elif not summary.log_losses.messages:
         yield "log lost", "no message"
-
-
-def _queue_facts(queues: Sequence[QueueSummary]) -> str:
-    topics = len({(queue.kind, queue.topic) for queue in queues})
-    messages = sum(queue.messages for queue in queues)
-    number, of = several(len(queues), "queue"), several(topics, "topic")
-    return f"{number} of {of}, {several(messages, 'message')}"
-
-
-def _abort_text(summary: StoreSummary) -> str:
-    process = "" if summary.abort_process is None else f", of process {summary.abort_process}"
-    return f"no: abort is there{process}"
 
 
 def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:

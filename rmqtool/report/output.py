@@ -51,7 +51,9 @@ class Format(StrEnum):
 
 def to_json(value: object, *, indent: int | None = None) -> str:
     """Return JSON text that is harmless on a terminal."""
-    return escape_json(_ENCODER.encode(value) if indent is None else _indented(value, indent))
+    return escape_json(
+        _ENCODER.encode(value) if indent is None else json.dumps(value, ensure_ascii=False, indent=indent)
+    )
 
 
 _SECRET = re.compile(
@@ -92,10 +94,6 @@ def document_of(report: DataclassInstance, status: int) -> dict[str, Any]:
 def report_json(report: DataclassInstance, status: int) -> str:
     """Return the JSON text of `document_of`, with the member of the run."""
     return to_json(document_of(report, status) | RUNNING.member, indent=2) + "\n"
-
-
-def _indented(value: object, indent: int) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent)
 
 
 def csv_cell(value: object) -> object:
@@ -432,14 +430,10 @@ def _standard_output(*, whole: bool) -> Iterator[TextIO]:
         yield stream
         stream.flush()
     finally:
-        _detach(stream)
-
-
-def _detach(stream: io.TextIOWrapper) -> None:
-    try:
-        stream.detach()
-    except (BrokenPipeError, EnvironmentFailureError):  # the caller knows, or ends quietly
-        silence(sys.stdout)
+        try:
+            stream.detach()
+        except (BrokenPipeError, EnvironmentFailureError):  # the caller knows, or ends quietly
+            silence(sys.stdout)
 
 
 def silence(stream: TextIO) -> None:

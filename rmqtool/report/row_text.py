@@ -142,18 +142,15 @@ class RowText:
         after_fields, self._in_fields = self._in_fields and not is_field, is_field
         if not is_field:
             self._hex.begin(row)
-        heading = self._heading(row)
-        gap = "\n" if after_fields or (heading and self._file is not None) else ""
-        self._file = heading or self._file
-        title = f"{escape_text(heading)}\n" if heading else ""
-        return f"{gap}{title}{_LAYOUT_HEAD if heading and row.type == 'field' else ''}{text}"
-
-    def _heading(self, row: rows.Row) -> str | None:
         if row.type == "checkpoint":
             file: str | None = "checkpoint"
         else:
             file = getattr(row, "file", None) or getattr(row, "structure", None)
-        return None if file in {None, self._file} else str(file)
+        heading = None if file in {None, self._file} else str(file)
+        gap = "\n" if after_fields or (heading and self._file is not None) else ""
+        self._file = heading or self._file
+        title = f"{escape_text(heading)}\n" if heading else ""
+        return f"{gap}{title}{_LAYOUT_HEAD if heading and row.type == 'field' else ''}{text}"
 
     def _time(self, timestamp_ms: int) -> str:
         return time_text(timestamp_ms, self._zone)

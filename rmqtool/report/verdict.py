@@ -101,7 +101,9 @@ def _damage(verdict: Verdict) -> str:
     report = verdict.report
     status = report.damage_status
     if status is ExitStatus.FAILED and names_limits(report):
-        return _not_judged(report)
+        rest = report.findings.exit_status(without={*PREDICTED, *NOT_READ})
+        damage = f"; {_DAMAGE[rest][0].lower()}{_DAMAGE[rest][1:]}" if rest else ""
+        return f"No verdict, not all of it was read ({'; '.join(map(escape_text, report.limits))}){damage}"
     if only_strays(verdict):
         stops = any(finding.effect_override == "Does not start." for finding in report.findings)
         said = "No damage found, but a stray file in commitlog/ " + ("stops a start" if stops else "is to go")
@@ -132,12 +134,6 @@ def _damage(verdict: Verdict) -> str:
     if files and not status and not verdict.predictions:
         said += f", but the next start forgets what {' and '.join(map(basename, files))} held"
     return f"{said}, settings in doubt" if codes.ST_DOUBT.code in report.findings.counts else said
-
-
-def _not_judged(report: VerifyReport) -> str:
-    rest = report.findings.exit_status(without={*PREDICTED, *NOT_READ})
-    damage = f"; {_DAMAGE[rest][0].lower()}{_DAMAGE[rest][1:]}" if rest else ""
-    return f"No verdict, not all of it was read ({'; '.join(map(escape_text, report.limits))}){damage}"
 
 
 def only_strays(verdict: Verdict) -> bool:

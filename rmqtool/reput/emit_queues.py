@@ -138,19 +138,16 @@ def _begin_queue(bundle: QueueBundle, place: str, state: Int64s) -> FileQueueWri
     writer = FileQueueWriter(
         bundle.staging, f"consumequeue/{place}", bundle.geometry.consumequeue, first_start
     )
-    _write_preblank(writer, int(state[QueueState.PREBLANK]))
+    size_bytes = int(state[QueueState.PREBLANK])
+    for done in range(0, size_bytes, _PREBLANK_UNITS * formats.UNIT_SIZE):
+        count = min(_PREBLANK_UNITS, (size_bytes - done) // formats.UNIT_SIZE)
+        writer.append(np.repeat(_PREBLANK, count).data.cast("B"))
     return writer
 
 
 def _note_left_out(totals: EmittedFiles, plan: QueuePlan, kept: int) -> None:
     if plan.units > kept:
         totals.skipped_units[plan.topic, plan.queue_id] = plan.units - kept
-
-
-def _write_preblank(writer: FileQueueWriter, size_bytes: int) -> None:
-    for done in range(0, size_bytes, _PREBLANK_UNITS * formats.UNIT_SIZE):
-        count = min(_PREBLANK_UNITS, (size_bytes - done) // formats.UNIT_SIZE)
-        writer.append(np.repeat(_PREBLANK, count).data.cast("B"))
 
 
 def _appended(
@@ -209,9 +206,11 @@ class _ExtWriter:
         ext_units["storeTimestamp"] = store_timestamps_ms[own]
         done = 0
         while done < len(own):
-            count = min(self._fitting(), len(own) - done)
+            room = self._writer.room or self._file_size
+            count = min(max(room - formats.EXT_END_ROOM, 0) // formats.EXT_HEAD_SIZE, len(own) - done)
             if count == 0:
-                self._end_file()
+                self._writer.append(memoryview(formats.EXT_END.build({})))
+                self._writer.end_file()
                 continue
             first = formats.EXT_ADDRESS_BASE + self._writer.address
             addresses = first + np.arange(count) * formats.EXT_HEAD_SIZE
@@ -223,14 +222,6 @@ class _ExtWriter:
         """Finish the last file; return how many there are."""
         self._writer.close()
         return self._writer.files
-
-    def _fitting(self) -> int:
-        room = self._writer.room or self._file_size
-        return max(room - formats.EXT_END_ROOM, 0) // formats.EXT_HEAD_SIZE
-
-    def _end_file(self) -> None:
-        self._writer.append(memoryview(formats.EXT_END.build({})))
-        self._writer.end_file()
 
 
 def _emit_batch_queue(

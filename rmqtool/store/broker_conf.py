@@ -291,19 +291,17 @@ def _unescape(text: str) -> str:
             char = text[position]
             position += 1
             if char == "u":
-                char = _code_unit(text, position)
+                digits = text[position : position + 4]
+                if not _UNICODE_DIGITS.fullmatch(digits):
+                    raise UsageError(
+                        f"malformed escape '\\u{digits}' in a properties file; a broker refuses it too"
+                    )
+                char = chr(int(digits, 16))
                 position += 4
             else:
                 char = _ESCAPES.get(char, char)
         pieces.append(char)
     return _join_surrogates("".join(pieces))
-
-
-def _code_unit(text: str, position: int) -> str:
-    digits = text[position : position + 4]
-    if not _UNICODE_DIGITS.fullmatch(digits):
-        raise UsageError(f"malformed escape '\\u{digits}' in a properties file; a broker refuses it too")
-    return chr(int(digits, 16))
 
 
 def _join_surrogates(text: str) -> str:

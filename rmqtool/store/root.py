@@ -91,7 +91,9 @@ class Store(StoreFiles):
         timezone: str | None = None,
     ) -> None:
         base = place.root or (place.path.parent if place.is_file else place.path)
-        own: dict[PathKind, Root] = {place.kind: _root_of(place)}
+        own: dict[PathKind, Root] = {
+            place.kind: Root((place.path,), place.depth, place.is_file, named=place.root is not None)
+        }
         super().__init__(roots if place.kind is PathKind.STORE else own, base, place.root)
         self._opened, self._words = (place, dict(roots), given), (broker_version, timezone)
         self._made: dict[tuple[object, ...], Any] = {}
@@ -275,16 +277,14 @@ def open_store(
         timezone: Zone of the index files' names; inferred by default.
     """
     given = given_settings(broker_conf, properties)
+    setting = given.get("storePathCommitLog")
     place = find_place(
-        location_of(path), None if kind is None else PathKind(kind), has_log=_has_own_log(given)
+        location_of(path),
+        None if kind is None else PathKind(kind),
+        has_log=setting is not None and setting.note == OPTION_NOTE,
     )
     roots = {} if place.root is None else _roots_in(place.root, given)
     return Store(place, roots, given, broker_version=broker_version, timezone=timezone)
-
-
-def _has_own_log(given: Mapping[str, Setting]) -> bool:
-    setting = given.get("storePathCommitLog")
-    return setting is not None and setting.note == OPTION_NOTE
 
 
 def _around(
@@ -294,10 +294,6 @@ def _around(
     root = roots.get(place.kind)
     among = root is not None and any(place.path.real().is_relative_to(path.real()) for path in root.paths)
     return roots if among else {**roots, **own}
-
-
-def _root_of(place: Place) -> Root:
-    return Root((place.path,), place.depth, place.is_file, named=place.root is not None)
 
 
 def _roots_in(root: Location, given: Mapping[str, Setting]) -> dict[PathKind, Root]:

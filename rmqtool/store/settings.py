@@ -64,7 +64,12 @@ class Settings:
                 for setting in inference(self._evidence, name, self._settled):
                     self._settled.setdefault(setting.name, setting)
             if name not in self._settled:
-                self._settled[name] = self._default(name)
+                definition, evidence = DEFINITIONS[name], self._evidence
+                doubt = "" if evidence is None or name not in INDEX_NUMBERS else evidence.unexplained_index()
+                release = release_named(str(self[BROKER_VERSION].value))
+                self._settled[name] = Setting(
+                    name, definition.default(release), Origin.DEFAULT, definition.note, doubt=doubt
+                )
         return self._settled[name]
 
     def __iter__(self) -> Iterator[Setting]:
@@ -276,9 +281,3 @@ class Settings:
     def _bool_or_none(self, name: str) -> bool | None:
         value = self[name].value
         return None if value is None else bool(value)
-
-    def _default(self, name: str) -> Setting:
-        definition, evidence = DEFINITIONS[name], self._evidence
-        doubt = "" if evidence is None or name not in INDEX_NUMBERS else evidence.unexplained_index()
-        release = release_named(str(self[BROKER_VERSION].value))
-        return Setting(name, definition.default(release), Origin.DEFAULT, definition.note, doubt=doubt)

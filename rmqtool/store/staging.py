@@ -48,7 +48,10 @@ def sync_tree(directory: Path) -> None:
     """
     syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
     if syncfs is None:
-        _sync_each(directory)
+        for folder, _, files in os.walk(directory):
+            for name in files:
+                _sync(directory.joinpath(folder, name))
+            _sync(directory / folder)
         return
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -62,13 +65,6 @@ def sync_tree(directory: Path) -> None:
 def sync_directory(directory: Path) -> None:
     """Flush a directory's own entries, so that a rename in it survives a power cut. `OSError` if it fails."""
     _sync(directory)
-
-
-def _sync_each(directory: Path) -> None:
-    for folder, _, files in os.walk(directory):
-        for name in files:
-            _sync(directory.joinpath(folder, name))
-        _sync(directory / folder)
 
 
 def _sync(path: Path) -> None:

@@ -277,7 +277,12 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison)
         elif side.bounds[0] > 0:
             losses = losses_of_sound_log(side.store)
         if side.bounds[0] > 0:
-            _tell_expiry(side, comparison)
+            last = find_log_end(FoundEdge.of(side.store)).last
+            head = of_queues(side.store, None if last is None else last.head.store_timestamp_ms)
+            for expiry in check_expiry(side.store, head):
+                if expiry.severity is Severity.ERROR:
+                    comparison.is_damaged = True
+                    comparison.note(f"{side.name.upper()}: {expiry.message}")
         if losses is None:
             continue
         lost = losses.messages
@@ -287,16 +292,6 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison)
             side.account.losses(lost=held)
         if lost or damaged or losses.before:
             yield Healing(side.name, lost, 0 if held is None else held.messages, damaged, losses.before)
-
-
-def _tell_expiry(side: _Replica, comparison: StoreComparison) -> None:
-    """Report damage where messages before a log's first byte cannot have expired."""
-    last = find_log_end(FoundEdge.of(side.store)).last
-    head = of_queues(side.store, None if last is None else last.head.store_timestamp_ms)
-    for expiry in check_expiry(side.store, head):
-        if expiry.severity is Severity.ERROR:
-            comparison.is_damaged = True
-            comparison.note(f"{side.name.upper()}: {expiry.message}")
 
 
 def _leads_beyond(side: _Replica) -> bool:

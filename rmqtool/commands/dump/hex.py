@@ -83,7 +83,7 @@ class HexRows:
 
     def _damaged(self, row: rows.Damage) -> Iterator[rows.FieldBytes]:
         label, position, length = row.file, row.position, row.length or 0
-        if position is None or _is_of_record(row):
+        if position is None or is_of_record(row.finding()):
             return
         stop = 0
         schema = _DAMAGED_SCHEMAS.get(row.code)
@@ -152,11 +152,6 @@ class HexRows:
                 self._file.close()
             self._file = store_file(self._store.base / label, self._store.base)
         return self._file
-
-
-def _is_of_record(row: rows.Damage) -> bool:
-    """Whether the damaged bytes are a record that is shown by itself."""
-    return is_of_record(row.finding())
 
 
 def _value(field: FieldLayout, raw: bytes) -> int | str | None:

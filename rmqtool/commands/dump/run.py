@@ -76,7 +76,11 @@ def _rows_of(
             yield row
             if request.hex:
                 yield from annotate.fields(row)
-    _note_strays(store, progress)
+    for feature in store.hidden:
+        if feature.code.severity is Severity.WARNING:
+            progress.warn(f"left out: {feature.label}: {feature.code.title}")
+    for stray in (*store.commitlog.strays, *store.index_strays):
+        progress.warn(f"left out: {stray.label} {stray.reason}")
 
 
 def _is_shown(row: rows.Row, request: DumpRequest) -> bool:
@@ -132,15 +136,6 @@ def _dump_checkpoint(store: Store, _request: DumpRequest, _progress: Progress) -
         yield rows.Damage(file.label, 0, None, file.size_bytes, codes.CP_SIZE, sentence, Structure.CHECKPOINT)
 
 
-def _note_strays(store: Store, progress: Progress) -> None:
-    """Warn of parts that were left out: other storage engines, and entries of no directory's kind."""
-    for feature in store.hidden:
-        if feature.code.severity is Severity.WARNING:
-            progress.warn(f"left out: {feature.label}: {feature.code.title}")
-    for stray in (*store.commitlog.strays, *store.index_strays):
-        progress.warn(f"left out: {stray.label} {stray.reason}")
-
-
 LARGE_LOG_BYTES = 16 << 20
 """Up to this size plain Python is done before the kernels are loaded."""
 _ROWS_A_STEP = 4096
@@ -176,7 +171,11 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
     ranges = (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms)
     if PathKind.CONSUMEQUEUE not in store.roots or ranges == (None, None, None):
         return None
-    if not isinstance(wanted.topic, str) or wanted.queue_id is None or _is_glob(wanted.topic):
+    if (
+        not isinstance(wanted.topic, str)
+        or wanted.queue_id is None
+        or (not set(wanted.topic).isdisjoint("*?["))
+    ):
         return None
     if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
         return None
@@ -211,10 +210,6 @@ def _queue_messages(
             for defect in record_defects(record):
                 yield make.row(defect)
             yield make.row(record)
-
-
-def _is_glob(text: str) -> bool:
-    return not set(text).isdisjoint("*?[")
 
 
 def _is_large(log: FileQueue, request: DumpRequest) -> bool:

@@ -173,12 +173,6 @@ class _Export:
         for _, of_store in groupby(done, key=lambda pair: pair[0].plan.folder):
             self._take_store(list(of_store))
         self._require_stores()
-        self._warn_of_shortened()
-        for store in self._stores:
-            store.commitlog.close()
-        self._progress.finish()
-
-    def _warn_of_shortened(self) -> None:
         topics = {file.topic for file in self._files if file.topic is not None}
         if topics:
             folders = counted(len(topics), "topic has", "topics have", spec=",")
@@ -186,6 +180,9 @@ class _Export:
                 f"{folders} a longer name than a folder can have: it is cut, and ends with ~ and a digest;"
                 f" {REPORT_NAME} has all of it, in topic of the file"
             )
+        for store in self._stores:
+            store.commitlog.close()
+        self._progress.finish()
 
     def _require_stores(self) -> None:
         if not self._stores:

@@ -310,7 +310,11 @@ class Query:
                 from rmqtool.commands.query.miss_reasons import explain_absence
 
                 explain_absence(self._context, missing)
-            self._explain_limit(max(map(len, found), default=0))
+            most = max(map(len, found), default=0)
+            limit = self._store.settings.max_msgs_num_batch
+            if most > limit:
+                message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
+                self._explanation.add(Reason.BROKER_LIMIT, message)
             how = f" for {counted(len(questions), 'key')}" if is_of_many else ""
             how += f"; left out: {self._rejected}" if str(self._rejected) else ""
         self._answered_by(f"the index: {counted(sum(map(len, found)), 'hit')}{how}")
@@ -321,12 +325,6 @@ class Query:
                     yield question, record
                 elif self._request.collisions:
                     self._context.explain_nothing_at(offset)
-
-    def _explain_limit(self, most: int) -> None:
-        limit = self._store.settings.max_msgs_num_batch
-        if most > limit:
-            message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
-            self._explanation.add(Reason.BROKER_LIMIT, message)
 
     def _is_indexed(self, question: KeyQuestion) -> bool:
         if not question.is_tag or self._request.collisions:

@@ -114,13 +114,10 @@ class LogScan:
             label = file_pass.segment.label
             self._progress.warn(f"{label}: {file_pass.more_gaps} more damaged places are not listed")
         for part in file_pass.parts:
-            yield from self._answers_at(part.found, answers)
-
-    def _answers_at(self, log_offsets: Iterable[int], answers: Callable[[Record], bool]) -> Iterator[Record]:
-        for log_offset in log_offsets:
-            record = record_at(self._log, log_offset)
-            if record is not None and answers(record):
-                yield record
+            for log_offset in part.found:
+                record = record_at(self._log, log_offset)
+                if record is not None and answers(record):
+                    yield record
 
 
 class LogAnswers:

@@ -139,15 +139,13 @@ def _first_difference(ours: ReadOnlyFile, theirs: StoreFile) -> FileDifference |
             message = f"{bad.length} bytes at position {bad.position} cannot be read"
             return FileDifference(theirs.label, bad.position, None, None, message)
         if expected != observed:
-            at = _first_unequal(expected, observed)
+            shared = min(len(expected), len(observed))  # a file can shrink while it is read
+            unequal = np.flatnonzero(
+                np.frombuffer(expected, np.uint8, shared) != np.frombuffer(observed, np.uint8, shared)
+            )
+            at = int(unequal[0]) if len(unequal) else shared
             ours_hex, theirs_hex = (one[at : at + _SHOWN_BYTES].hex() for one in (expected, observed))
             message = f"differs from position {position + at} on"
             return FileDifference(theirs.label, position + at, ours_hex, theirs_hex, message)
         position += len(expected)
     return None
-
-
-def _first_unequal(one: bytes, other: bytes) -> int:
-    shared = min(len(one), len(other))  # a file can shrink while it is read
-    unequal = np.flatnonzero(np.frombuffer(one, np.uint8, shared) != np.frombuffer(other, np.uint8, shared))
-    return int(unequal[0]) if len(unequal) else shared

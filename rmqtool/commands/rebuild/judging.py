@@ -259,7 +259,11 @@ class GenerationChoice:
             anew, last = last | anew, {}
         for plan in plans:
             if (restart := last.get((plan.topic, plan.queue_id))) is not None:
-                self.unsettled.append(_unsettled(plan, restart.units))
+                self.unsettled.append(
+                    f"the queue offsets of {plan.topic}/{plan.queue_id} begin again at 0 after"
+                    f" {counted(restart.units, 'message')}, as if the topic had been created again, and no"
+                    " queue shows it: older messages hide later ones; --generations live keeps the later ones"
+                )
         return [kept for plan in plans if (kept := self._chosen(plan, blocks, anew)) is not None]
 
     @property
@@ -295,14 +299,6 @@ class GenerationChoice:
             if queue is not None and queue.file_count >= 0:  # it can be listed
                 return queue
         return None
-
-
-def _unsettled(plan: QueuePlan, restart: int) -> str:
-    return (
-        f"the queue offsets of {plan.topic}/{plan.queue_id} begin again at 0 after "
-        f"{counted(restart, 'message')}, as if the topic had been created again, and no queue shows it: "
-        "older messages hide later ones; --generations live keeps the later ones"
-    )
 
 
 def _after(plan: QueuePlan, blocks: Sequence[Block], row: int) -> Rows:

@@ -230,7 +230,8 @@ def decide(
         try:
             rebuilt = _rebuilt(request, disk, draft, plan)
             for path, data in plan.texts.items():
-                draft.write(path, data, _mode_of(disk, path))
+                node = disk.node(path)
+                draft.write(path, data, 0o644 if node is None or node.is_directory else node.mode)
             if request.store.lock is None:
                 draft.write("lock", b"lock")
             kept = _kept(disk, draft, rebuilt)
@@ -415,11 +416,6 @@ def log_facts(store: Store) -> list[list[Any]]:
         status = segment.path.status()
         found.append([segment.label, segment.size_bytes, None if status is None else status.modified_ns])
     return found
-
-
-def _mode_of(disk: Disk, path: str) -> int:
-    node = disk.node(path)
-    return 0o644 if node is None or node.is_directory else node.mode
 
 
 @contextmanager
